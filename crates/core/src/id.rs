@@ -1,0 +1,249 @@
+//! Names and numbers that must not be mistaken for each other.
+//!
+//! Text ids are validated once, where they enter; inside the engine they are cheap to clone. Order
+//! between events never comes from an id: see [`AcceptNo`] and [`Seq`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Why a text is not a valid id or name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidId {
+    #[error("must not be empty")]
+    Empty,
+    #[error("is {actual} characters long, at most {limit} are allowed")]
+    TooLong { actual: usize, limit: usize },
+    #[error("may contain only {allowed}")]
+    Charset { allowed: &'static str },
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $limit:expr, $allowed:expr, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            pub const MAX_LEN: usize = $limit;
+
+            pub fn parse(text: impl AsRef<str>) -> Result<Self, InvalidId> {
+                let text = text.as_ref();
+                let check: fn(&str) -> bool = $check;
+                if text.is_empty() {
+                    return Err(InvalidId::Empty);
+                }
+                if text.len() > $limit {
+                    return Err(InvalidId::TooLong { actual: text.chars().count(), limit: $limit });
+                }
+                if !check(text) {
+                    return Err(InvalidId::Charset { allowed: $allowed });
+                }
+                Ok(Self(text.into()))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                Self::parse(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0.as_ref().to_owned()
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = InvalidId;
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                Self::parse(text)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-'))
+}
+
+fn is_id(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'-'))
+}
+
+text_id!(
+    /// A name in a definition: of a definition, state, event or action.
+    Name, 128, "a-z, 0-9, '_', '.', '-' and must start with a-z", is_name
+);
+text_id!(
+    /// Who owns the data. It comes from the caller's key and from nowhere else.
+    TenantId, 64, "a-z, 0-9, '_', '.', '-' and must start with a-z", is_name
+);
+text_id!(
+    /// One run of a definition, unique within its tenant. Chosen by the caller or a UUIDv7.
+    ExecutionId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
+);
+text_id!(
+    /// One worker process or loop: `hostname-pid-random`. New at every start.
+    WorkerId, 160, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
+);
+
+impl TenantId {
+    /// The tenant of everybody while no key exists.
+    pub fn default_tenant() -> Self {
+        Self("default".into())
+    }
+}
+
+impl Name {
+    /// Event names that only the engine may use start with this.
+    pub const RESERVED_PREFIX: &'static str = "millstream.";
+
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with(Self::RESERVED_PREFIX)
+    }
+
+    /// `millstream.start`: creation, always seq 1.
+    pub fn start() -> Self {
+        Self("millstream.start".into())
+    }
+
+    /// `millstream.cancel`: an operator ends the execution.
+    pub fn cancel() -> Self {
+        Self("millstream.cancel".into())
+    }
+
+    /// `millstream.timeout`: the execution's own timeout has passed.
+    pub fn timeout() -> Self {
+        Self("millstream.timeout".into())
+    }
+}
+
+/// An accepted event. UUIDv7 for locality in indexes, never for order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventId(pub Uuid);
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The place of an event in the total order of acceptance: one database sequence for everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AcceptNo(pub i64);
+
+/// The place of a transition in its execution: 1, 2, 3 … without gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub i64);
+
+impl Seq {
+    /// Creation.
+    pub const FIRST: Seq = Seq(1);
+
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The fencing token of an action's lease: grows by one with every lease, never goes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(pub i64);
+
+impl Epoch {
+    /// Of an action that nobody has leased yet.
+    pub const NONE: Epoch = Epoch(0);
+    /// Of the first lease.
+    pub const FIRST: Epoch = Epoch(1);
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An execution, named completely. Every key in the store begins with the tenant.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ExecutionKey {
+    pub tenant: TenantId,
+    pub execution: ExecutionId,
+}
+
+impl fmt::Display for ExecutionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tenant, self.execution)
+    }
+}
+
+/// One version of a definition of a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DefinitionRef {
+    pub name: Name,
+    pub version: i32,
+}
+
+impl fmt::Display for DefinitionRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.name, self.version)
+    }
+}
+
+/// The deterministic key of an action: the same on every attempt, on every worker, for ever.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ActionKey {
+    pub execution: ExecutionKey,
+    pub seq: Seq,
+    pub action: Name,
+}
+
+impl fmt::Display for ActionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.execution, self.seq, self.action)
+    }
+}

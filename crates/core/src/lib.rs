@@ -1,0 +1,22 @@
+//! The pure heart of Millstream: vocabulary, definitions and the machines that decide.
+//!
+//! Nothing in here performs I/O, reads a clock, draws a random number, awaits, or depends on the
+//! iteration order of a hash map. Time, randomness and ids are arguments. That is what makes replay,
+//! simulation and property tests possible.
+//!
+//! Reading order: the words ([`id`], [`time`], [`raw`], [`status`]), what is written down
+//! ([`log`]), what users write ([`definition`]), what decides ([`machine`]), and the small
+//! decisions of the shells ([`retry`], [`lane`], [`sweep`]).
+
+pub mod definition;
+pub mod entropy;
+pub mod id;
+pub mod lane;
+pub mod log;
+pub mod machine;
+pub mod problem;
+pub mod raw;
+pub mod retry;
+pub mod status;
+pub mod sweep;
+pub mod time;

@@ -1,0 +1,145 @@
+//! JSON that passes through untouched.
+//!
+//! A payload is checked once (syntax, depth) and then carried as text: a 2 MiB body costs 2 MiB and
+//! not the 170 MB of a value tree, and the bytes that a client sent are the bytes that it reads back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// How deep arrays and objects may nest.
+pub const MAX_DEPTH: usize = 64;
+
+/// A text that is valid JSON of bounded depth. Equality is equality of the text.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RawJson(Arc<str>);
+
+/// Why a text is not acceptable JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidJson {
+    #[error("not valid JSON: {0}")]
+    Syntax(String),
+    #[error("nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+}
+
+impl RawJson {
+    pub fn null() -> Self {
+        Self("null".into())
+    }
+
+    pub fn parse(text: &str) -> Result<Self, InvalidJson> {
+        check_depth(text.as_bytes())?;
+        let raw: &RawValue =
+            serde_json::from_str(text).map_err(|error| InvalidJson::Syntax(error.to_string()))?;
+        Ok(Self(raw.get().into()))
+    }
+
+    /// The JSON of any value of ours. Falls back to `null` for what JSON cannot say (maps with
+    /// non-text keys), which none of our types contain.
+    pub fn of<T: Serialize>(value: &T) -> Self {
+        serde_json::to_string(value).map_or_else(|_| Self::null(), |text| Self(text.into()))
+    }
+
+    /// Text that our own store wrote and that was checked when it came in.
+    pub fn trusted(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+}
+
+fn check_depth(bytes: &[u8]) -> Result<(), InvalidJson> {
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    for &byte in bytes {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Err(InvalidJson::TooDeep);
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        check_depth(raw.get().as_bytes()).map_err(serde::de::Error::custom)?;
+        Ok(Self(raw.get().into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_bytes_that_came_in() {
+        let text = r#"{"b":1.50,  "a":"\u0000"}"#;
+        assert_eq!(RawJson::parse(text).unwrap().as_str(), text);
+    }
+
+    #[test]
+    fn refuses_what_is_not_json() {
+        assert!(matches!(RawJson::parse("{"), Err(InvalidJson::Syntax(_))));
+        assert!(matches!(RawJson::parse("1 2"), Err(InvalidJson::Syntax(_))));
+    }
+
+    #[test]
+    fn counts_depth_outside_strings_only() {
+        let deep = format!("{}{}", "[".repeat(MAX_DEPTH + 1), "]".repeat(MAX_DEPTH + 1));
+        assert_eq!(RawJson::parse(&deep), Err(InvalidJson::TooDeep));
+        let brackets = format!("\"{}\\\"{}\"", "[".repeat(100), "{".repeat(100));
+        assert!(RawJson::parse(&brackets).is_ok());
+    }
+}

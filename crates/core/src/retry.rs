@@ -1,0 +1,67 @@
+//! When to try again: exponential backoff with full jitter, capped, and never sooner than asked.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// How often and how patiently an action is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    /// Attempts in all, the first included. At least 1.
+    pub attempts: u32,
+    /// The longest wait before the second attempt; doubles with each one.
+    pub backoff: Duration,
+    /// No wait is longer than this.
+    pub max: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { attempts: 5, backoff: Duration::from_secs(1), max: Duration::from_secs(60) }
+    }
+}
+
+impl RetryPolicy {
+    /// How long to wait after `attempt` failed, or `None` when that was the last one.
+    ///
+    /// `unit` is a random number in `0.0..1.0`; `asked` is what the other side wants
+    /// (`Retry-After`), which only ever lengthens the wait, up to ten times `max`.
+    pub fn wait_after(&self, attempt: u32, unit: f64, asked: Option<Duration>) -> Option<Duration> {
+        if attempt >= self.attempts {
+            return None;
+        }
+        let doublings = attempt.saturating_sub(1).min(31);
+        let ceiling = self.backoff.saturating_mul(1 << doublings).min(self.max);
+        let jittered = ceiling.mul_f64(unit.clamp(0.0, 1.0));
+        let asked = asked.unwrap_or_default().min(self.max.saturating_mul(10));
+        Some(jittered.max(asked))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: RetryPolicy =
+        RetryPolicy { attempts: 5, backoff: Duration::from_millis(200), max: Duration::from_secs(1) };
+
+    #[test]
+    fn doubles_up_to_the_cap() {
+        let waits: Vec<_> = (1..5).map(|n| POLICY.wait_after(n, 1.0, None).unwrap().as_millis()).collect();
+        assert_eq!(waits, [200, 400, 800, 1000]);
+    }
+
+    #[test]
+    fn stops_when_the_attempts_are_used_up() {
+        assert_eq!(POLICY.wait_after(5, 1.0, None), None);
+        assert_eq!(POLICY.wait_after(u32::MAX, 1.0, None), None);
+    }
+
+    #[test]
+    fn the_other_side_can_ask_for_more_patience_within_reason() {
+        let asked = Some(Duration::from_secs(3));
+        assert_eq!(POLICY.wait_after(1, 0.0, asked), asked);
+        let unreasonable = Some(Duration::from_secs(86_400));
+        assert_eq!(POLICY.wait_after(1, 0.0, unreasonable), Some(Duration::from_secs(10)));
+    }
+}

@@ -1,0 +1,188 @@
+//! The closed sets of words in which progress is told.
+//!
+//! Each has one spelling, used in JSON and in both databases.
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* $variant,)+ }
+
+        impl $name {
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word,)+ }
+            }
+
+            pub fn parse(word: &str) -> Option<Self> {
+                match word { $($word => Some($name::$variant),)+ _ => None }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// Where an accepted event stands.
+    EventStatus {
+        /// Undecided: its turn has not come.
+        Pending = "pending",
+        /// Kept for a later state.
+        Deferred = "deferred",
+        /// Its transition is committed, some of its actions are not settled.
+        Processing = "processing",
+        /// Its transition is committed and every action is settled.
+        Completed = "completed",
+        /// It caused no transition; the reason is recorded.
+        Rejected = "rejected",
+        /// An action failed for good and nothing handles that; the execution is paused.
+        Failed = "failed",
+        /// It could not be decided time after time and was put aside; the execution is paused.
+        Dead = "dead",
+    }
+}
+
+impl EventStatus {
+    /// Nothing more will happen to it unless a person intervenes.
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Completed | Self::Rejected | Self::Failed | Self::Dead => true,
+            Self::Pending | Self::Deferred | Self::Processing => false,
+        }
+    }
+
+    /// Its transition is in the log.
+    pub const fn is_applied(self) -> bool {
+        match self {
+            Self::Processing | Self::Completed | Self::Failed => true,
+            Self::Pending | Self::Deferred | Self::Rejected | Self::Dead => false,
+        }
+    }
+}
+
+words! {
+    /// Where an execution stands, as the log alone tells it.
+    Phase {
+        Active = "active",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+}
+
+impl Phase {
+    pub const fn is_ended(self) -> bool {
+        match self {
+            Self::Active => false,
+            Self::Completed | Self::Failed | Self::Cancelled => true,
+        }
+    }
+}
+
+words! {
+    /// Where an execution stands as the outside sees it: its phase, or paused.
+    ExecutionStatus {
+        Active = "active",
+        Paused = "paused",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+}
+
+impl ExecutionStatus {
+    /// A pause is an operational fact beside the log: it hides `active` and nothing else.
+    pub const fn of(phase: Phase, pause: PauseState) -> Self {
+        match (phase, pause) {
+            (Phase::Active, PauseState::Running) => Self::Active,
+            (Phase::Active, PauseState::Paused) => Self::Paused,
+            (Phase::Completed, PauseState::Running | PauseState::Paused) => Self::Completed,
+            (Phase::Failed, PauseState::Running | PauseState::Paused) => Self::Failed,
+            (Phase::Cancelled, PauseState::Running | PauseState::Paused) => Self::Cancelled,
+        }
+    }
+}
+
+words! {
+    /// Whether the engine works on an execution's mailbox at all.
+    PauseState {
+        Running = "running",
+        Paused = "paused",
+    }
+}
+
+words! {
+    /// Where an action of a committed transition stands.
+    ActionStatus {
+        /// An action that it needs is not settled.
+        Waiting = "waiting",
+        /// May be leased from `next_attempt_at` on.
+        Ready = "ready",
+        /// A worker holds its lease.
+        Leased = "leased",
+        Succeeded = "succeeded",
+        /// Failed for good.
+        Failed = "failed",
+        /// Something that it needs failed.
+        Skipped = "skipped",
+        /// Its execution was cancelled before it began.
+        Cancelled = "cancelled",
+    }
+}
+
+impl ActionStatus {
+    pub const fn is_settled(self) -> bool {
+        match self {
+            Self::Waiting | Self::Ready | Self::Leased => false,
+            Self::Succeeded | Self::Failed | Self::Skipped | Self::Cancelled => true,
+        }
+    }
+}
+
+words! {
+    /// What a key allows. Each includes the ones before it only as [`Role::allows`] says.
+    Role {
+        Submit = "submit",
+        Read = "read",
+        Admin = "admin",
+    }
+}
+
+impl Role {
+    /// `admin` may do everything; `submit` and `read` only what they are called.
+    pub const fn allows(self, needed: Role) -> bool {
+        match (self, needed) {
+            (Role::Admin, Role::Submit | Role::Read | Role::Admin) => true,
+            (Role::Submit, Role::Submit) | (Role::Read, Role::Read) => true,
+            (Role::Submit, Role::Read | Role::Admin) | (Role::Read, Role::Submit | Role::Admin) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_read_back_as_itself() {
+        for status in EventStatus::ALL {
+            assert_eq!(EventStatus::parse(status.as_str()), Some(*status));
+        }
+        for status in ActionStatus::ALL {
+            assert_eq!(ActionStatus::parse(status.as_str()), Some(*status));
+        }
+    }
+
+    #[test]
+    fn a_pause_hides_active_and_nothing_else() {
+        assert_eq!(ExecutionStatus::of(Phase::Active, PauseState::Paused), ExecutionStatus::Paused);
+        assert_eq!(ExecutionStatus::of(Phase::Cancelled, PauseState::Paused), ExecutionStatus::Cancelled);
+    }
+}
