@@ -8,6 +8,7 @@
 //! ([`log`]), what users write ([`definition`]), what decides ([`machine`]), and the small
 //! decisions of the shells ([`retry`], [`lane`], [`sweep`]).
 
+pub mod action;
 pub mod definition;
 pub mod entropy;
 pub mod id;

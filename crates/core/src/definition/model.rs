@@ -1,0 +1,191 @@
+//! A definition as the machine and the roles see it: checked, ordered, immutable.
+//!
+//! Expressions are kept as their source here; [`crate::machine::Machine`] compiles them once. States
+//! are a flat map on purpose: hierarchy, regions and entry actions will be fields of [`StateSpec`] and
+//! will not change how a state is found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::id::Name;
+use crate::log::Context;
+use crate::retry::RetryPolicy;
+
+use super::template::{Template, Text};
+
+/// A complete definition. Only [`super::parse`] makes one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    pub(super) name: Name,
+    pub(super) mode: Mode,
+    pub(super) initial: Name,
+    pub(super) context: Context,
+    pub(super) timeout: Option<Duration>,
+    pub(super) states: BTreeMap<Name, StateSpec>,
+    pub(super) actions: BTreeMap<Name, ActionSpec>,
+}
+
+impl Definition {
+    /// The dialect that this build reads and writes.
+    pub const DIALECT: i64 = 1;
+
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub fn initial(&self) -> &Name {
+        &self.initial
+    }
+
+    /// The context that an execution starts with, before its input is merged over it.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// How long an execution may take in all.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    pub fn states(&self) -> &BTreeMap<Name, StateSpec> {
+        &self.states
+    }
+
+    pub fn actions(&self) -> &BTreeMap<Name, ActionSpec> {
+        &self.actions
+    }
+}
+
+/// Whether a caller waits for the outcome of an event without asking for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Async,
+    Sync,
+}
+
+impl Mode {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Async => "async",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+/// One state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StateSpec {
+    pub kind: StateKind,
+    /// Per event the alternatives in the order in which they are tried. Never an empty list.
+    pub on: BTreeMap<Name, Vec<Alternative>>,
+    /// Armed on entry; the place in the list is the timer's ordinal.
+    pub after: Vec<TimerSpec>,
+    pub defer: BTreeSet<Name>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateKind {
+    Working,
+    Final(Ending),
+}
+
+/// What a final state makes of the execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Completed,
+    Failed,
+}
+
+/// One of the ordered alternatives of an event in a state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alternative {
+    /// CEL that must be true; `None` always holds.
+    pub guard: Option<String>,
+    /// `None`: an internal transition, timers stay armed.
+    pub to: Option<Name>,
+    pub set: BTreeMap<String, Template>,
+    pub actions: Vec<Name>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimerSpec {
+    pub delay: Duration,
+    pub send: Name,
+}
+
+/// One action, as declared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActionSpec {
+    pub name: Name,
+    pub kind: ActionKind,
+    /// Actions of the same `do` list that must succeed first.
+    pub needs: Vec<Name>,
+    pub retry: RetryPolicy,
+    /// How long one attempt may take.
+    pub timeout: Duration,
+    pub on_success: Option<Name>,
+    pub on_failure: Option<Name>,
+}
+
+impl ActionSpec {
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ActionKind {
+    /// Writes a line; no outside effect.
+    Log {
+        text: Text,
+    },
+    Http(HttpSpec),
+    /// Does nothing, by the whole lease–perform–settle path; its value is its result.
+    Noop {
+        value: Template,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpSpec {
+    pub method: Method,
+    pub url: Text,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, Text>,
+    /// Absent, or null when rendered: no body is sent.
+    pub body: Option<Template>,
+}
+
+/// The methods that an action may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    pub const ALL: &'static [Method] =
+        &[Method::Get, Method::Head, Method::Post, Method::Put, Method::Patch, Method::Delete];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|method| method.as_str() == word)
+    }
+}
