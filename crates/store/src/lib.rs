@@ -1,1 +1,33 @@
-//! placeholder
+//! The persistence contract of Millstream: what is durable when, what may repeat, which order holds.
+//!
+//! The database is the truth; everything else may be lost. Small traits by use case, batch-first:
+//! a hot-path method takes a slice, is one transaction, and returns one verdict per item in the
+//! order given. A write is one value with its precondition inside; no transaction handle crosses a
+//! trait. `now` is a parameter everywhere; PostgreSQL judges leases and due times by its own clock.
+//!
+//! Refuses: SQL, and decisions of the domain (those are made in `millstream-core`).
+//!
+//! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
+//! [`action_store`] (performed), [`timer_store`], then what people and operators need
+//! ([`intervention`], [`views`], …). [`memory`] is the reference implementation and [`conformance`]
+//! the suite that every backend must pass.
+
+pub mod action_store;
+pub mod clock;
+pub mod definition_store;
+pub mod error;
+pub mod event_log;
+pub mod execution_store;
+pub mod housekeeping;
+pub mod intervention;
+pub mod key_store;
+pub mod stores;
+pub mod timer_store;
+pub mod views;
+pub mod worker_store;
+
+pub use error::StoreError;
+pub use stores::Stores;
+
+/// What every method of this crate returns.
+pub type Result<T> = std::result::Result<T, StoreError>;

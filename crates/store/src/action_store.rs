@@ -1,0 +1,121 @@
+//! Performing: leases on actions and the settlement of their outcomes.
+//!
+//! At least one attempt, at most one recorded outcome. Every act on a leased action (renew, record
+//! its input, settle, release) names the epoch of the lease and is void when the lease has passed on.
+//! Settling first locks the rows of the events, then records outcomes, frees dependents and derives
+//! the events' status, in one transaction: of two actions that settle at once the second sees the
+//! first.
+
+use std::collections::BTreeMap;
+
+use millstream_core::id::{ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
+use millstream_core::raw::RawJson;
+use millstream_core::status::EventStatus;
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+use crate::event_log::NewEvent;
+use crate::execution_store::LeaseGrant;
+
+#[async_trait::async_trait]
+pub trait ActionStore: Send + Sync {
+    /// Lease up to `grant.slots` actions that are due (`Ready` and their time has come, or `Leased`
+    /// with an expired lease), the longest waiting first. Each lease raises the epoch by one and the
+    /// attempt counter by one. Safe to call from everywhere at once: no action goes to two callers.
+    async fn lease(&self, worker: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Result<Vec<LeasedAction>>;
+
+    /// Extend leases that are still held; `false` for those that are lost.
+    async fn renew(
+        &self,
+        leases: &[Lease],
+        worker: &WorkerId,
+        grant: LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<bool>>;
+
+    /// Store rendered inputs, once: `false` when the lease is lost.
+    async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>>;
+
+    /// Record what came of attempts, in one transaction. See the module's header. Actions that
+    /// become ready are leased to `worker` as far as `grant.slots` go.
+    async fn settle(
+        &self,
+        worker: &WorkerId,
+        batch: &[Settlement],
+        grant: LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Settled>;
+
+    /// Give leases back unperformed (a drain): the actions are ready again at once and the attempt is
+    /// not counted.
+    async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()>;
+}
+
+/// A right to act on an action.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease {
+    pub key: ActionKey,
+    pub epoch: Epoch,
+}
+
+/// An action that the caller may perform now.
+#[derive(Debug, Clone)]
+pub struct LeasedAction {
+    pub lease: Lease,
+    pub event_id: EventId,
+    pub definition: DefinitionRef,
+    /// This attempt's number, from 1.
+    pub attempt: i32,
+    /// Rendered already, or to be rendered from `scope` and `results`.
+    pub input: Option<RawJson>,
+    pub scope: Option<RawJson>,
+    /// Results of the actions that it needs.
+    pub results: BTreeMap<Name, RawJson>,
+    pub traceparent: Option<String>,
+    /// By the store's clock.
+    pub lease_until: Timestamp,
+}
+
+/// What came of one attempt.
+#[derive(Debug, Clone)]
+pub struct Settlement {
+    pub lease: Lease,
+    pub event_id: EventId,
+    pub outcome: Settling,
+}
+
+#[derive(Debug, Clone)]
+pub enum Settling {
+    /// Succeeded; `emit` is appended in the same transaction.
+    Succeeded { result: RawJson, emit: Option<Box<NewEvent>> },
+    /// To be tried again from `at` on.
+    Retry { error: RawJson, at: Timestamp },
+    /// Failed for good: dependents are skipped. `emit` handles it, or the event fails and the
+    /// execution is paused from this commit on.
+    Failed { error: RawJson, then: AfterFailure },
+}
+
+#[derive(Debug, Clone)]
+pub enum AfterFailure {
+    Emit(Box<NewEvent>),
+    Pause { reason: String },
+}
+
+/// What [`ActionStore::settle`] did.
+#[derive(Debug, Clone, Default)]
+pub struct Settled {
+    /// In the order of the batch.
+    pub verdicts: Vec<SettleVerdict>,
+    /// Dependents that became ready and are leased to the caller.
+    pub leased: Vec<LeasedAction>,
+    /// Dependents that became ready and are not: ring.
+    pub unleased: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SettleVerdict {
+    /// Recorded; the event now has this status.
+    Recorded { event: EventStatus },
+    /// The lease had passed on, or the outcome was recorded before. Nothing was written.
+    Stale,
+}

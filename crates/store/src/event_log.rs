@@ -1,0 +1,108 @@
+//! Accepting: what makes an event durable.
+//!
+//! `append` is the moment of acceptance. Everything in the batch commits together; the answer to a
+//! client is sent only after it returned. Order of acceptance is one database sequence, in the order
+//! of the batch.
+
+use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name};
+use millstream_core::log::{Applied, Origin, State};
+use millstream_core::raw::RawJson;
+use millstream_core::status::EventStatus;
+use millstream_core::sweep::Band;
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+/// The door of the store.
+#[async_trait::async_trait]
+pub trait EventLog: Send + Sync {
+    /// Append a batch in one transaction, one verdict per item, in order.
+    ///
+    /// Durable when it returns. An item that is refused (no such execution, a key reused with other
+    /// content, an id taken by another input) leaves no trace and burns no key; the others are
+    /// appended. `accept_no` grows in the order of the batch. Two items of one batch with the same
+    /// idempotency key: the first is appended, the second is a repeat of it. When the call fails the
+    /// outcome is in doubt: repeat it with the same event ids; an event id that exists is not
+    /// appended twice but reported as [`Appended::Repeat`].
+    async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>>;
+
+    /// The definition of each execution, `None` where there is no such execution. It never changes
+    /// during an execution's life, so callers may cache it.
+    async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>>;
+
+    /// One page of executions that have undecided events (or a due doorbell of another kind) and are
+    /// not paused, for ringing again. With `bands`, only events accepted within one of them; without,
+    /// all. Pages are ordered by execution key and continue after `after`.
+    async fn undecided(
+        &self,
+        bands: Option<&[Band]>,
+        after: Option<&ExecutionKey>,
+        limit: usize,
+    ) -> Result<Vec<ExecutionKey>>;
+
+    /// Which of these executions still have something for a worker to decide (an undecided event
+    /// while not paused, or an undecided `millstream.cancel`). Used to ack doorbells whose work is
+    /// already done.
+    async fn has_work(&self, executions: &[ExecutionKey]) -> Result<Vec<bool>>;
+}
+
+/// One thing to accept.
+#[derive(Debug, Clone)]
+pub enum Append {
+    Start(Box<NewExecution>),
+    Event(NewEvent),
+}
+
+/// An execution to create, already decided: seq 1 is part of it.
+#[derive(Debug, Clone)]
+pub struct NewExecution {
+    pub key: ExecutionKey,
+    pub definition: DefinitionRef,
+    /// Over definition name, requested version, input and events: what makes a repeat a repeat.
+    pub input_hash: [u8; 32],
+    /// The `millstream.start` event, its payload being the input.
+    pub start: NewEvent,
+    /// Seq 1. It has no actions.
+    pub applied: Applied,
+    pub state: State,
+    /// Appended in the same commit, unless the execution existed already.
+    pub events: Vec<NewEvent>,
+}
+
+/// An event to accept.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    pub event_id: EventId,
+    pub execution: ExecutionKey,
+    pub name: Name,
+    pub payload: RawJson,
+    pub origin: Origin,
+    pub idempotency: Option<Idempotency>,
+    /// Who sent it: the name of the key, `timer`, or `action:NAME`.
+    pub actor: Option<String>,
+    pub traceparent: Option<String>,
+}
+
+/// A client's idempotency key with the hash of what it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    pub key: String,
+    pub request_hash: [u8; 32],
+}
+
+/// The verdict on one [`Append`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Appended {
+    /// New. For a start: the accept_no of its start event.
+    Accepted {
+        accept_no: AcceptNo,
+    },
+    /// Seen before with the same content; nothing was written.
+    Repeat {
+        event_id: EventId,
+        status: EventStatus,
+    },
+    /// The idempotency key, or the execution id, stands for other content.
+    Mismatch,
+    NoExecution,
+}

@@ -1,0 +1,205 @@
+//! Deciding: load what a step needs, commit what it decided.
+//!
+//! The fence is here. A commit names the `seq` that its decisions were based on, rejections and
+//! deferrals included; if the execution has moved on, or was paused meanwhile, nothing of it is
+//! written. Two workers that meet on one execution meet at this precondition, and one of them loses
+//! harmlessly.
+
+use std::time::Duration;
+
+use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq, WorkerId};
+use millstream_core::log::{ArmedTimer, State, Transition, Waiting};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, PauseState};
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+use crate::action_store::LeasedAction;
+use crate::event_log::NewEvent;
+
+/// The worker's side of executions.
+#[async_trait::async_trait]
+pub trait ExecutionStore: Send + Sync {
+    /// State and mailbox of each execution, in one consistent read per execution, in the order asked.
+    ///
+    /// The mailbox holds the undecided events in acceptance order (cut by `limits`, never reordered,
+    /// at least one event) and, if there are any, the deferred ones. A caller that knows the state at
+    /// some seq gets no snapshot again unless the execution has moved on.
+    async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Result<Vec<Loaded>>;
+
+    /// Commit a batch in one transaction, one verdict per execution, in order; each execution occurs
+    /// once. What is committed is durable when it returns, and from then on the store alone knows
+    /// what is left to do.
+    ///
+    /// Actions that are `Ready` are leased to `worker` right here, in order, until `lease.slots` are
+    /// used up; the rest stay unleased.
+    async fn commit(
+        &self,
+        worker: &WorkerId,
+        batch: &[Commit],
+        lease: LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<Committed>>;
+
+    /// Count one attempt on each event that is still undecided, and return the new number (0 when it
+    /// is not undecided any more). Called when deciding was cut short by a crash or an error.
+    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>>;
+}
+
+/// An execution to load and what the caller knows of it.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub execution: ExecutionKey,
+    /// The caller has the state at this seq.
+    pub known: Option<Seq>,
+}
+
+/// How much of a mailbox one visit takes.
+#[derive(Debug, Clone, Copy)]
+pub struct MailboxLimits {
+    pub events: usize,
+    pub bytes: usize,
+}
+
+impl Default for MailboxLimits {
+    fn default() -> Self {
+        Self { events: 256, bytes: 1024 * 1024 }
+    }
+}
+
+/// What [`ExecutionStore::load`] found.
+#[derive(Debug, Clone)]
+pub enum Loaded {
+    Found(Box<LoadedExecution>),
+    /// No such execution: a doorbell for something that retention removed.
+    Missing,
+    /// Its snapshot or log cannot be decoded. The caller pauses it; the others go on.
+    Corrupt {
+        reason: String,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub struct LoadedExecution {
+    pub execution: ExecutionKey,
+    pub definition: DefinitionRef,
+    pub seq: Seq,
+    pub pause: PauseState,
+    /// The newest snapshot and the transitions after it; `None` when the caller's `known` is current.
+    pub state: Option<(State, Vec<Transition>)>,
+    /// The seq of the stored snapshot.
+    pub snapshot_seq: Seq,
+    pub mailbox: Vec<Waiting>,
+    /// Undecided events beyond the limits remain: ring again.
+    pub more: More,
+}
+
+/// Whether a mailbox was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum More {
+    Remains,
+    Nothing,
+}
+
+/// Everything that one visit to one execution decided.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    pub execution: ExecutionKey,
+    /// The seq that the decisions were based on: the fence.
+    pub expected: Seq,
+    /// The state after all transitions of this commit (its `seq` is the new seq). Always given, for
+    /// the columns `state`, `phase`, `seq` and `updated_at`.
+    pub state: State,
+    /// Whether the snapshot blob is written this time.
+    pub snapshot: SnapshotWrite,
+    pub transitions: Vec<Transition>,
+    /// Verdicts on events, each one applied, rejected or deferred. Those no longer undecided
+    /// (or deferred) are left as they are.
+    pub decided: Vec<Decided>,
+    /// Timers armed by `transitions` and still valid at the end of the commit.
+    pub timers: Vec<ArmedTimer>,
+    /// Timers armed by these seqs are cancelled.
+    pub cancelled_timers: Vec<Seq>,
+    pub actions: Vec<NewAction>,
+    /// Outcome events of actions that were settled inline.
+    pub emitted: Vec<NewEvent>,
+    /// The execution was cancelled: its actions that nobody has begun are cancelled as well.
+    pub open_actions: OpenActions,
+}
+
+/// Whether a commit carries a new snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotWrite {
+    Write,
+    Skip,
+}
+
+/// What a commit does with actions of earlier transitions that nobody has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenActions {
+    Keep,
+    Cancel,
+}
+
+/// The verdict on one event.
+#[derive(Debug, Clone)]
+pub struct Decided {
+    pub event_id: EventId,
+    pub verdict: EventVerdict,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventVerdict {
+    /// `status` is `completed`, or `processing` while actions are open, or `failed`.
+    Applied {
+        seq: Seq,
+        from: Option<Name>,
+        to: Name,
+        status: EventStatus,
+        error: Option<String>,
+    },
+    Rejected {
+        state: Name,
+        reason: String,
+    },
+    Deferred,
+}
+
+/// An action of a transition of this commit.
+#[derive(Debug, Clone)]
+pub struct NewAction {
+    pub key: ActionKey,
+    pub event_id: EventId,
+    pub ordinal: i32,
+    pub needs: Vec<Name>,
+    /// `Waiting`, `Ready`, or settled already (`Succeeded`, `Failed`, `Skipped`).
+    pub status: ActionStatus,
+    pub input: Option<RawJson>,
+    pub scope: Option<RawJson>,
+    pub result: Option<RawJson>,
+    pub error: Option<RawJson>,
+}
+
+/// How many actions a worker takes along with a commit or a settlement, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub struct LeaseGrant {
+    pub slots: usize,
+    pub ttl: Duration,
+}
+
+/// The verdict on one [`Commit`].
+#[derive(Debug, Clone)]
+pub enum Committed {
+    Done {
+        /// Leased to the committing worker.
+        leased: Vec<LeasedAction>,
+        /// Ready but unleased actions remain: ring.
+        unleased: usize,
+        /// Accepted numbers of `emitted`, in order; empty when there were none.
+        emitted: Vec<AcceptNo>,
+    },
+    /// The execution is at another seq, or paused (and this commit does not end it). Nothing of this
+    /// item was written: load again.
+    Conflict,
+    Missing,
+}

@@ -1,0 +1,68 @@
+//! What people (and the poison rule) decide about work that is stuck. Every decision is recorded
+//! with who and why.
+
+use millstream_core::id::{EventId, ExecutionKey, TenantId};
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+#[async_trait::async_trait]
+pub trait Interventions: Send + Sync {
+    /// Put undecidable events aside: each becomes `dead` with its error and its execution is paused,
+    /// unless the event has been decided meanwhile.
+    async fn bury(&self, burials: &[Burial], now: Timestamp) -> Result<()>;
+
+    /// Pause executions whose stored state cannot be decoded or whose definition is unusable.
+    async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()>;
+
+    /// Try a `dead` event again (undecided, attempts 0) or the failed actions of a `failed` event
+    /// (ready, attempts 0; skipped dependents waiting again; the event `processing`), and resume the
+    /// execution if nothing else holds it.
+    async fn retry(
+        &self,
+        tenant: &TenantId,
+        event: EventId,
+        by: &Decision,
+        now: Timestamp,
+    ) -> Result<Retried>;
+
+    /// What was decided about an execution, oldest first.
+    async fn decisions(&self, execution: &ExecutionKey) -> Result<Vec<RecordedDecision>>;
+}
+
+#[derive(Debug, Clone)]
+pub struct Burial {
+    pub execution: ExecutionKey,
+    pub event_id: EventId,
+    pub error: String,
+}
+
+/// Who decides, and why.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    pub actor: Option<String>,
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Retried {
+    /// Ring this execution.
+    Accepted {
+        execution: ExecutionKey,
+    },
+    /// The event is neither dead nor failed.
+    NotApplicable {
+        status: millstream_core::status::EventStatus,
+    },
+    NotFound,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedDecision {
+    pub event_id: Option<EventId>,
+    /// `bury`, `pause`, `retry`.
+    pub kind: String,
+    pub actor: Option<String>,
+    pub reason: Option<String>,
+    pub at: Timestamp,
+}

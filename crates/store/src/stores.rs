@@ -1,0 +1,69 @@
+//! The bundle that roles receive: one handle per use case, all on the same database.
+
+use std::sync::Arc;
+
+use crate::action_store::ActionStore;
+use crate::definition_store::DefinitionStore;
+use crate::event_log::EventLog;
+use crate::execution_store::ExecutionStore;
+use crate::housekeeping::Housekeeping;
+use crate::intervention::Interventions;
+use crate::key_store::KeyStore;
+use crate::timer_store::TimerStore;
+use crate::views::{EventViews, ExecutionViews};
+use crate::worker_store::WorkerStore;
+
+/// Handles to one store.
+#[derive(Clone)]
+pub struct Stores {
+    pub events: Arc<dyn EventLog>,
+    pub executions: Arc<dyn ExecutionStore>,
+    pub actions: Arc<dyn ActionStore>,
+    pub timers: Arc<dyn TimerStore>,
+    pub definitions: Arc<dyn DefinitionStore>,
+    pub interventions: Arc<dyn Interventions>,
+    pub execution_views: Arc<dyn ExecutionViews>,
+    pub event_views: Arc<dyn EventViews>,
+    pub keys: Arc<dyn KeyStore>,
+    pub workers: Arc<dyn WorkerStore>,
+    pub housekeeping: Arc<dyn Housekeeping>,
+}
+
+impl Stores {
+    /// A backend that implements everything on one handle.
+    pub fn of<S>(store: Arc<S>) -> Self
+    where
+        S: EventLog
+            + ExecutionStore
+            + ActionStore
+            + TimerStore
+            + DefinitionStore
+            + Interventions
+            + ExecutionViews
+            + EventViews
+            + KeyStore
+            + WorkerStore
+            + Housekeeping
+            + 'static,
+    {
+        Self {
+            events: store.clone(),
+            executions: store.clone(),
+            actions: store.clone(),
+            timers: store.clone(),
+            definitions: store.clone(),
+            interventions: store.clone(),
+            execution_views: store.clone(),
+            event_views: store.clone(),
+            keys: store.clone(),
+            workers: store.clone(),
+            housekeeping: store,
+        }
+    }
+}
+
+impl std::fmt::Debug for Stores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stores").finish_non_exhaustive()
+    }
+}

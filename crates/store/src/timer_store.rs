@@ -1,0 +1,18 @@
+//! Timers that have come due become events, exactly once.
+
+use millstream_core::id::{EventId, ExecutionKey};
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+#[async_trait::async_trait]
+pub trait TimerStore: Send + Sync {
+    /// Turn up to `ids.len()` due timers into undecided events, in one transaction: the timer row
+    /// goes, the event row comes (`Origin::Timer`, actor `timer`, payload `null`), in order of
+    /// `fire_at`. `ids` are the ids to use. Returns the executions to ring. Safe to call from
+    /// everywhere at once.
+    async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>>;
+
+    /// When the next timer or action retry comes due, so that a worker need not look before.
+    async fn next_due(&self) -> Result<Option<Timestamp>>;
+}

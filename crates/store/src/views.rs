@@ -1,0 +1,146 @@
+//! Reading: what people and clients ask for. Nothing in here is on the hot path, nothing writes.
+
+use millstream_core::id::{
+    AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId,
+};
+use millstream_core::log::{State, Transition};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+#[async_trait::async_trait]
+pub trait ExecutionViews: Send + Sync {
+    /// In the order asked; `None` where there is none.
+    async fn executions(&self, keys: &[ExecutionKey]) -> Result<Vec<Option<ExecutionView>>>;
+
+    /// Newest first (by creation position), after the position `after`.
+    async fn list_executions(
+        &self,
+        tenant: &TenantId,
+        filter: &ExecutionFilter,
+        after: Option<AcceptNo>,
+        limit: usize,
+    ) -> Result<Vec<ExecutionView>>;
+
+    /// Transitions with `seq > after`, in order, with the payloads that caused them.
+    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<Vec<HistoryEntry>>;
+
+    async fn actions(&self, execution: &ExecutionKey) -> Result<Vec<ActionView>>;
+
+    async fn timers(&self, execution: &ExecutionKey) -> Result<Vec<TimerView>>;
+}
+
+#[async_trait::async_trait]
+pub trait EventViews: Send + Sync {
+    /// In the order asked; `None` where there is none (or it belongs to another tenant).
+    async fn events(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<EventView>>>;
+
+    /// In acceptance order, after the position `after`.
+    async fn list_events(
+        &self,
+        tenant: &TenantId,
+        filter: &EventFilter,
+        after: Option<AcceptNo>,
+        limit: usize,
+    ) -> Result<Vec<EventView>>;
+
+    /// For operators: how much is undecided and since when, over all tenants.
+    async fn backlog(&self) -> Result<Backlog>;
+}
+
+#[derive(Debug, Clone)]
+pub struct ExecutionView {
+    pub execution: ExecutionKey,
+    /// The accept_no of its start event: the position in lists.
+    pub position: AcceptNo,
+    pub definition: DefinitionRef,
+    pub status: ExecutionStatus,
+    /// The state by the newest snapshot and the transitions after it.
+    pub state: State,
+    pub paused_reason: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct ExecutionFilter {
+    pub definition: Option<Name>,
+    pub state: Option<Name>,
+    pub status: Option<ExecutionStatus>,
+}
+
+#[derive(Debug, Clone)]
+pub struct HistoryEntry {
+    pub transition: Transition,
+    pub payload: RawJson,
+    /// When the event was accepted.
+    pub accepted_at: Timestamp,
+    pub origin: millstream_core::log::Origin,
+}
+
+#[derive(Debug, Clone)]
+pub struct EventView {
+    pub event_id: EventId,
+    pub execution: ExecutionKey,
+    pub accept_no: AcceptNo,
+    pub name: Name,
+    pub payload: RawJson,
+    pub status: EventStatus,
+    pub from_state: Option<Name>,
+    pub to_state: Option<Name>,
+    pub seq: Option<Seq>,
+    pub attempts: i32,
+    /// Why it was rejected, failed or buried.
+    pub error: Option<String>,
+    pub actor: Option<String>,
+    pub worker_id: Option<WorkerId>,
+    pub created_at: Timestamp,
+    /// When its transition was committed.
+    pub started_at: Option<Timestamp>,
+    /// When it became final.
+    pub completed_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct EventFilter {
+    pub execution: Option<millstream_core::id::ExecutionId>,
+    pub status: Option<EventStatus>,
+}
+
+#[derive(Debug, Clone)]
+pub struct ActionView {
+    pub key: ActionKey,
+    pub event_id: EventId,
+    pub ordinal: i32,
+    pub needs: Vec<Name>,
+    pub status: ActionStatus,
+    pub attempts: i32,
+    pub epoch: Epoch,
+    pub worker_id: Option<WorkerId>,
+    pub lease_until: Option<Timestamp>,
+    pub next_attempt_at: Option<Timestamp>,
+    pub input: Option<RawJson>,
+    pub result: Option<RawJson>,
+    pub error: Option<RawJson>,
+    pub created_at: Timestamp,
+    pub settled_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone)]
+pub struct TimerView {
+    pub armed_seq: Seq,
+    pub ordinal: i32,
+    pub send: Name,
+    pub fire_at: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Backlog {
+    pub undecided: u64,
+    pub oldest: Option<Timestamp>,
+    pub dead: u64,
+    pub paused: u64,
+    pub open_actions: u64,
+}

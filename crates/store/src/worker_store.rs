@@ -1,0 +1,50 @@
+//! Who is up, and whose turn it is to do a duty that needs doing once.
+
+use std::time::Duration;
+
+use millstream_core::id::WorkerId;
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+#[async_trait::async_trait]
+pub trait WorkerStore: Send + Sync {
+    /// Say that a worker is up. Inserts or refreshes its row.
+    async fn beat(&self, worker: &WorkerBeat, now: Timestamp) -> Result<()>;
+
+    /// A worker says goodbye.
+    async fn leave(&self, worker: &WorkerId) -> Result<()>;
+
+    /// Workers heard of since `since`, by id.
+    async fn workers(&self, since: Timestamp) -> Result<Vec<WorkerView>>;
+
+    /// Take the turn at a duty for `ttl`, unless somebody else holds it. Returns when the duty was
+    /// last finished (the epoch if never), or `None` when it is another's turn.
+    async fn take_duty(
+        &self,
+        duty: &str,
+        worker: &WorkerId,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>>;
+
+    /// Record that the duty was done as of `done_at` and give the turn back.
+    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> Result<()>;
+}
+
+#[derive(Debug, Clone)]
+pub struct WorkerBeat {
+    pub worker: WorkerId,
+    pub started_at: Timestamp,
+    /// Lanes that it reads.
+    pub lanes: Vec<u8>,
+    /// Actions that it performs right now.
+    pub in_flight: i32,
+    pub version: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct WorkerView {
+    pub beat: WorkerBeat,
+    pub seen_at: Timestamp,
+}
