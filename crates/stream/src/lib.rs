@@ -1,1 +1,20 @@
-//! placeholder
+//! Doorbells, locks and announcements: everything about an execution that may be lost.
+//!
+//! The database is the truth; a stream entry is a doorbell that carries ids only. Redis may be
+//! flushed, lost or restarted empty at any moment: latency suffers, nothing is lost. There are two
+//! backends with the same semantics, `redis` for a fleet and `embedded` for one process, and one
+//! conformance suite for both.
+//!
+//! Refuses: payloads, and any promise about durability.
+
+pub mod announce;
+pub mod doorbell;
+pub mod error;
+pub mod locks;
+pub mod streams;
+
+pub use error::StreamError;
+pub use streams::Streams;
+
+/// What every method of this crate returns.
+pub type Result<T> = std::result::Result<T, StreamError>;
