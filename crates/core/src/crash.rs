@@ -1,0 +1,47 @@
+//! Places where a process can be told to die, for tests that prove nothing is lost.
+//!
+//! Only the words live here. A role receives the chosen place in its options, and its shell kills
+//! the process when it comes by; release builds carry no such code.
+
+/// A place between two steps that a crash must not tear apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrashPoint {
+    /// A worker has read doorbells and committed nothing.
+    WorkerBeforeCommit,
+    /// A worker has committed and not acknowledged.
+    WorkerAfterCommit,
+    /// A worker has acknowledged and not begun the actions that it leased.
+    WorkerBeforeAction,
+    /// A worker has performed an action and not settled it.
+    WorkerBeforeSettle,
+    /// An ingress has committed an event and rung no bell.
+    IngressBeforeRing,
+    /// An ingress has committed an event and sent no answer.
+    IngressBeforeAnswer,
+}
+
+impl CrashPoint {
+    pub const ALL: &'static [CrashPoint] = &[
+        Self::WorkerBeforeCommit,
+        Self::WorkerAfterCommit,
+        Self::WorkerBeforeAction,
+        Self::WorkerBeforeSettle,
+        Self::IngressBeforeRing,
+        Self::IngressBeforeAnswer,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WorkerBeforeCommit => "worker.before-commit",
+            Self::WorkerAfterCommit => "worker.after-commit",
+            Self::WorkerBeforeAction => "worker.before-action",
+            Self::WorkerBeforeSettle => "worker.before-settle",
+            Self::IngressBeforeRing => "ingress.before-ring",
+            Self::IngressBeforeAnswer => "ingress.before-answer",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|point| point.name() == name)
+    }
+}

@@ -1,0 +1,98 @@
+//! Lengths of time as people write them: `250ms`, `15s`, `30m`, `12h`, `30d`, and `1h30m`.
+//!
+//! Used by definitions and by settings alike. Zero, signs, fractions and bare numbers are refused:
+//! each of them has been somebody's misunderstanding.
+
+use std::time::Duration;
+
+/// No duration may be longer than this: a hundred years, so that adding one to a time stays sane.
+pub const MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// Why a text is not a duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDuration {
+    #[error("{0:?} is not a duration (write it like 250ms, 15s, 30m, 12h, 30d or 1h30m)")]
+    Syntax(String),
+    #[error("{0:?} is longer than 100 years")]
+    TooLong(String),
+    #[error("{0:?} is no time at all")]
+    Zero(String),
+}
+
+/// Read a duration. Units must come from large to small, each at most once.
+pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
+    let syntax = || InvalidDuration::Syntax(text.to_owned());
+    let too_long = || InvalidDuration::TooLong(text.to_owned());
+    let (mut rest, mut total, mut last_unit) = (text, 0u64, u64::MAX);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(syntax)?;
+        let (number, tail) = rest.split_at(digits);
+        let unit_len = tail.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_len);
+        let unit = unit_millis(unit).filter(|&unit| unit < last_unit).ok_or_else(syntax)?;
+        if number.is_empty() {
+            return Err(syntax());
+        }
+        let number: u64 = number.parse().map_err(|_| too_long())?;
+        total = number.checked_mul(unit).and_then(|millis| total.checked_add(millis)).ok_or_else(too_long)?;
+        (rest, last_unit) = (tail, unit);
+    }
+    match Duration::from_millis(total) {
+        _ if text.is_empty() => Err(syntax()),
+        Duration::ZERO => Err(InvalidDuration::Zero(text.to_owned())),
+        length if length > MAX => Err(too_long()),
+        length => Ok(length),
+    }
+}
+
+/// Write a duration in the largest unit that says it exactly.
+pub fn format(length: Duration) -> String {
+    let millis = length.as_millis();
+    for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
+        if millis >= size && millis.is_multiple_of(size) {
+            return format!("{}{unit}", millis / size);
+        }
+    }
+    format!("{millis}ms")
+}
+
+fn unit_millis(unit: &str) -> Option<u64> {
+    match unit {
+        "ms" => Some(1),
+        "s" => Some(1000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_unit_and_combinations() {
+        for (text, millis) in
+            [("250ms", 250), ("15s", 15_000), ("30m", 1_800_000), ("1h30m", 5_400_000), ("2d", 172_800_000)]
+        {
+            assert_eq!(parse(text).unwrap().as_millis(), millis, "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_could_be_misunderstood() {
+        for text in ["", "5", "-5s", "1.5s", "5 s", "s", "5x", "5m1h", "1s1s", "5S", "99999999999999999999d", "٣s"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+        assert_eq!(parse("0s"), Err(InvalidDuration::Zero("0s".into())));
+        assert_eq!(parse("40000d"), Err(InvalidDuration::TooLong("40000d".into())));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for text in ["250ms", "15s", "30m", "90m", "12h", "30d"] {
+            assert_eq!(format(parse(text).unwrap()), text);
+        }
+    }
+}
