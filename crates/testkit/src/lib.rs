@@ -1,1 +1,29 @@
-//! placeholder
+//! What tests need from the outside world: private services, fleets of real processes, HTTP targets.
+//!
+//! Everything here is owned by the test that asked for it and goes away with it, also when the test
+//! process is killed: see [`guard`]. A missing service is a failure that says what to install, never
+//! a skip. Nothing here is linked into the product.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "the whole crate is test support: a panic is how a test says that it failed"
+)]
+
+pub mod client;
+pub mod daemon;
+pub mod eventually;
+pub mod fleet;
+pub mod guard;
+pub mod port;
+pub mod postgres;
+pub mod redis;
+pub mod sink;
+pub mod tail;
+
+pub use client::{Client, Reply};
+pub use eventually::eventually;
+pub use fleet::{Fleet, Mode};
+pub use sink::Sink;
+pub use tail::Tail;

@@ -1,0 +1,256 @@
+//! The real binary, running: embedded in one process, or as an ingress and workers with their own
+//! database and Redis.
+//!
+//! A test says which [`Mode`] it wants and talks HTTP. It may kill, stop and start each process by
+//! name; a process that was started with a crash point dies by itself and can be waited for.
+//! Nothing here knows what the engine does.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use reqwest::Method;
+use tempfile::TempDir;
+
+use crate::client::{Client, try_send};
+use crate::daemon::Daemon;
+use crate::eventually::eventually;
+use crate::guard::{self, Ending};
+use crate::port;
+use crate::postgres::{self, TestCluster, TestDatabase};
+use crate::redis::{self, TestRedis};
+
+const READY: Duration = Duration::from_secs(30);
+/// The engine's own drain deadline is 25 s; a process that needs longer has failed.
+const DRAINED: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// `millstream dev`: one process, SQLite, no services.
+    Embedded,
+    /// An ingress and so many workers on Postgres and Redis.
+    Fleet { workers: usize },
+}
+
+/// Settings for processes, as environment variables.
+pub type Env<'a> = &'a [(&'a str, &'a str)];
+
+#[derive(Debug)]
+pub struct Fleet {
+    mode: Mode,
+    binary: PathBuf,
+    env: Vec<(String, String)>,
+    port: u16,
+    directory: TempDir,
+    // Processes before services: fields are dropped in this order.
+    ingress: Option<Daemon>,
+    workers: Vec<Daemon>,
+    redis: Option<TestRedis>,
+    database: Option<Database>,
+}
+
+#[derive(Debug)]
+enum Database {
+    Shared(TestDatabase),
+    Own(TestCluster),
+}
+
+/// Whether the fleet's Postgres is a database on the shared cluster, or a cluster that may be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Postgres {
+    Shared,
+    Own,
+}
+
+impl Fleet {
+    /// Starts everything and waits until it is ready. `env` goes to every process.
+    pub async fn start(mode: Mode, binary: impl AsRef<Path>, env: Env<'_>) -> Self {
+        Self::start_on(mode, Postgres::Shared, binary, env).await
+    }
+
+    pub async fn start_on(mode: Mode, postgres: Postgres, binary: impl AsRef<Path>, env: Env<'_>) -> Self {
+        let directory =
+            tempfile::Builder::new().prefix("millstream-fleet-").tempdir().expect("make a directory");
+        guard::watch_directory(directory.path());
+        let mut fleet = Self {
+            mode,
+            binary: binary.as_ref().into(),
+            env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            port: port::free(),
+            directory,
+            ingress: None,
+            workers: Vec::new(),
+            redis: None,
+            database: None,
+        };
+        if let Mode::Fleet { workers } = mode {
+            fleet.redis = Some(redis::server().await);
+            fleet.database = Some(match postgres {
+                Postgres::Shared => Database::Shared(postgres::database().await),
+                Postgres::Own => {
+                    let cluster = postgres::cluster().await;
+                    cluster.create_database("millstream").await;
+                    Database::Own(cluster)
+                }
+            });
+            let migrated = fleet.cli(["migrate"]);
+            assert!(migrated.status.success(), "migrate failed: {migrated:?}");
+            for _ in 0..workers {
+                fleet.start_worker(&[]);
+            }
+        }
+        fleet.start_ingress(&[]).await;
+        fleet
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(&self.url())
+    }
+
+    /// Where `dev` keeps its database, and where this fleet's output files are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The private Redis of a fleet.
+    pub fn redis(&mut self) -> &mut TestRedis {
+        self.redis.as_mut().expect("only a fleet has Redis")
+    }
+
+    /// The private cluster of a fleet that was started with [`Postgres::Own`].
+    pub fn postgres(&mut self) -> &mut TestCluster {
+        match &mut self.database {
+            Some(Database::Own(cluster)) => cluster,
+            Some(Database::Shared(_)) | None => panic!("this fleet has no cluster of its own"),
+        }
+    }
+
+    /// Starts the front process: the ingress of a fleet, or the whole embedded engine.
+    pub async fn start_ingress(&mut self, env: Env<'_>) {
+        self.launch_ingress(env);
+        self.wait_ready().await;
+    }
+
+    /// The same without waiting, for processes that are expected to fail.
+    pub fn launch_ingress(&mut self, env: Env<'_>) {
+        let mut command = self.command(env);
+        match self.mode {
+            Mode::Embedded => command.arg("dev").arg("--dir").arg(self.data()),
+            Mode::Fleet { .. } => command.arg("ingress"),
+        };
+        command.args(["--listen", &format!("127.0.0.1:{}", self.port)]);
+        self.ingress = Some(Daemon::start("ingress", command, &self.output("ingress"), Ending::Kill));
+    }
+
+    pub async fn wait_ready(&mut self) {
+        let client = self.client();
+        let ingress = self.ingress.as_mut().expect("an ingress");
+        eventually(READY, || {
+            if let Some(status) = ingress.exited() {
+                panic!("the ingress ended with {status} before it was ready: {}", ingress.output());
+            }
+            let request = client.request(Method::GET, "/readyz");
+            async move {
+                let reply = try_send(request).await.map_err(|error| error.to_string())?;
+                if reply.status == 200 { Ok(()) } else { Err(format!("{}: {}", reply.status, reply.body)) }
+            }
+        })
+        .await;
+    }
+
+    /// The front process, to signal it or to see whether it is dead.
+    pub fn ingress(&mut self) -> &mut Daemon {
+        self.ingress.as_mut().expect("an ingress")
+    }
+
+    /// SIGKILL to the front process.
+    pub fn kill_ingress(&mut self) {
+        self.ingress().kill();
+    }
+
+    /// SIGTERM to the front process, and its exit status once it has drained.
+    pub async fn stop_ingress(&mut self) -> ExitStatus {
+        let ingress = self.ingress();
+        ingress.signal(Signal::SIGTERM);
+        ingress.wait(DRAINED).await
+    }
+
+    /// Starts one more worker of a fleet and answers its index.
+    pub fn start_worker(&mut self, env: Env<'_>) -> usize {
+        assert_ne!(self.mode, Mode::Embedded, "an embedded engine has no worker processes");
+        let index = self.workers.len();
+        let name = format!("worker-{index}");
+        let mut command = self.command(env);
+        command.arg("worker");
+        self.workers.push(Daemon::start(&name, command, &self.output(&name), Ending::Kill));
+        index
+    }
+
+    pub fn worker(&mut self, index: usize) -> &mut Daemon {
+        &mut self.workers[index]
+    }
+
+    /// SIGKILL to one worker.
+    pub fn kill_worker(&mut self, index: usize) {
+        self.workers[index].kill();
+    }
+
+    /// SIGTERM to one worker, and its exit status once it has drained.
+    pub async fn stop_worker(&mut self, index: usize) -> ExitStatus {
+        self.workers[index].signal(Signal::SIGTERM);
+        self.workers[index].wait(DRAINED).await
+    }
+
+    /// Runs a subcommand with the fleet's settings to its end.
+    pub fn cli<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Output {
+        self.command(&[]).args(arguments).output().expect("run the binary")
+    }
+
+    /// The binary with this fleet's settings and nothing of the caller's.
+    pub fn command(&self, env: Env<'_>) -> Command {
+        let mut command = Command::new(&self.binary);
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_")) {
+            command.env_remove(name);
+        }
+        command.current_dir(self.directory.path());
+        command.env("MILLSTREAM_URL", self.url()).env("MILLSTREAM_HTTP_ALLOW", "127.0.0.0/8");
+        match &self.database {
+            Some(Database::Shared(database)) => command.env("MILLSTREAM_DATABASE_URL", &database.url),
+            Some(Database::Own(cluster)) => command.env("MILLSTREAM_DATABASE_URL", cluster.url("millstream")),
+            None => command.env(
+                "MILLSTREAM_DATABASE_URL",
+                format!("sqlite://{}", self.data().join("millstream.db").display()),
+            ),
+        };
+        if let Some(redis) = &self.redis {
+            command.env("MILLSTREAM_REDIS_URL", &redis.url);
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.envs(env.iter().copied());
+        command
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn output(&self, name: &str) -> PathBuf {
+        self.directory.path().join(format!("{name}.log"))
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        guard::forget_directory(self.directory.path());
+    }
+}

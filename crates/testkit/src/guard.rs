@@ -1,0 +1,84 @@
+//! A shell process that outlives the test process and cleans up after it.
+//!
+//! Destructors do not run for statics, nor when a runner kills a test that hangs. So everything
+//! that could be left behind (process ids, directories) is told to a `sh` that reads its standard
+//! input. When this process ends in whatever way, the pipe closes, and the shell stops what is still
+//! listed and removes the directories. A destructor that has already done the work takes its entry
+//! off the list, so that a reused process id is never hit.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{LazyLock, Mutex};
+
+const SCRIPT: &str = r#"
+live=""; dirs=""
+without() { kept=""; for entry in $1; do [ "$entry" = "$2" ] || kept="$kept $entry"; done; echo "$kept"; }
+while read -r verb entry; do
+  case "$verb" in
+    process) live="$live $entry" ;;
+    directory) dirs="$dirs $entry" ;;
+    forget) live=$(without "$live" "$entry"); dirs=$(without "$dirs" "$entry") ;;
+  esac
+done
+for entry in $live; do kill -"${entry#*:}" "${entry%:*}" 2>/dev/null; done
+for entry in $live; do
+  tries=0
+  while kill -0 "${entry%:*}" 2>/dev/null && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
+  kill -KILL "${entry%:*}" 2>/dev/null
+done
+for entry in $dirs; do rm -rf -- "$entry"; done
+"#;
+
+static GUARD: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| {
+    let mut shell = Command::new("sh")
+        .args(["-c", SCRIPT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Its own group: a signal for the whole test must not take its cleaner along.
+        .process_group(0)
+        .spawn()
+        .expect("start the guard shell");
+    Mutex::new(shell.stdin.take().expect("stdin was piped"))
+});
+
+/// The signal that ends a process without leaving anything in the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Kill,
+    /// Postgres: stop at once, children and shared memory included.
+    Quit,
+}
+
+impl Ending {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "KILL",
+            Self::Quit => "QUIT",
+        }
+    }
+}
+
+pub fn watch_process(pid: u32, ending: Ending) {
+    tell("process", &format!("{pid}:{}", ending.name()));
+}
+
+pub fn forget_process(pid: u32, ending: Ending) {
+    tell("forget", &format!("{pid}:{}", ending.name()));
+}
+
+/// The path must not contain white space, which holds for the directories this crate makes.
+pub fn watch_directory(path: &Path) {
+    tell("directory", &path.display().to_string());
+}
+
+pub fn forget_directory(path: &Path) {
+    tell("forget", &path.display().to_string());
+}
+
+fn tell(verb: &str, entry: &str) {
+    let mut pipe = GUARD.lock().expect("guard pipe");
+    writeln!(pipe, "{verb} {entry}").expect("tell the guard shell");
+}

@@ -1,0 +1,21 @@
+//! Free TCP ports on loopback, below the range that outgoing connections take.
+//!
+//! A service that is stopped and started again must get its port back, so the port must not be one
+//! that the kernel hands to some client in between. Two tests may still choose the same one in the
+//! same instant: whoever starts a service tries again with another port.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+const FIRST: u16 = 10_000;
+const COUNT: u16 = 22_000;
+
+pub fn free() -> u16 {
+    for _ in 0..1_000 {
+        let bytes = uuid::Uuid::new_v4().into_bytes();
+        let port = FIRST + u16::from_be_bytes([bytes[0], bytes[1]]) % COUNT;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port between {FIRST} and {} on loopback", FIRST + COUNT)
+}

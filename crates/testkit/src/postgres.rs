@@ -1,0 +1,214 @@
+//! Private Postgres: an empty database per test, or a whole cluster for tests that stop it.
+//!
+//! [`database`] takes the cluster that `MILLSTREAM_TEST_POSTGRES` names (one per test run, started
+//! by `scripts/test`) and starts one for this process when it is unset. [`cluster`] is always a new
+//! one. Flushing is off: these clusters must survive the kill of a process, not the loss of power.
+//! Commits are still synchronous, or an immediate stop would lose what was answered.
+//! It never touches a server that it did not start or was not given.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use nix::unistd::{User, geteuid};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use crate::daemon::Daemon;
+use crate::eventually::eventually;
+use crate::guard::{self, Ending};
+use crate::port;
+
+pub const ADMIN_URL: &str = "MILLSTREAM_TEST_POSTGRES";
+
+const START: Duration = Duration::from_secs(30);
+const INSTALL: &str = "no PostgreSQL server found on PATH or in /usr/lib/postgresql/*/bin; \
+                       install it: `apt-get install postgresql` (Debian, Ubuntu), \
+                       `dnf install postgresql-server` (Fedora), `brew install postgresql@17` (macOS)";
+
+/// A database of its own, empty, dropped with this value.
+#[derive(Debug)]
+pub struct TestDatabase {
+    pub url: String,
+    name: String,
+    admin: String,
+}
+
+/// A new empty database on the shared private cluster.
+pub async fn database() -> TestDatabase {
+    static SHARED: OnceCell<TestCluster> = OnceCell::const_new();
+    let admin = match std::env::var(ADMIN_URL) {
+        Ok(url) => url,
+        Err(_) => SHARED.get_or_init(cluster).await.url("postgres"),
+    };
+    let name = format!("t_{}", uuid::Uuid::new_v4().simple());
+    create(&admin, &name).await;
+    TestDatabase { url: with_database(&admin, &name), name, admin }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let (admin, name) = (self.admin.clone(), self.name.clone());
+        // A destructor cannot await on the runtime it runs in. A cluster that is gone took the
+        // database with it, so failing to drop it is nobody's problem.
+        let dropping = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(execute(&admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")))
+        });
+        drop(dropping.join());
+    }
+}
+
+/// A cluster that belongs to one test, which may stop and start it. Removed with this value.
+#[derive(Debug)]
+pub struct TestCluster {
+    binaries: PathBuf,
+    port: u16,
+    server: Option<Daemon>,
+    directory: TempDir,
+}
+
+/// A new private cluster, running.
+pub async fn cluster() -> TestCluster {
+    let binaries = find_binaries();
+    let base = if geteuid().is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() };
+    let directory =
+        tempfile::Builder::new().prefix("millstream-pg-").tempdir_in(base).expect("make a directory");
+    guard::watch_directory(directory.path());
+    if let Some(user) = unprivileged() {
+        let (uid, gid) = (Some(user.uid.as_raw()), Some(user.gid.as_raw()));
+        std::os::unix::fs::chown(directory.path(), uid, gid)
+            .expect("hand the directory to the server's user");
+    }
+    init(&binaries, directory.path());
+    let mut cluster = TestCluster { binaries, port: port::free(), server: None, directory };
+    cluster.start().await;
+    cluster
+}
+
+impl TestCluster {
+    /// The address of a database of this cluster; `postgres` always exists.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Makes an empty database and answers its address.
+    pub async fn create_database(&self, name: &str) -> String {
+        create(&self.url("postgres"), name).await;
+        self.url(name)
+    }
+
+    /// Stops as a crash would: open transactions are lost, the next start recovers.
+    pub fn stop_immediate(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            server.end();
+        }
+    }
+
+    /// Starts on the same port, or does nothing when it runs; ready when this returns.
+    pub async fn start(&mut self) {
+        if self.server.is_some() {
+            return;
+        }
+        let mut command = as_server_user(self.binaries.join("postgres"));
+        command.arg("-D").arg(self.directory.path().join("data"));
+        command.args(["-p", &self.port.to_string(), "-k", "", "-h", "127.0.0.1"]);
+        for setting in [
+            "fsync=off",
+            "full_page_writes=off",
+            "max_connections=300",
+            "shared_buffers=64MB",
+            "logging_collector=off",
+        ] {
+            command.args(["-c", setting]);
+        }
+        let output = self.directory.path().join("postgres.log");
+        self.server = Some(Daemon::start("postgres", command, &output, Ending::Quit));
+        let url = self.url("postgres");
+        let server = &mut self.server;
+        eventually(START, move || {
+            if let Some(server) = server.as_mut()
+                && let Some(status) = server.exited()
+            {
+                panic!("postgres ended with {status}: {}", server.output());
+            }
+            let url = url.clone();
+            async move { PgConnection::connect(&url).await?.close().await }
+        })
+        .await;
+    }
+}
+
+impl Drop for TestCluster {
+    fn drop(&mut self) {
+        self.stop_immediate();
+        guard::forget_directory(self.directory.path());
+    }
+}
+
+fn init(binaries: &Path, directory: &Path) {
+    let output = as_server_user(binaries.join("initdb"))
+        .arg("-D")
+        .arg(directory.join("data"))
+        .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"])
+        .output()
+        .expect("run initdb");
+    assert!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn find_binaries() -> PathBuf {
+    let on_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+    let mut versioned: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .map(|versions| versions.flatten().map(|version| version.path().join("bin")).collect())
+        .unwrap_or_default();
+    versioned.sort();
+    on_path
+        .unwrap_or_default()
+        .into_iter()
+        .chain(versioned.into_iter().rev())
+        .find(|directory| directory.join("initdb").is_file() && directory.join("postgres").is_file())
+        .unwrap_or_else(|| panic!("{INSTALL}"))
+}
+
+/// Postgres refuses to run as root: somebody else, or `None` when we are not root.
+fn unprivileged() -> Option<User> {
+    if !geteuid().is_root() {
+        return None;
+    }
+    let known = |name| User::from_name(name).ok().flatten();
+    Some(
+        known("postgres")
+            .or_else(|| known("nobody"))
+            .expect("a user `postgres` or `nobody` to run Postgres as"),
+    )
+}
+
+fn as_server_user(program: PathBuf) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir("/").env("LC_ALL", "C");
+    if let Some(user) = unprivileged() {
+        command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
+    }
+    command
+}
+
+fn with_database(admin: &str, name: &str) -> String {
+    let (base, query) =
+        admin.split_once('?').map_or((admin, String::new()), |(base, query)| (base, format!("?{query}")));
+    let (server, _) = base.rsplit_once('/').expect("an admin URL that ends in /database");
+    format!("{server}/{name}{query}")
+}
+
+async fn create(admin: &str, name: &str) {
+    execute(admin, format!("CREATE DATABASE {name}"))
+        .await
+        .unwrap_or_else(|error| panic!("create database {name} on {admin}: {error}"));
+}
+
+async fn execute(url: &str, sql: String) -> Result<(), sqlx::Error> {
+    let mut connection = PgConnection::connect(url).await?;
+    sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await?;
+    connection.close().await
+}

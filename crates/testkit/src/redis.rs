@@ -1,0 +1,104 @@
+//! A private Redis server that a test may kill, empty, stop and start.
+//!
+//! It persists nothing: whatever the server held is lost when it stops, which is what the engine
+//! must survive. It refuses to evict, as the engine demands.
+
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::daemon::Daemon;
+use crate::eventually::eventually;
+use crate::guard::{self, Ending};
+use crate::port;
+
+const START: Duration = Duration::from_secs(15);
+const INSTALL: &str = "cannot run redis-server (or valkey-server); install it: \
+                       `apt-get install redis-server` (Debian, Ubuntu), `dnf install valkey` (Fedora), \
+                       `brew install redis` (macOS)";
+
+/// Gone with this value.
+#[derive(Debug)]
+pub struct TestRedis {
+    pub url: String,
+    port: u16,
+    server: Option<Daemon>,
+    directory: TempDir,
+}
+
+/// A new private server, running and empty.
+pub async fn server() -> TestRedis {
+    let directory = tempfile::Builder::new().prefix("millstream-redis-").tempdir().expect("make a directory");
+    guard::watch_directory(directory.path());
+    let port = port::free();
+    let mut redis = TestRedis { url: format!("redis://127.0.0.1:{port}/"), port, server: None, directory };
+    redis.start_empty().await;
+    redis
+}
+
+impl TestRedis {
+    /// SIGKILL: everything it held is lost.
+    pub fn kill(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            server.kill();
+        }
+    }
+
+    /// SIGTERM, and waits for the end; everything it held is lost here too.
+    pub async fn stop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            server.signal(Signal::SIGTERM);
+            server.wait(START).await;
+        }
+    }
+
+    /// Starts on the same port with nothing in it, or does nothing when it runs.
+    pub async fn start_empty(&mut self) {
+        if self.server.is_some() {
+            return;
+        }
+        let mut command = Command::new(find_binary());
+        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
+        command.args(["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"]);
+        command.arg("--dir").arg(self.directory.path());
+        let output = self.directory.path().join("redis.log");
+        self.server = Some(Daemon::start("redis", command, &output, Ending::Kill));
+        let (url, server) = (self.url.clone(), &mut self.server);
+        eventually(START, move || {
+            if let Some(server) = server.as_mut()
+                && let Some(status) = server.exited()
+            {
+                panic!("redis ended with {status}: {}", server.output());
+            }
+            let url = url.clone();
+            async move { command_on(&url, "PING").await }
+        })
+        .await;
+    }
+
+    pub async fn flush_all(&self) {
+        command_on(&self.url, "FLUSHALL").await.expect("FLUSHALL on the private server");
+    }
+}
+
+impl Drop for TestRedis {
+    fn drop(&mut self) {
+        self.kill();
+        guard::forget_directory(self.directory.path());
+    }
+}
+
+fn find_binary() -> &'static str {
+    ["redis-server", "valkey-server"]
+        .into_iter()
+        .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))
+        .unwrap_or_else(|| panic!("{INSTALL}"))
+}
+
+async fn command_on(url: &str, command: &str) -> ::redis::RedisResult<String> {
+    let client = ::redis::Client::open(url)?;
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    ::redis::cmd(command).query_async(&mut connection).await
+}

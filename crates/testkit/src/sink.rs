@@ -1,0 +1,144 @@
+//! A local HTTP target for actions: it records every call and answers by script.
+//!
+//! The first answers of a path's script are used up in order and its last one repeats; a path
+//! without a script answers 200 `{}`. It refuses to judge: tests look at [`Sink::calls`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Response};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+#[derive(Debug)]
+pub struct Sink {
+    base: String,
+    shared: Arc<Shared>,
+    server: JoinHandle<()>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub method: String,
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: String,
+    pub at: Instant,
+}
+
+#[derive(Debug, Clone)]
+pub enum Answer {
+    Status(u16),
+    Json(u16, Value),
+    /// A status with one header, such as `Retry-After` or `Location`.
+    Header(u16, &'static str, String),
+    /// Accepts the call and keeps it until [`Sink::release`], then answers with this status.
+    Hold(u16),
+}
+
+#[derive(Debug)]
+struct Shared {
+    scripts: Mutex<BTreeMap<String, VecDeque<Answer>>>,
+    calls: Mutex<Vec<Call>>,
+    released: watch::Sender<bool>,
+}
+
+impl Sink {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the sink");
+        let base = format!("http://{}", listener.local_addr().expect("the sink's address"));
+        let shared = Arc::new(Shared {
+            scripts: Mutex::default(),
+            calls: Mutex::default(),
+            released: watch::Sender::new(false),
+        });
+        let app = Router::new().fallback(answer).with_state(Arc::clone(&shared));
+        let server = tokio::spawn(async move { axum::serve(listener, app).await.expect("serve the sink") });
+        Self { base, shared, server }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    pub fn script(&self, path: &str, answers: impl IntoIterator<Item = Answer>) {
+        self.shared.scripts.lock().unwrap().insert(path.into(), answers.into_iter().collect());
+    }
+
+    /// Lets every held call go on, and holds no later one.
+    pub fn release(&self) {
+        self.shared.released.send_replace(true);
+    }
+
+    pub fn calls(&self) -> Vec<Call> {
+        self.shared.calls.lock().unwrap().clone()
+    }
+
+    pub fn calls_to(&self, path: &str) -> Vec<Call> {
+        self.calls().into_iter().filter(|call| call.path == path).collect()
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Call {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("not JSON ({error}): {}", self.body))
+    }
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+    shared.calls.lock().unwrap().push(Call {
+        method: parts.method.to_string(),
+        path: path.clone(),
+        headers: parts.headers,
+        body: String::from_utf8_lossy(&body).into_owned(),
+        at: Instant::now(),
+    });
+    let next = next_answer(&mut shared.scripts.lock().unwrap(), &path);
+    match next {
+        Answer::Status(status) => json(status, &Value::Object(serde_json::Map::new())),
+        Answer::Json(status, value) => json(status, &value),
+        Answer::Header(status, name, value) => {
+            Response::builder().status(status).header(name, value).body(Body::empty()).unwrap()
+        }
+        Answer::Hold(status) => {
+            let mut released = shared.released.subscribe();
+            drop(released.wait_for(|released| *released).await);
+            json(status, &Value::Object(serde_json::Map::new()))
+        }
+    }
+}
+
+fn next_answer(scripts: &mut BTreeMap<String, VecDeque<Answer>>, path: &str) -> Answer {
+    let Some(script) = scripts.get_mut(path) else { return Answer::Status(200) };
+    match (script.len(), script.front()) {
+        (0 | 1, last) => last.cloned().unwrap_or(Answer::Status(200)),
+        (_, _) => script.pop_front().unwrap_or(Answer::Status(200)),
+    }
+}
+
+fn json(status: u16, value: &Value) -> Response<Body> {
+    Response::builder()
+        .status(status)
+        .header("content-type", "application/json")
+        .body(Body::from(value.to_string()))
+        .unwrap()
+}
