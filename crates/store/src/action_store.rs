@@ -20,11 +20,14 @@ use crate::execution_store::LeaseGrant;
 #[async_trait::async_trait]
 pub trait ActionStore: Send + Sync {
     /// Lease up to `grant.slots` actions that are due (`Ready` and their time has come, or `Leased`
-    /// with an expired lease), the longest waiting first. Each lease raises the epoch by one and the
-    /// attempt counter by one. Safe to call from everywhere at once: no action goes to two callers.
+    /// with an expired lease), those due longest first. Each lease raises the epoch by one and the
+    /// attempt counter by one. A pause of the execution stops its mailbox, not its actions. Safe to
+    /// call from everywhere at once: no action goes to two callers.
     async fn lease(&self, worker: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Result<Vec<LeasedAction>>;
 
-    /// Extend leases that are still held; `false` for those that are lost.
+    /// Extend leases that are still held; `false` for those that are lost, in the order given. A lease
+    /// that has run out and that nobody has taken over is still held: the epoch decides, here and in
+    /// all acts below, and only while the action is `Leased`.
     async fn renew(
         &self,
         leases: &[Lease],
@@ -33,11 +36,17 @@ pub trait ActionStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<bool>>;
 
-    /// Store rendered inputs, once: `false` when the lease is lost.
+    /// Store rendered inputs, once: an input that is there stays. `false` when the lease is lost.
     async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>>;
 
-    /// Record what came of attempts, in one transaction. See the module's header. Actions that
-    /// become ready are leased to `worker` as far as `grant.slots` go.
+    /// Record what came of attempts, in one transaction. See the module's header.
+    ///
+    /// A `Waiting` action becomes ready when everything that it needs has succeeded, and is leased to
+    /// `worker` as far as `grant.slots` go; it is skipped, and what needs it in turn, as soon as
+    /// something that it needs has failed. An event that is `processing` is `completed` when all its
+    /// actions are settled; failures that an `emit` handles count as settled. An event that is
+    /// `failed` stays so. Emitted events go to the action's own execution; their `idempotency` is not
+    /// looked at. A lease that occurs twice in the batch is stale the second time.
     async fn settle(
         &self,
         worker: &WorkerId,
@@ -47,7 +56,8 @@ pub trait ActionStore: Send + Sync {
     ) -> Result<Settled>;
 
     /// Give leases back unperformed (a drain): the actions are ready again at once and the attempt is
-    /// not counted.
+    /// not counted. The epoch stays, so the lease given back is void and the next one is higher. A
+    /// lease that is lost is passed over.
     async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()>;
 }
 
@@ -88,10 +98,11 @@ pub struct Settlement {
 pub enum Settling {
     /// Succeeded; `emit` is appended in the same transaction.
     Succeeded { result: RawJson, emit: Option<Box<NewEvent>> },
-    /// To be tried again from `at` on.
+    /// To be tried again from `at` on; the error is kept until then.
     Retry { error: RawJson, at: Timestamp },
-    /// Failed for good: dependents are skipped. `emit` handles it, or the event fails and the
-    /// execution is paused from this commit on.
+    /// Failed for good: dependents are skipped. An emitted event handles it, or the event fails (with
+    /// the reason as its error) and the execution is paused from this commit on, if it is active and
+    /// not paused already.
     Failed { error: RawJson, then: AfterFailure },
 }
 
@@ -114,7 +125,7 @@ pub struct Settled {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettleVerdict {
-    /// Recorded; the event now has this status.
+    /// Recorded; the event has this status after the whole batch.
     Recorded { event: EventStatus },
     /// The lease had passed on, or the outcome was recorded before. Nothing was written.
     Stale,

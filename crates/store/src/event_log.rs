@@ -19,20 +19,28 @@ pub trait EventLog: Send + Sync {
     /// Append a batch in one transaction, one verdict per item, in order.
     ///
     /// Durable when it returns. An item that is refused (no such execution, a key reused with other
-    /// content, an id taken by another input) leaves no trace and burns no key; the others are
-    /// appended. `accept_no` grows in the order of the batch. Two items of one batch with the same
-    /// idempotency key: the first is appended, the second is a repeat of it. When the call fails the
-    /// outcome is in doubt: repeat it with the same event ids; an event id that exists is not
-    /// appended twice but reported as [`Appended::Repeat`].
+    /// content, an id taken by another input) leaves no trace and burns no key, not even for a later
+    /// item of the same batch; the others are appended. `accept_no` grows in the order of the batch.
+    ///
+    /// Items see what earlier items of the batch did: an event may go to an execution that an earlier
+    /// item starts (one that a *later* item starts may be accepted or refused). Two items with the
+    /// same idempotency key: the first is appended, the second is a repeat of it, or a mismatch when
+    /// its hash differs. Two starts of one id: likewise.
+    ///
+    /// When the call fails the outcome is in doubt: repeat it with the same event ids; an event id
+    /// that exists is not appended twice but reported as [`Appended::Repeat`]. A key is judged before
+    /// the execution is looked for: a repeat of a key whose execution retention has removed is a
+    /// repeat.
     async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>>;
 
     /// The definition of each execution, `None` where there is no such execution. It never changes
     /// during an execution's life, so callers may cache it.
     async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>>;
 
-    /// One page of executions that have undecided events (or a due doorbell of another kind) and are
-    /// not paused, for ringing again. With `bands`, only events accepted within one of them; without,
-    /// all. Pages are ordered by execution key and continue after `after`.
+    /// One page of executions for ringing again: those with an undecided event that a worker may
+    /// decide now, which is any while the execution is not paused and only `millstream.cancel` while
+    /// it is. Deferred events do not count. With `bands`, only events accepted within one of them;
+    /// without, all. Each execution once, ordered by execution key, continuing after `after`.
     async fn undecided(
         &self,
         bands: Option<&[Band]>,
@@ -41,8 +49,8 @@ pub trait EventLog: Send + Sync {
     ) -> Result<Vec<ExecutionKey>>;
 
     /// Which of these executions still have something for a worker to decide (an undecided event
-    /// while not paused, or an undecided `millstream.cancel`). Used to ack doorbells whose work is
-    /// already done.
+    /// while not paused, or an undecided `millstream.cancel`), in the order asked; `false` where there
+    /// is no such execution. Used to ack doorbells whose work is already done.
     async fn has_work(&self, executions: &[ExecutionKey]) -> Result<Vec<bool>>;
 }
 
@@ -53,7 +61,9 @@ pub enum Append {
     Event(NewEvent),
 }
 
-/// An execution to create, already decided: seq 1 is part of it.
+/// An execution to create, already decided: seq 1 is part of it. Its start event is `completed` from
+/// the beginning, with seq 1. The execution's id is its idempotency key: `idempotency` of `start` and
+/// of `events` is not looked at.
 #[derive(Debug, Clone)]
 pub struct NewExecution {
     pub key: ExecutionKey,
@@ -62,7 +72,7 @@ pub struct NewExecution {
     pub input_hash: [u8; 32],
     /// The `millstream.start` event, its payload being the input.
     pub start: NewEvent,
-    /// Seq 1. It has no actions.
+    /// Seq 1. It has no actions. The timers of its decision are armed.
     pub applied: Applied,
     pub state: State,
     /// Appended in the same commit, unless the execution existed already.
@@ -97,7 +107,8 @@ pub enum Appended {
     Accepted {
         accept_no: AcceptNo,
     },
-    /// Seen before with the same content; nothing was written.
+    /// Seen before with the same content; nothing was written. `event_id` is the first one (for a
+    /// start: its start event), with its status now; `completed` where retention has removed it.
     Repeat {
         event_id: EventId,
         status: EventStatus,

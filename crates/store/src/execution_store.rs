@@ -22,17 +22,24 @@ use crate::event_log::NewEvent;
 pub trait ExecutionStore: Send + Sync {
     /// State and mailbox of each execution, in one consistent read per execution, in the order asked.
     ///
-    /// The mailbox holds the undecided events in acceptance order (cut by `limits`, never reordered,
-    /// at least one event) and, if there are any, the deferred ones. A caller that knows the state at
-    /// some seq gets no snapshot again unless the execution has moved on.
+    /// The mailbox holds the undecided events (the first ones, cut by `limits`, at least one) and all
+    /// deferred ones, which the limits do not count; together in acceptance order. While the execution
+    /// is paused, the only undecided events in it are `millstream.cancel`, so that a cancellation is
+    /// found behind any backlog. A caller that knows the state at some seq gets no snapshot again
+    /// unless the execution has moved on.
     async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Result<Vec<Loaded>>;
 
     /// Commit a batch in one transaction, one verdict per execution, in order; each execution occurs
     /// once. What is committed is durable when it returns, and from then on the store alone knows
     /// what is left to do.
     ///
-    /// Actions that are `Ready` are leased to `worker` right here, in order, until `lease.slots` are
-    /// used up; the rest stay unleased.
+    /// Actions that are `Ready` are leased to `worker` right here (epoch 1, attempt 1), in the order of
+    /// the batch and of each commit's `actions`, until `lease.slots` are used up; the rest stay
+    /// unleased and due at once. A conflict uses up no slot.
+    ///
+    /// A verdict of `failed` pauses the execution from this commit on, for the reason in `error`,
+    /// unless the commit ends it. A commit that ends an execution lifts its pause, so that what is
+    /// left in the mailbox can be rejected.
     async fn commit(
         &self,
         worker: &WorkerId,
@@ -41,8 +48,8 @@ pub trait ExecutionStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Committed>>;
 
-    /// Count one attempt on each event that is still undecided, and return the new number (0 when it
-    /// is not undecided any more). Called when deciding was cut short by a crash or an error.
+    /// Count one attempt on each event that is still undecided or deferred, and return the new number
+    /// (0 when it is neither any more). Called when deciding was cut short by a crash or an error.
     async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>>;
 }
 
@@ -90,7 +97,8 @@ pub struct LoadedExecution {
     /// The seq of the stored snapshot.
     pub snapshot_seq: Seq,
     pub mailbox: Vec<Waiting>,
-    /// Undecided events beyond the limits remain: ring again.
+    /// Whether undecided events that would belong into the mailbox remain beyond the limits: ring
+    /// again.
     pub more: More,
 }
 
@@ -114,16 +122,19 @@ pub struct Commit {
     pub snapshot: SnapshotWrite,
     pub transitions: Vec<Transition>,
     /// Verdicts on events, each one applied, rejected or deferred. Those no longer undecided
-    /// (or deferred) are left as they are.
+    /// (or deferred) are left as they are. An applied event gets worker, seq, states, status, error,
+    /// `started_at` and, if its status is final, `completed_at`; a rejected one gets worker, its state
+    /// as `from_state`, the reason as error, and `completed_at`.
     pub decided: Vec<Decided>,
     /// Timers armed by `transitions` and still valid at the end of the commit.
     pub timers: Vec<ArmedTimer>,
     /// Timers armed by these seqs are cancelled.
     pub cancelled_timers: Vec<Seq>,
     pub actions: Vec<NewAction>,
-    /// Outcome events of actions that were settled inline.
+    /// Outcome events of actions that were settled inline, for this execution; accepted in order,
+    /// undecided. Their `idempotency` is not looked at.
     pub emitted: Vec<NewEvent>,
-    /// The execution was cancelled: its actions that nobody has begun are cancelled as well.
+    /// The execution was cancelled: its actions that nobody holds are cancelled as well.
     pub open_actions: OpenActions,
 }
 
@@ -134,7 +145,12 @@ pub enum SnapshotWrite {
     Skip,
 }
 
-/// What a commit does with actions of earlier transitions that nobody has begun.
+/// What a commit does with actions of earlier transitions that nobody holds.
+///
+/// `Cancel` makes every `waiting` or `ready` action (one between two attempts included) `cancelled`;
+/// `leased` ones stay and may settle. An event that was `processing` and has no open action left by
+/// this is `completed`: its transition stands and nothing more will be done for it. A `failed` event
+/// stays failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenActions {
     Keep,

@@ -9,8 +9,9 @@ pub trait Housekeeping: Send + Sync {
     /// A round trip to the store that proves it can be written to, and the store's time.
     async fn ping(&self) -> Result<Timestamp>;
 
-    /// Remove up to `limit` ended executions (with events, log, actions, timers) that were last
-    /// updated before `before`, none of whose actions are open. Returns how many went.
+    /// Remove up to `limit` ended executions (with events, log, actions, timers, decisions) that were
+    /// last updated before `before`, none of whose actions are open and none of whose events are
+    /// undecided. Returns how many went. Their ids are free again.
     async fn purge_executions(&self, before: Timestamp, limit: usize) -> Result<u64>;
 
     /// Remove up to `limit` idempotency keys made before `before` whose event is gone.

@@ -8,16 +8,20 @@ use crate::Result;
 
 #[async_trait::async_trait]
 pub trait Interventions: Send + Sync {
-    /// Put undecidable events aside: each becomes `dead` with its error and its execution is paused,
-    /// unless the event has been decided meanwhile.
+    /// Put undecidable events aside: each becomes `dead` with its error and its execution is paused
+    /// for that reason (if it is active and not paused already), unless the event has been decided
+    /// meanwhile. Recorded as `bury`, with the error as the reason.
     async fn bury(&self, burials: &[Burial], now: Timestamp) -> Result<()>;
 
-    /// Pause executions whose stored state cannot be decoded or whose definition is unusable.
+    /// Pause executions whose stored state cannot be decoded or whose definition is unusable, ended
+    /// ones included. Recorded as `pause`. One that is paused already keeps its reason and gets no
+    /// second record; one that does not exist is passed over.
     async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()>;
 
     /// Try a `dead` event again (undecided, attempts 0) or the failed actions of a `failed` event
-    /// (ready, attempts 0; skipped dependents waiting again; the event `processing`), and resume the
-    /// execution if nothing else holds it.
+    /// (all of them: ready, due at once, attempts 0, the epoch kept; skipped dependents waiting again;
+    /// the event `processing`), and resume the execution if no other event of it is dead or failed.
+    /// The event keeps its place in the order. Recorded as `retry`.
     async fn retry(
         &self,
         tenant: &TenantId,

@@ -14,6 +14,7 @@
 
 pub mod action_store;
 pub mod clock;
+pub mod conformance;
 pub mod definition_store;
 pub mod error;
 pub mod event_log;
@@ -21,6 +22,7 @@ pub mod execution_store;
 pub mod housekeeping;
 pub mod intervention;
 pub mod key_store;
+pub mod memory;
 pub mod stores;
 pub mod timer_store;
 pub mod views;

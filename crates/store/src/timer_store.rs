@@ -9,10 +9,12 @@ use crate::Result;
 pub trait TimerStore: Send + Sync {
     /// Turn up to `ids.len()` due timers into undecided events, in one transaction: the timer row
     /// goes, the event row comes (`Origin::Timer`, actor `timer`, payload `null`), in order of
-    /// `fire_at`. `ids` are the ids to use. Returns the executions to ring. Safe to call from
+    /// `fire_at`. `ids` are the ids to use, in that order. Returns the execution of each fired timer,
+    /// in the same order, to be rung: one that had two timers due occurs twice. Safe to call from
     /// everywhere at once.
     async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>>;
 
-    /// When the next timer or action retry comes due, so that a worker need not look before.
+    /// When the next timer or `Ready` action comes due (perhaps in the past), so that a worker need
+    /// not look before. Ends of leases are not in it.
     async fn next_due(&self) -> Result<Option<Timestamp>>;
 }

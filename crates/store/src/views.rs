@@ -15,7 +15,7 @@ pub trait ExecutionViews: Send + Sync {
     /// In the order asked; `None` where there is none.
     async fn executions(&self, keys: &[ExecutionKey]) -> Result<Vec<Option<ExecutionView>>>;
 
-    /// Newest first (by creation position), after the position `after`.
+    /// Newest first (by creation position), beginning after the position `after` (at smaller ones).
     async fn list_executions(
         &self,
         tenant: &TenantId,
@@ -27,8 +27,10 @@ pub trait ExecutionViews: Send + Sync {
     /// Transitions with `seq > after`, in order, with the payloads that caused them.
     async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<Vec<HistoryEntry>>;
 
+    /// By seq and place in the `do` list.
     async fn actions(&self, execution: &ExecutionKey) -> Result<Vec<ActionView>>;
 
+    /// Armed and not yet fired, the next one first.
     async fn timers(&self, execution: &ExecutionKey) -> Result<Vec<TimerView>>;
 }
 
@@ -138,9 +140,14 @@ pub struct TimerView {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
+    /// Events that are `pending`; deferred ones wait by design.
     pub undecided: u64,
+    /// When the oldest of them was accepted.
     pub oldest: Option<Timestamp>,
+    /// Events.
     pub dead: u64,
+    /// Executions whose status is `paused`.
     pub paused: u64,
+    /// Actions that are waiting, ready or leased.
     pub open_actions: u64,
 }

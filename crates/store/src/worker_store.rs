@@ -15,11 +15,12 @@ pub trait WorkerStore: Send + Sync {
     /// A worker says goodbye.
     async fn leave(&self, worker: &WorkerId) -> Result<()>;
 
-    /// Workers heard of since `since`, by id.
+    /// Workers heard of at `since` or later, by id.
     async fn workers(&self, since: Timestamp) -> Result<Vec<WorkerView>>;
 
-    /// Take the turn at a duty for `ttl`, unless somebody else holds it. Returns when the duty was
-    /// last finished (the epoch if never), or `None` when it is another's turn.
+    /// Take the turn at a duty for `ttl`, unless somebody else holds it; one's own turn is extended.
+    /// Returns when the duty was last finished (the epoch if never), or `None` when it is another's
+    /// turn.
     async fn take_duty(
         &self,
         duty: &str,
@@ -28,7 +29,8 @@ pub trait WorkerStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Timestamp>>;
 
-    /// Record that the duty was done as of `done_at` and give the turn back.
+    /// Record that the duty was done as of `done_at` and give the turn back. Does nothing when the
+    /// turn has passed to another.
     async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> Result<()>;
 }
 

@@ -1,0 +1,216 @@
+//! Words and values that cases are told in: names, executions, events, and the shortest way to have
+//! them in the store.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
+use millstream_core::log::{
+    Applied, ArmedTimer, Decision, Entry, FORMAT, Origin, State, Transition, Waiting,
+};
+use millstream_core::machine::evolve;
+use millstream_core::raw::RawJson;
+use millstream_core::status::Phase;
+use millstream_core::time::Timestamp;
+
+use super::Bench;
+use crate::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
+use crate::execution_store::{LeaseGrant, Loaded, LoadedExecution, MailboxLimits, Wanted};
+use crate::views::{ActionView, EventView, ExecutionView};
+
+/// A lease that does not run out during a case.
+pub(super) const LONG: Duration = Duration::from_secs(600);
+/// A lease that runs out while a case waits for it.
+pub(super) const SHORT: Duration = Duration::from_millis(40);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
+
+pub(super) fn grant(slots: usize) -> LeaseGrant {
+    LeaseGrant { slots, ttl: LONG }
+}
+
+pub(super) fn name(text: &str) -> Name {
+    Name::parse(text).unwrap()
+}
+
+pub(super) fn tenant(text: &str) -> TenantId {
+    TenantId::parse(text).unwrap()
+}
+
+pub(super) fn worker(text: &str) -> WorkerId {
+    WorkerId::parse(text).unwrap()
+}
+
+/// An execution of the tenant `acme`.
+pub(super) fn execution(id: &str) -> ExecutionKey {
+    execution_of("acme", id)
+}
+
+pub(super) fn execution_of(owner: &str, id: &str) -> ExecutionKey {
+    ExecutionKey { tenant: tenant(owner), execution: ExecutionId::parse(id).unwrap() }
+}
+
+pub(super) fn raw(text: &str) -> RawJson {
+    RawJson::parse(text).unwrap()
+}
+
+pub(super) fn order() -> DefinitionRef {
+    DefinitionRef { name: name("order"), version: 1 }
+}
+
+pub(super) fn timer(armed: Seq, ordinal: i32, fire_at: Timestamp, send: &str) -> ArmedTimer {
+    ArmedTimer { armed_seq: armed, ordinal, fire_at, send: name(send) }
+}
+
+/// An execution of `order@1` in the state `received`, with `{"total":12.50}` as its input.
+pub(super) fn new_execution(bench: &Bench, key: &ExecutionKey, now: Timestamp) -> NewExecution {
+    armed_execution(bench, key, Vec::new(), now)
+}
+
+/// The same with timers that its entry arms.
+pub(super) fn armed_execution(
+    bench: &Bench,
+    key: &ExecutionKey,
+    timers: Vec<ArmedTimer>,
+    now: Timestamp,
+) -> NewExecution {
+    let input = raw(r#"{"total":12.50}"#);
+    let start = NewEvent { payload: input, ..event(bench, key, "millstream.start") };
+    let transition = Transition {
+        seq: Seq::FIRST,
+        event_id: start.event_id,
+        name: Name::start(),
+        at: now,
+        decision: Decision {
+            format: FORMAT,
+            branch: 0,
+            from: None,
+            to: name("received"),
+            entered: Entry::Entered,
+            set: BTreeMap::from([("total".to_owned(), raw("12.50"))]),
+            phase: Phase::Active,
+            reason: None,
+            timers,
+            actions: Vec::new(),
+        },
+    };
+    let state = evolve(None, &transition);
+    NewExecution {
+        key: key.clone(),
+        definition: order(),
+        input_hash: [7; 32],
+        start,
+        applied: Applied { transition, actions: Vec::new() },
+        state,
+        events: Vec::new(),
+    }
+}
+
+/// An event with a new id and the payload `{}`.
+pub(super) fn event(bench: &Bench, key: &ExecutionKey, event_name: &str) -> NewEvent {
+    NewEvent {
+        event_id: bench.event_id(),
+        execution: key.clone(),
+        name: name(event_name),
+        payload: raw("{}"),
+        origin: Origin::Posted,
+        idempotency: None,
+        actor: Some("tester".to_owned()),
+        traceparent: None,
+    }
+}
+
+pub(super) fn keyed(event: NewEvent, key: &str, hash: u8) -> NewEvent {
+    NewEvent { idempotency: Some(Idempotency { key: key.to_owned(), request_hash: [hash; 32] }), ..event }
+}
+
+impl Bench {
+    pub(super) async fn append(&self, batch: &[Append]) -> Vec<Appended> {
+        let now = self.now().await;
+        let verdicts = self.stores.events.append(batch, now).await.unwrap();
+        assert_eq!(verdicts.len(), batch.len(), "one verdict per item");
+        verdicts
+    }
+
+    pub(super) async fn append_one(&self, item: Append) -> Appended {
+        self.append(&[item]).await.remove(0)
+    }
+
+    pub(super) async fn append_event(&self, event: &NewEvent) -> Appended {
+        self.append_one(Append::Event(event.clone())).await
+    }
+
+    /// Start an execution and return its state.
+    pub(super) async fn start(&self, key: &ExecutionKey) -> State {
+        let new = new_execution(self, key, self.now().await);
+        self.start_as(new).await
+    }
+
+    pub(super) async fn start_as(&self, new: NewExecution) -> State {
+        let state = new.state.clone();
+        let verdict = self.append_one(Append::Start(Box::new(new))).await;
+        assert!(matches!(verdict, Appended::Accepted { .. }), "{verdict:?}");
+        state
+    }
+
+    /// Post an event and return its id.
+    pub(super) async fn post(&self, key: &ExecutionKey, event_name: &str) -> EventId {
+        let event = event(self, key, event_name);
+        let verdict = self.append_event(&event).await;
+        assert!(matches!(verdict, Appended::Accepted { .. }), "{verdict:?}");
+        event.event_id
+    }
+
+    pub(super) async fn load(&self, key: &ExecutionKey, known: Option<Seq>) -> LoadedExecution {
+        self.load_within(key, known, MailboxLimits::default()).await
+    }
+
+    pub(super) async fn load_within(
+        &self,
+        key: &ExecutionKey,
+        known: Option<Seq>,
+        limits: MailboxLimits,
+    ) -> LoadedExecution {
+        let wanted = [Wanted { execution: key.clone(), known }];
+        match self.stores.executions.load(&wanted, limits).await.unwrap().remove(0) {
+            Loaded::Found(found) => *found,
+            other @ (Loaded::Missing | Loaded::Corrupt { .. }) => panic!("{key} is not there: {other:?}"),
+        }
+    }
+
+    pub(super) async fn mailbox(&self, key: &ExecutionKey) -> Vec<EventId> {
+        ids(&self.load(key, None).await.mailbox)
+    }
+
+    pub(super) async fn event(&self, key: &ExecutionKey, event: EventId) -> EventView {
+        let keys = [(key.tenant.clone(), event)];
+        self.stores.event_views.events(&keys).await.unwrap().remove(0).expect("the event is there")
+    }
+
+    pub(super) async fn execution(&self, key: &ExecutionKey) -> ExecutionView {
+        let keys = std::slice::from_ref(key);
+        self.stores.execution_views.executions(keys).await.unwrap().remove(0).expect("the execution is there")
+    }
+
+    pub(super) async fn actions(&self, key: &ExecutionKey) -> Vec<ActionView> {
+        self.stores.execution_views.actions(key).await.unwrap()
+    }
+
+    pub(super) async fn action(&self, key: &ExecutionKey, action: &str) -> ActionView {
+        let action = name(action);
+        self.actions(key)
+            .await
+            .into_iter()
+            .find(|view| view.key.action == action)
+            .expect("the action is there")
+    }
+
+    /// The names of the armed timers, the next one first.
+    pub(super) async fn timers(&self, key: &ExecutionKey) -> Vec<String> {
+        let timers = self.stores.execution_views.timers(key).await.unwrap();
+        timers.iter().map(|timer| timer.send.to_string()).collect()
+    }
+}
+
+pub(super) fn ids(mailbox: &[Waiting]) -> Vec<EventId> {
+    mailbox.iter().map(|waiting| waiting.event_id).collect()
+}

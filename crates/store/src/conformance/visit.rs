@@ -1,0 +1,262 @@
+//! A worker's visit to an execution, as a case tells it: what was decided, in order.
+
+use millstream_core::id::{ActionKey, EventId, ExecutionKey, Name, Seq};
+use millstream_core::log::{ArmedTimer, Decision, Entry, FORMAT, State, Transition};
+use millstream_core::machine::evolve;
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::time::Timestamp;
+
+use super::Bench;
+use super::fixture::{grant, name, raw, worker};
+use crate::action_store::LeasedAction;
+use crate::event_log::NewEvent;
+use crate::execution_store::{
+    Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+};
+
+/// Builds one [`Commit`].
+#[derive(Debug, Clone)]
+pub(super) struct Visit {
+    commit: Commit,
+    now: Timestamp,
+}
+
+impl Visit {
+    /// Nothing decided yet, based on `state`.
+    pub(super) fn to(execution: &ExecutionKey, state: &State, now: Timestamp) -> Self {
+        let commit = Commit {
+            execution: execution.clone(),
+            expected: state.seq,
+            state: state.clone(),
+            snapshot: SnapshotWrite::Write,
+            transitions: Vec::new(),
+            decided: Vec::new(),
+            timers: Vec::new(),
+            cancelled_timers: Vec::new(),
+            actions: Vec::new(),
+            emitted: Vec::new(),
+            open_actions: OpenActions::Keep,
+        };
+        Self { commit, now }
+    }
+
+    /// Apply an event that calls for nothing: it is completed at once.
+    pub(super) fn apply(self, event: EventId, to: &str) -> Self {
+        self.transition(event, to, Phase::Active, EventStatus::Completed)
+    }
+
+    /// Apply an event that ends the execution.
+    pub(super) fn end(self, event: EventId, to: &str, phase: Phase) -> Self {
+        self.transition(event, to, phase, EventStatus::Completed)
+    }
+
+    /// Apply an event that calls for actions: it is processing while any is open.
+    pub(super) fn act(mut self, event: EventId, to: &str, actions: &[Planned]) -> Self {
+        let open = actions.iter().any(|planned| !planned.status.is_settled());
+        let status = if open { EventStatus::Processing } else { EventStatus::Completed };
+        self = self.transition(event, to, Phase::Active, status);
+        let seq = self.commit.state.seq;
+        for (planned, ordinal) in actions.iter().zip(0..) {
+            self.commit.actions.push(planned.at(&self.commit.execution, seq, event, ordinal));
+        }
+        self
+    }
+
+    fn transition(mut self, event: EventId, to: &str, phase: Phase, status: EventStatus) -> Self {
+        let state = &self.commit.state;
+        let (from, seq) = (state.state.clone(), state.seq.next());
+        let transition = Transition {
+            seq,
+            event_id: event,
+            name: name("step"),
+            at: self.now.max(state.at),
+            decision: Decision {
+                format: FORMAT,
+                branch: 0,
+                from: Some(from.clone()),
+                to: name(to),
+                entered: Entry::Entered,
+                set: [("step".to_owned(), raw(&seq.to_string()))].into(),
+                phase,
+                reason: None,
+                timers: Vec::new(),
+                actions: Vec::new(),
+            },
+        };
+        self.commit.state = evolve(Some(self.commit.state), &transition);
+        self.commit.transitions.push(transition);
+        let verdict = EventVerdict::Applied { seq, from: Some(from), to: name(to), status, error: None };
+        self.commit.decided.push(Decided { event_id: event, verdict });
+        self
+    }
+
+    /// Say of the event applied last that it failed.
+    pub(super) fn failing(mut self, reason: &str) -> Self {
+        if let Some(Decided { verdict: EventVerdict::Applied { status, error, .. }, .. }) =
+            self.commit.decided.last_mut()
+        {
+            *status = EventStatus::Failed;
+            *error = Some(reason.to_owned());
+        }
+        self
+    }
+
+    pub(super) fn reject(mut self, event: EventId, reason: &str) -> Self {
+        let verdict =
+            EventVerdict::Rejected { state: self.commit.state.state.clone(), reason: reason.to_owned() };
+        self.commit.decided.push(Decided { event_id: event, verdict });
+        self
+    }
+
+    pub(super) fn defer(mut self, event: EventId) -> Self {
+        self.commit.decided.push(Decided { event_id: event, verdict: EventVerdict::Deferred });
+        self
+    }
+
+    pub(super) fn without_snapshot(mut self) -> Self {
+        self.commit.snapshot = SnapshotWrite::Skip;
+        self
+    }
+
+    pub(super) fn arm(mut self, timers: Vec<ArmedTimer>) -> Self {
+        self.commit.timers.extend(timers);
+        self
+    }
+
+    pub(super) fn disarm(mut self, armed: Seq) -> Self {
+        self.commit.cancelled_timers.push(armed);
+        self
+    }
+
+    pub(super) fn emit(mut self, event: NewEvent) -> Self {
+        self.commit.emitted.push(event);
+        self
+    }
+
+    pub(super) fn cancel_open_actions(mut self) -> Self {
+        self.commit.open_actions = OpenActions::Cancel;
+        self
+    }
+
+    /// Claim to be based on another seq than the state's.
+    pub(super) fn expecting(mut self, seq: Seq) -> Self {
+        self.commit.expected = seq;
+        self
+    }
+
+    pub(super) fn commit(self) -> Commit {
+        self.commit
+    }
+}
+
+/// An action as a transition calls for it.
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    name: Name,
+    needs: Vec<Name>,
+    pub(super) status: ActionStatus,
+}
+
+/// An action with its input rendered.
+pub(super) fn ready(action: &str) -> Planned {
+    Planned { name: name(action), needs: Vec::new(), status: ActionStatus::Ready }
+}
+
+/// An action with its input rendered whose needs were settled inline.
+pub(super) fn ready_after(action: &str, needs: &[&str]) -> Planned {
+    Planned { status: ActionStatus::Ready, ..waiting(action, needs) }
+}
+
+/// An action that needs the results of others.
+pub(super) fn waiting(action: &str, needs: &[&str]) -> Planned {
+    Planned {
+        name: name(action),
+        needs: needs.iter().map(|need| name(need)).collect(),
+        status: ActionStatus::Waiting,
+    }
+}
+
+/// An action that is settled in the transition's own commit.
+pub(super) fn inline(action: &str) -> Planned {
+    Planned { name: name(action), needs: Vec::new(), status: ActionStatus::Succeeded }
+}
+
+/// An action that failed before it began.
+pub(super) fn broken(action: &str) -> Planned {
+    Planned { name: name(action), needs: Vec::new(), status: ActionStatus::Failed }
+}
+
+impl Planned {
+    fn at(&self, execution: &ExecutionKey, seq: Seq, event: EventId, ordinal: i32) -> NewAction {
+        let mut action = NewAction {
+            key: ActionKey { execution: execution.clone(), seq, action: self.name.clone() },
+            event_id: event,
+            ordinal,
+            needs: self.needs.clone(),
+            status: self.status,
+            input: None,
+            scope: None,
+            result: None,
+            error: None,
+        };
+        match self.status {
+            ActionStatus::Waiting => action.scope = Some(raw(r#"{"context":{"n":1.50}}"#)),
+            ActionStatus::Ready => action.input = Some(raw(r#"{"noop":  1.50}"#)),
+            ActionStatus::Succeeded => action.result = Some(raw(r#""inline""#)),
+            ActionStatus::Failed => action.error = Some(raw(r#"{"class":"input"}"#)),
+            ActionStatus::Leased | ActionStatus::Skipped | ActionStatus::Cancelled => {}
+        }
+        action
+    }
+}
+
+/// What a successful commit returned.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) leased: Vec<LeasedAction>,
+    pub(super) unleased: usize,
+    pub(super) emitted: Vec<millstream_core::id::AcceptNo>,
+}
+
+pub(super) fn done(committed: Committed) -> Done {
+    match committed {
+        Committed::Done { leased, unleased, emitted } => Done { leased, unleased, emitted },
+        other @ (Committed::Conflict | Committed::Missing) => panic!("not committed: {other:?}"),
+    }
+}
+
+impl Bench {
+    /// Commit visits as the worker `w1`.
+    pub(super) async fn commit(&self, visits: Vec<Visit>, lease: LeaseGrant) -> Vec<Committed> {
+        let batch: Vec<Commit> = visits.into_iter().map(Visit::commit).collect();
+        let now = self.now().await;
+        let verdicts = self.stores.executions.commit(&worker("w1"), &batch, lease, now).await.unwrap();
+        assert_eq!(verdicts.len(), batch.len(), "one verdict per execution");
+        verdicts
+    }
+
+    pub(super) async fn commit_one(&self, visit: Visit) -> Committed {
+        self.commit(vec![visit], grant(0)).await.remove(0)
+    }
+
+    /// Commit a visit that must succeed, and return the state after it.
+    pub(super) async fn commit_done(&self, visit: Visit) -> State {
+        let state = visit.commit.state.clone();
+        done(self.commit_one(visit).await);
+        state
+    }
+
+    /// Start an execution, post `go` and apply it with these actions, leasing up to `slots` of them.
+    pub(super) async fn acting(
+        &self,
+        key: &ExecutionKey,
+        actions: &[Planned],
+        lease: LeaseGrant,
+    ) -> (EventId, State, Done) {
+        let state = self.start(key).await;
+        let event = self.post(key, "go").await;
+        let visit = Visit::to(key, &state, self.now().await).act(event, "working", actions);
+        let state = visit.commit.state.clone();
+        (event, state, done(self.commit(vec![visit], lease).await.remove(0)))
+    }
+}

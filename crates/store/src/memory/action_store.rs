@@ -1,0 +1,70 @@
+//! Leases on actions, in memory. Settling has its own file.
+
+use millstream_core::id::WorkerId;
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+
+use super::{Memory, leasing, settle};
+use crate::Result;
+use crate::action_store::{ActionStore, Lease, LeasedAction, Settled, Settlement};
+use crate::execution_store::LeaseGrant;
+
+#[async_trait::async_trait]
+impl ActionStore for Memory {
+    async fn lease(&self, worker: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Result<Vec<LeasedAction>> {
+        let mut tables = self.tables();
+        let due = tables.due(now);
+        let until = now.plus(grant.ttl);
+        let lease = |(key, action)| leasing::grant(tables.executions.get_mut(&key)?, &action, worker, until);
+        Ok(due.into_iter().take(grant.slots).filter_map(lease).collect())
+    }
+
+    async fn renew(
+        &self,
+        leases: &[Lease],
+        worker: &WorkerId,
+        grant: LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<bool>> {
+        let mut tables = self.tables();
+        let until = now.plus(grant.ttl);
+        let renew = |lease| {
+            let Some(action) = tables.held(lease) else { return false };
+            action.view.lease_until = Some(until);
+            action.view.worker_id = Some(worker.clone());
+            true
+        };
+        Ok(leases.iter().map(renew).collect())
+    }
+
+    async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>> {
+        let mut tables = self.tables();
+        let record = |(lease, input): &(Lease, RawJson)| {
+            let Some(action) = tables.held(lease) else { return false };
+            action.view.input.get_or_insert_with(|| input.clone());
+            true
+        };
+        Ok(inputs.iter().map(record).collect())
+    }
+
+    async fn settle(
+        &self,
+        worker: &WorkerId,
+        batch: &[Settlement],
+        grant: LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Settled> {
+        Ok(settle::settle(&mut self.tables(), worker, batch, grant, now))
+    }
+
+    async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()> {
+        let mut tables = self.tables();
+        for lease in leases {
+            if let Some(action) = tables.held(lease) {
+                action.view.attempts -= 1;
+                action.make_ready(now);
+            }
+        }
+        Ok(())
+    }
+}

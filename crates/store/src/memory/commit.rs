@@ -1,0 +1,147 @@
+//! Committing a worker's decisions, in memory: the fence first, then every write.
+
+use millstream_core::id::{Epoch, Name, Seq, WorkerId};
+use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_core::time::Timestamp;
+
+use super::leasing;
+use super::tables::{Action, Execution, Tables};
+use crate::execution_store::{
+    Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+};
+use crate::views::ActionView;
+
+pub(super) fn commit(
+    tables: &mut Tables,
+    worker: &WorkerId,
+    batch: &[Commit],
+    mut lease: LeaseGrant,
+    now: Timestamp,
+) -> Vec<Committed> {
+    batch.iter().map(|item| commit_one(tables, worker, item, &mut lease, now)).collect()
+}
+
+fn commit_one(
+    tables: &mut Tables,
+    worker: &WorkerId,
+    item: &Commit,
+    lease: &mut LeaseGrant,
+    now: Timestamp,
+) -> Committed {
+    let Some(row) = tables.executions.get_mut(&item.execution) else {
+        return Committed::Missing;
+    };
+    let ends = item.state.phase.is_ended();
+    if row.seq != item.expected || (row.paused.is_some() && !ends) {
+        return Committed::Conflict;
+    }
+    // Before anything else: it concerns what earlier commits left open.
+    match item.open_actions {
+        OpenActions::Keep => {}
+        OpenActions::Cancel => cancel_open_actions(row, now),
+    }
+    write_state(row, item);
+    for decided in &item.decided {
+        decide(row, decided, worker, now);
+    }
+    if ends {
+        row.paused = None;
+    }
+    row.timers.retain(|(armed, _), _| !item.cancelled_timers.contains(armed));
+    row.timers.extend(item.timers.iter().map(|timer| ((timer.armed_seq, timer.ordinal), timer.clone())));
+    let ready = insert_actions(row, &item.actions, now);
+    let taken = ready.len().min(lease.slots);
+    lease.slots -= taken;
+    let until = now.plus(lease.ttl);
+    let leased =
+        ready[..taken].iter().filter_map(|action| leasing::grant(row, action, worker, until)).collect();
+    let emitted = item.emitted.iter().map(|event| tables.insert_event(event, now)).collect();
+    Committed::Done { leased, unleased: ready.len() - taken, emitted }
+}
+
+fn write_state(row: &mut Execution, item: &Commit) {
+    row.seq = item.state.seq;
+    row.phase = item.state.phase;
+    row.updated_at = item.state.at;
+    row.transitions.extend(item.transitions.iter().cloned());
+    match item.snapshot {
+        SnapshotWrite::Write => row.snapshot = item.state.clone(),
+        SnapshotWrite::Skip => {}
+    }
+}
+
+fn decide(row: &mut Execution, decided: &Decided, worker: &WorkerId, now: Timestamp) {
+    let ended = row.phase.is_ended();
+    let Some(event) = row.event_by_id(decided.event_id).filter(|event| event.kept().is_some()) else {
+        return;
+    };
+    let view = &mut event.view;
+    match &decided.verdict {
+        EventVerdict::Applied { seq, from, to, status, error } => {
+            view.status = *status;
+            view.seq = Some(*seq);
+            view.from_state.clone_from(from);
+            view.to_state = Some(to.clone());
+            view.error.clone_from(error);
+            view.worker_id = Some(worker.clone());
+            view.started_at = Some(now);
+            view.completed_at = status.is_final().then_some(now);
+            if *status == EventStatus::Failed && !ended {
+                row.pause(error.as_deref().unwrap_or("an action failed"), now);
+            }
+        }
+        EventVerdict::Rejected { state, reason } => {
+            view.status = EventStatus::Rejected;
+            view.from_state = Some(state.clone());
+            view.error = Some(reason.clone());
+            view.worker_id = Some(worker.clone());
+            view.completed_at = Some(now);
+        }
+        EventVerdict::Deferred => view.status = EventStatus::Deferred,
+    }
+}
+
+fn cancel_open_actions(row: &mut Execution, now: Timestamp) {
+    for action in row.actions.values_mut() {
+        match action.view.status {
+            ActionStatus::Waiting | ActionStatus::Ready => action.settle(ActionStatus::Cancelled, now),
+            ActionStatus::Leased
+            | ActionStatus::Succeeded
+            | ActionStatus::Failed
+            | ActionStatus::Skipped
+            | ActionStatus::Cancelled => {}
+        }
+    }
+    row.complete_settled_events(now);
+}
+
+/// Returns those that may be leased, in order.
+fn insert_actions(row: &mut Execution, actions: &[NewAction], now: Timestamp) -> Vec<(Seq, Name)> {
+    let mut ready = Vec::new();
+    for action in actions {
+        let id = (action.key.seq, action.key.action.clone());
+        let is_ready = action.status == ActionStatus::Ready;
+        let view = ActionView {
+            key: action.key.clone(),
+            event_id: action.event_id,
+            ordinal: action.ordinal,
+            needs: action.needs.clone(),
+            status: action.status,
+            attempts: 0,
+            epoch: Epoch::NONE,
+            worker_id: None,
+            lease_until: None,
+            next_attempt_at: is_ready.then_some(now),
+            input: action.input.clone(),
+            result: action.result.clone(),
+            error: action.error.clone(),
+            created_at: now,
+            settled_at: action.status.is_settled().then_some(now),
+        };
+        row.actions.insert(id.clone(), Action { view, scope: action.scope.clone() });
+        if is_ready {
+            ready.push(id);
+        }
+    }
+    ready
+}

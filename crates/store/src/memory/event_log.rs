@@ -1,0 +1,137 @@
+//! Accepting, in memory.
+
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
+use millstream_core::status::EventStatus;
+use millstream_core::sweep::Band;
+use millstream_core::time::Timestamp;
+
+use super::Memory;
+use super::tables::{Execution, KeyUse, Tables};
+use crate::Result;
+use crate::event_log::{Append, Appended, EventLog, NewEvent, NewExecution};
+
+#[async_trait::async_trait]
+impl EventLog for Memory {
+    async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>> {
+        let mut tables = self.tables();
+        let verdicts = batch
+            .iter()
+            .map(|item| match item {
+                Append::Start(new) => start(&mut tables, new, now),
+                Append::Event(event) => append(&mut tables, event, now),
+            })
+            .collect();
+        Ok(verdicts)
+    }
+
+    async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
+        let tables = self.tables();
+        let definition = |key| tables.executions.get(key).map(|row| row.definition.clone());
+        Ok(executions.iter().map(definition).collect())
+    }
+
+    async fn undecided(
+        &self,
+        bands: Option<&[Band]>,
+        after: Option<&ExecutionKey>,
+        limit: usize,
+    ) -> Result<Vec<ExecutionKey>> {
+        let within = |accepted: Timestamp| {
+            bands.is_none_or(|bands| bands.iter().any(|band| band.after < accepted && accepted <= band.until))
+        };
+        let tables = self.tables();
+        Ok(tables
+            .executions
+            .iter()
+            .filter(|(key, _)| after.is_none_or(|after| *key > after))
+            .filter(|(_, row)| row.decidable().any(|event| within(event.view.created_at)))
+            .map(|(key, _)| key.clone())
+            .take(limit)
+            .collect())
+    }
+
+    async fn has_work(&self, executions: &[ExecutionKey]) -> Result<Vec<bool>> {
+        let tables = self.tables();
+        let has_work =
+            |key| tables.executions.get(key).is_some_and(|row: &Execution| row.decidable().next().is_some());
+        Ok(executions.iter().map(has_work).collect())
+    }
+}
+
+fn append(tables: &mut Tables, event: &NewEvent, now: Timestamp) -> Appended {
+    let tenant = &event.execution.tenant;
+    if let Some(existing) = tables.event(tenant, event.event_id) {
+        return Appended::Repeat { event_id: event.event_id, status: existing.view.status };
+    }
+    if let Some(idempotency) = &event.idempotency
+        && let Some(used) = tables.idempotency.get(&(tenant.clone(), idempotency.key.clone()))
+    {
+        if used.request_hash != idempotency.request_hash {
+            return Appended::Mismatch;
+        }
+        return repeat(tables, tenant, used.event_id);
+    }
+    if !tables.executions.contains_key(&event.execution) {
+        return Appended::NoExecution;
+    }
+    if let Some(idempotency) = &event.idempotency {
+        let used =
+            KeyUse { request_hash: idempotency.request_hash, event_id: event.event_id, created_at: now };
+        tables.idempotency.insert((tenant.clone(), idempotency.key.clone()), used);
+    }
+    Appended::Accepted { accept_no: tables.insert_event(event, now) }
+}
+
+fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
+    if let Some(existing) = tables.executions.get(&new.key) {
+        if existing.input_hash != new.input_hash {
+            return Appended::Mismatch;
+        }
+        return match existing.events.get(&existing.position) {
+            Some(start) => Appended::Repeat { event_id: start.view.event_id, status: start.view.status },
+            None => Appended::Mismatch,
+        };
+    }
+    let transition = new.applied.transition.clone();
+    let timers = transition.decision.timers.iter();
+    let row = Execution {
+        definition: new.definition.clone(),
+        input_hash: new.input_hash,
+        position: millstream_core::id::AcceptNo(0),
+        seq: new.state.seq,
+        phase: new.state.phase,
+        paused: None,
+        snapshot: new.state.clone(),
+        created_at: now,
+        updated_at: now,
+        timers: timers.map(|timer| ((timer.armed_seq, timer.ordinal), timer.clone())).collect(),
+        transitions: vec![transition],
+        events: Default::default(),
+        actions: Default::default(),
+        decisions: Vec::new(),
+    };
+    tables.executions.insert(new.key.clone(), row);
+    let position = tables.insert_event(&new.start, now);
+    if let Some(row) = tables.executions.get_mut(&new.key) {
+        row.position = position;
+        if let Some(start) = row.events.get_mut(&position) {
+            let view = &mut start.view;
+            view.status = EventStatus::Completed;
+            view.seq = Some(new.state.seq);
+            view.to_state = Some(new.state.state.clone());
+            view.started_at = Some(now);
+            view.completed_at = Some(now);
+        }
+    }
+    for event in &new.events {
+        tables.insert_event(event, now);
+    }
+    Appended::Accepted { accept_no: position }
+}
+
+/// The first event under a key, with its status now. It may be gone by retention, which takes only
+/// what is finished.
+fn repeat(tables: &Tables, tenant: &TenantId, event_id: EventId) -> Appended {
+    let status = tables.event(tenant, event_id).map_or(EventStatus::Completed, |event| event.view.status);
+    Appended::Repeat { event_id, status }
+}

@@ -1,0 +1,65 @@
+//! Time and retention, in memory.
+
+use std::collections::BTreeSet;
+
+use millstream_core::id::ExecutionKey;
+use millstream_core::status::EventStatus;
+use millstream_core::time::Timestamp;
+
+use super::Memory;
+use super::tables::Execution;
+use crate::Result;
+use crate::housekeeping::Housekeeping;
+
+#[async_trait::async_trait]
+impl Housekeeping for Memory {
+    async fn ping(&self) -> Result<Timestamp> {
+        Ok(self.clock.now())
+    }
+
+    async fn purge_executions(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        let mut tables = self.tables();
+        let gone: BTreeSet<ExecutionKey> = tables
+            .executions
+            .iter()
+            .filter(|(_, row)| row.updated_at < before && is_over(row))
+            .map(|(key, _)| key.clone())
+            .take(limit)
+            .collect();
+        tables.executions.retain(|key, _| !gone.contains(key));
+        tables.event_index.retain(|_, (key, _)| !gone.contains(key));
+        Ok(count(gone.len()))
+    }
+
+    async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        let mut tables = self.tables();
+        let gone: BTreeSet<_> = tables
+            .idempotency
+            .iter()
+            .filter(|((tenant, _), used)| {
+                used.created_at < before && tables.event(tenant, used.event_id).is_none()
+            })
+            .map(|(key, _)| key.clone())
+            .take(limit)
+            .collect();
+        tables.idempotency.retain(|key, _| !gone.contains(key));
+        Ok(count(gone.len()))
+    }
+
+    async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
+        let mut tables = self.tables();
+        let known = tables.workers.len();
+        tables.workers.retain(|_, view| view.seen_at >= before);
+        Ok(count(known - tables.workers.len()))
+    }
+}
+
+fn is_over(row: &Execution) -> bool {
+    row.phase.is_ended()
+        && row.actions.values().all(|action| action.view.status.is_settled())
+        && !row.events.values().any(|event| event.view.status == EventStatus::Pending)
+}
+
+fn count(rows: usize) -> u64 {
+    u64::try_from(rows).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,127 @@
+//! Decisions about stuck work, in memory.
+
+use millstream_core::id::{EventId, ExecutionKey, TenantId};
+use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_core::time::Timestamp;
+
+use super::Memory;
+use super::tables::Execution;
+use crate::Result;
+use crate::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
+
+#[async_trait::async_trait]
+impl Interventions for Memory {
+    async fn bury(&self, burials: &[Burial], now: Timestamp) -> Result<()> {
+        let mut tables = self.tables();
+        for burial in burials {
+            let Some((row, accept_no)) = tables.event_of(&burial.execution, burial.event_id) else {
+                continue;
+            };
+            let Some(event) = row.events.get_mut(&accept_no).filter(|event| event.kept().is_some()) else {
+                continue;
+            };
+            event.view.status = EventStatus::Dead;
+            event.view.error = Some(burial.error.clone());
+            event.view.completed_at = Some(now);
+            if !row.phase.is_ended() {
+                row.pause(&burial.error, now);
+            }
+            row.record("bury", Some(burial.event_id), None, Some(&burial.error), now);
+        }
+        Ok(())
+    }
+
+    async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()> {
+        let mut tables = self.tables();
+        for (key, reason) in executions {
+            if let Some(row) = tables.executions.get_mut(key).filter(|row| row.paused.is_none()) {
+                row.pause(reason, now);
+                row.record("pause", None, None, Some(reason), now);
+            }
+        }
+        Ok(())
+    }
+
+    async fn retry(
+        &self,
+        tenant: &TenantId,
+        event: EventId,
+        by: &Decision,
+        now: Timestamp,
+    ) -> Result<Retried> {
+        let mut tables = self.tables();
+        let Some((key, accept_no)) = tables.event_index.get(&(tenant.clone(), event)).cloned() else {
+            return Ok(Retried::NotFound);
+        };
+        let Some(row) = tables.executions.get_mut(&key) else { return Ok(Retried::NotFound) };
+        let Some(found) = row.events.get_mut(&accept_no) else { return Ok(Retried::NotFound) };
+        let status = found.view.status;
+        match status {
+            EventStatus::Dead => {
+                found.view.status = EventStatus::Pending;
+                found.view.attempts = 0;
+            }
+            EventStatus::Failed => {
+                found.view.status = EventStatus::Processing;
+                reopen_actions(row, event, now);
+            }
+            EventStatus::Pending
+            | EventStatus::Deferred
+            | EventStatus::Processing
+            | EventStatus::Completed
+            | EventStatus::Rejected => return Ok(Retried::NotApplicable { status }),
+        }
+        if let Some(found) = row.events.get_mut(&accept_no) {
+            found.view.error = None;
+            found.view.completed_at = None;
+        }
+        let stuck = |status| matches!(status, EventStatus::Dead | EventStatus::Failed);
+        if !row.events.values().any(|event| stuck(event.view.status)) {
+            row.paused = None;
+            row.updated_at = now;
+        }
+        row.record("retry", Some(event), by.actor.as_deref(), by.reason.as_deref(), now);
+        Ok(Retried::Accepted { execution: key })
+    }
+
+    async fn decisions(&self, execution: &ExecutionKey) -> Result<Vec<RecordedDecision>> {
+        let tables = self.tables();
+        Ok(tables.executions.get(execution).map(|row| row.decisions.clone()).unwrap_or_default())
+    }
+}
+
+fn reopen_actions(row: &mut Execution, event: EventId, now: Timestamp) {
+    for action in row.actions.values_mut().filter(|action| action.view.event_id == event) {
+        match action.view.status {
+            ActionStatus::Failed => action.make_ready(now),
+            ActionStatus::Skipped => action.view.status = ActionStatus::Waiting,
+            ActionStatus::Waiting
+            | ActionStatus::Ready
+            | ActionStatus::Leased
+            | ActionStatus::Succeeded
+            | ActionStatus::Cancelled => continue,
+        }
+        action.view.attempts = 0;
+        action.view.error = None;
+        action.view.settled_at = None;
+    }
+}
+
+impl Execution {
+    fn record(
+        &mut self,
+        kind: &str,
+        event_id: Option<EventId>,
+        actor: Option<&str>,
+        reason: Option<&str>,
+        at: Timestamp,
+    ) {
+        self.decisions.push(RecordedDecision {
+            event_id,
+            kind: kind.to_owned(),
+            actor: actor.map(str::to_owned),
+            reason: reason.map(str::to_owned),
+            at,
+        });
+    }
+}

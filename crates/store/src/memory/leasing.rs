@@ -1,0 +1,102 @@
+//! The lease on one action, as commit, lease and settle all grant it.
+
+use std::collections::BTreeMap;
+
+use millstream_core::id::{Epoch, ExecutionKey, Name, Seq, WorkerId};
+use millstream_core::status::ActionStatus;
+use millstream_core::time::Timestamp;
+
+use super::tables::{Action, Execution, Tables};
+use crate::action_store::{Lease, LeasedAction};
+
+/// Hand an action to a worker: epoch and attempt grow by one.
+pub(super) fn grant(
+    execution: &mut Execution,
+    action: &(Seq, Name),
+    worker: &WorkerId,
+    until: Timestamp,
+) -> Option<LeasedAction> {
+    let row = execution.actions.get_mut(action)?;
+    row.view.status = ActionStatus::Leased;
+    row.view.epoch = Epoch(row.view.epoch.0 + 1);
+    row.view.attempts += 1;
+    row.view.worker_id = Some(worker.clone());
+    row.view.lease_until = Some(until);
+    row.view.next_attempt_at = None;
+    let row = execution.actions.get(action)?;
+    let event = execution.events.values().find(|event| event.view.event_id == row.view.event_id);
+    Some(LeasedAction {
+        lease: Lease { key: row.view.key.clone(), epoch: row.view.epoch },
+        event_id: row.view.event_id,
+        definition: execution.definition.clone(),
+        attempt: row.view.attempts,
+        input: row.view.input.clone(),
+        scope: row.scope.clone(),
+        results: results(execution, row),
+        traceparent: event.and_then(|event| event.traceparent.clone()),
+        lease_until: until,
+    })
+}
+
+/// What the action needs, as far as it has succeeded.
+fn results(execution: &Execution, action: &Action) -> BTreeMap<Name, millstream_core::raw::RawJson> {
+    let seq = action.view.key.seq;
+    let result = |need: &Name| {
+        let needed = execution.actions.get(&(seq, need.clone()))?;
+        needed.view.result.clone().map(|result| (need.clone(), result))
+    };
+    action.view.needs.iter().filter_map(result).collect()
+}
+
+impl Tables {
+    /// The action under a lease, if that lease is still held.
+    pub(super) fn held(&mut self, lease: &Lease) -> Option<&mut Action> {
+        let row = self.executions.get_mut(&lease.key.execution)?;
+        let action = row.actions.get_mut(&(lease.key.seq, lease.key.action.clone()))?;
+        let held = action.view.status == ActionStatus::Leased && action.view.epoch == lease.epoch;
+        held.then_some(action)
+    }
+
+    /// Actions that may be leased, those due longest first.
+    pub(super) fn due(&self, now: Timestamp) -> Vec<(ExecutionKey, (Seq, Name))> {
+        let mut due: Vec<_> = self
+            .executions
+            .iter()
+            .flat_map(|(key, row)| row.actions.iter().map(move |(action, row)| (key, action, row)))
+            .filter_map(|(key, action, row)| Some((row.due_at()?, key, action)))
+            .filter(|(at, _, _)| *at <= now)
+            .collect();
+        due.sort();
+        due.into_iter().map(|(_, key, action)| (key.clone(), action.clone())).collect()
+    }
+}
+
+impl Action {
+    /// When it may be leased next, if ever.
+    fn due_at(&self) -> Option<Timestamp> {
+        match self.view.status {
+            ActionStatus::Ready => self.view.next_attempt_at,
+            ActionStatus::Leased => self.view.lease_until,
+            ActionStatus::Waiting
+            | ActionStatus::Succeeded
+            | ActionStatus::Failed
+            | ActionStatus::Skipped
+            | ActionStatus::Cancelled => None,
+        }
+    }
+
+    /// Ready from `at` on; whoever held it holds it no longer.
+    pub(super) fn make_ready(&mut self, at: Timestamp) {
+        self.view.status = ActionStatus::Ready;
+        self.view.next_attempt_at = Some(at);
+        self.view.lease_until = None;
+        self.view.worker_id = None;
+    }
+
+    pub(super) fn settle(&mut self, status: ActionStatus, now: Timestamp) {
+        self.view.status = status;
+        self.view.next_attempt_at = None;
+        self.view.lease_until = None;
+        self.view.settled_at = Some(now);
+    }
+}

@@ -1,0 +1,139 @@
+//! Recording what came of attempts, in memory: outcomes, then dependents, then the events' status.
+
+use std::collections::BTreeSet;
+
+use millstream_core::id::{ExecutionKey, Name, Seq, WorkerId};
+use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_core::time::Timestamp;
+
+use super::leasing;
+use super::tables::{Execution, Tables};
+use crate::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
+use crate::execution_store::LeaseGrant;
+
+pub(super) fn settle(
+    tables: &mut Tables,
+    worker: &WorkerId,
+    batch: &[Settlement],
+    grant: LeaseGrant,
+    now: Timestamp,
+) -> Settled {
+    let recorded: Vec<bool> = batch.iter().map(|item| record(tables, item, now)).collect();
+    let touched: BTreeSet<ExecutionKey> = batch.iter().map(|item| item.lease.key.execution.clone()).collect();
+    let mut settled = Settled::default();
+    let mut slots = grant.slots;
+    for key in touched {
+        let Some(row) = tables.executions.get_mut(&key) else { continue };
+        skip_dependents(row, now);
+        for action in free_dependents(row, now) {
+            if slots == 0 {
+                settled.unleased += 1;
+                continue;
+            }
+            slots -= 1;
+            settled.leased.extend(leasing::grant(row, &action, worker, now.plus(grant.ttl)));
+        }
+        row.complete_settled_events(now);
+    }
+    settled.verdicts = batch
+        .iter()
+        .zip(recorded)
+        .map(|(item, recorded)| match tables.event(&item.lease.key.execution.tenant, item.event_id) {
+            Some(event) if recorded => SettleVerdict::Recorded { event: event.view.status },
+            Some(_) | None => SettleVerdict::Stale,
+        })
+        .collect();
+    settled
+}
+
+/// Whether the outcome was recorded: not when the lease has passed on.
+fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
+    let Some(action) = tables.held(&item.lease) else { return false };
+    match &item.outcome {
+        Settling::Succeeded { result, emit } => {
+            action.settle(ActionStatus::Succeeded, now);
+            action.view.result = Some(result.clone());
+            action.view.error = None;
+            if let Some(event) = emit {
+                tables.insert_event(event, now);
+            }
+        }
+        Settling::Retry { error, at } => {
+            action.make_ready(*at);
+            action.view.error = Some(error.clone());
+        }
+        Settling::Failed { error, then } => {
+            action.settle(ActionStatus::Failed, now);
+            action.view.error = Some(error.clone());
+            match then {
+                AfterFailure::Emit(event) => {
+                    tables.insert_event(event, now);
+                }
+                AfterFailure::Pause { reason } => fail_event(tables, item, reason, now),
+            }
+        }
+    }
+    true
+}
+
+fn fail_event(tables: &mut Tables, item: &Settlement, reason: &str, now: Timestamp) {
+    let Some((row, accept_no)) = tables.event_of(&item.lease.key.execution, item.event_id) else { return };
+    if let Some(event) = row.events.get_mut(&accept_no)
+        && event.view.status == EventStatus::Processing
+    {
+        event.view.status = EventStatus::Failed;
+        event.view.error = Some(reason.to_owned());
+        event.view.completed_at = Some(now);
+    }
+    if !row.phase.is_ended() {
+        row.pause(reason, now);
+    }
+}
+
+/// Skip what needs something that failed, and what needs that in turn.
+fn skip_dependents(row: &mut Execution, now: Timestamp) {
+    loop {
+        let lost = waiting_where(row, |needs| {
+            needs.iter().any(|status| match status {
+                ActionStatus::Failed | ActionStatus::Skipped => true,
+                ActionStatus::Waiting
+                | ActionStatus::Ready
+                | ActionStatus::Leased
+                | ActionStatus::Succeeded
+                | ActionStatus::Cancelled => false,
+            })
+        });
+        if lost.is_empty() {
+            return;
+        }
+        for action in lost {
+            if let Some(action) = row.actions.get_mut(&action) {
+                action.settle(ActionStatus::Skipped, now);
+            }
+        }
+    }
+}
+
+/// Make ready what waited for successes that are all there. Returns them by seq and ordinal.
+fn free_dependents(row: &mut Execution, now: Timestamp) -> Vec<(Seq, Name)> {
+    let mut freed = waiting_where(row, |needs| needs.iter().all(|need| *need == ActionStatus::Succeeded));
+    freed.sort_by_key(|id| (id.0, row.actions.get(id).map(|action| action.view.ordinal)));
+    for action in &freed {
+        if let Some(action) = row.actions.get_mut(action) {
+            action.make_ready(now);
+        }
+    }
+    freed
+}
+
+fn waiting_where(row: &Execution, holds: impl Fn(&[ActionStatus]) -> bool) -> Vec<(Seq, Name)> {
+    row.actions
+        .iter()
+        .filter(|(_, action)| action.view.status == ActionStatus::Waiting)
+        .filter(|((seq, _), action)| {
+            let need = |need: &Name| row.actions.get(&(*seq, need.clone())).map(|row| row.view.status);
+            holds(&action.view.needs.iter().filter_map(need).collect::<Vec<_>>())
+        })
+        .map(|(id, _)| id.clone())
+        .collect()
+}

@@ -1,0 +1,204 @@
+//! The tables, and the few writes that several use cases share.
+
+use std::collections::BTreeMap;
+
+use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId};
+use millstream_core::log::{ArmedTimer, Kept, Origin, State, Transition, Waiting};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{EventStatus, PauseState, Phase};
+use millstream_core::time::Timestamp;
+
+use crate::definition_store::StoredDefinition;
+use crate::event_log::NewEvent;
+use crate::intervention::RecordedDecision;
+use crate::key_store::KeyView;
+use crate::views::{ActionView, EventView};
+use crate::worker_store::WorkerView;
+
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    last_accept_no: i64,
+    pub(super) executions: BTreeMap<ExecutionKey, Execution>,
+    /// Where an event is to be found.
+    pub(super) event_index: BTreeMap<(TenantId, EventId), (ExecutionKey, AcceptNo)>,
+    pub(super) idempotency: BTreeMap<(TenantId, String), KeyUse>,
+    pub(super) definitions: BTreeMap<(TenantId, Name), Vec<StoredDefinition>>,
+    pub(super) api_keys: Vec<([u8; 32], KeyView)>,
+    pub(super) workers: BTreeMap<WorkerId, WorkerView>,
+    pub(super) duties: BTreeMap<String, Duty>,
+}
+
+/// An execution with everything that belongs to it.
+#[derive(Debug)]
+pub(super) struct Execution {
+    pub(super) definition: DefinitionRef,
+    pub(super) input_hash: [u8; 32],
+    pub(super) position: AcceptNo,
+    pub(super) seq: Seq,
+    pub(super) phase: Phase,
+    pub(super) paused: Option<String>,
+    pub(super) snapshot: State,
+    pub(super) created_at: Timestamp,
+    pub(super) updated_at: Timestamp,
+    pub(super) transitions: Vec<Transition>,
+    pub(super) events: BTreeMap<AcceptNo, Event>,
+    pub(super) actions: BTreeMap<(Seq, Name), Action>,
+    pub(super) timers: BTreeMap<(Seq, i32), ArmedTimer>,
+    pub(super) decisions: Vec<RecordedDecision>,
+}
+
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) view: EventView,
+    pub(super) origin: Origin,
+    pub(super) traceparent: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Action {
+    pub(super) view: ActionView,
+    pub(super) scope: Option<RawJson>,
+}
+
+#[derive(Debug)]
+pub(super) struct KeyUse {
+    pub(super) request_hash: [u8; 32],
+    pub(super) event_id: EventId,
+    pub(super) created_at: Timestamp,
+}
+
+#[derive(Debug)]
+pub(super) struct Duty {
+    pub(super) turn: Option<(WorkerId, Timestamp)>,
+    pub(super) done_at: Timestamp,
+}
+
+impl Tables {
+    /// Append an event to an execution that is known to exist, undecided.
+    pub(super) fn insert_event(&mut self, event: &NewEvent, now: Timestamp) -> AcceptNo {
+        self.last_accept_no += 1;
+        let accept_no = AcceptNo(self.last_accept_no);
+        if let Some(execution) = self.executions.get_mut(&event.execution) {
+            execution.events.insert(accept_no, Event::undecided(event, accept_no, now));
+            let id = (event.execution.tenant.clone(), event.event_id);
+            self.event_index.insert(id, (event.execution.clone(), accept_no));
+        }
+        accept_no
+    }
+
+    pub(super) fn event(&self, tenant: &TenantId, event: EventId) -> Option<&Event> {
+        let (execution, accept_no) = self.event_index.get(&(tenant.clone(), event))?;
+        self.executions.get(execution)?.events.get(accept_no)
+    }
+
+    /// The event of an execution, together with it.
+    pub(super) fn event_of(
+        &mut self,
+        execution: &ExecutionKey,
+        event: EventId,
+    ) -> Option<(&mut Execution, AcceptNo)> {
+        let (found, accept_no) = self.event_index.get(&(execution.tenant.clone(), event))?;
+        if found != execution {
+            return None;
+        }
+        Some((self.executions.get_mut(execution)?, *accept_no))
+    }
+}
+
+impl Execution {
+    pub(super) fn pause_state(&self) -> PauseState {
+        match self.paused {
+            Some(_) => PauseState::Paused,
+            None => PauseState::Running,
+        }
+    }
+
+    /// Undecided events that a worker may decide now, in order.
+    pub(super) fn decidable(&self) -> impl Iterator<Item = &Event> {
+        let pause = self.pause_state();
+        self.events.values().filter(move |event| event.is_decidable(pause))
+    }
+
+    pub(super) fn event_by_id(&mut self, event: EventId) -> Option<&mut Event> {
+        self.events.values_mut().find(|row| row.view.event_id == event)
+    }
+
+    /// Pause a running execution; whoever paused it first has said why.
+    pub(super) fn pause(&mut self, reason: &str, now: Timestamp) {
+        if self.paused.is_none() {
+            self.paused = Some(reason.to_owned());
+            self.updated_at = now;
+        }
+    }
+
+    /// Complete events that were being processed and have no open action left.
+    pub(super) fn complete_settled_events(&mut self, now: Timestamp) {
+        for event in self.events.values_mut().filter(|row| row.view.status == EventStatus::Processing) {
+            let id = event.view.event_id;
+            let mut actions = self.actions.values().filter(|action| action.view.event_id == id);
+            if actions.all(|action| action.view.status.is_settled()) {
+                event.view.status = EventStatus::Completed;
+                event.view.completed_at = Some(now);
+            }
+        }
+    }
+}
+
+impl Event {
+    fn undecided(event: &NewEvent, accept_no: AcceptNo, now: Timestamp) -> Self {
+        let view = EventView {
+            event_id: event.event_id,
+            execution: event.execution.clone(),
+            accept_no,
+            name: event.name.clone(),
+            payload: event.payload.clone(),
+            status: EventStatus::Pending,
+            from_state: None,
+            to_state: None,
+            seq: None,
+            attempts: 0,
+            error: None,
+            actor: event.actor.clone(),
+            worker_id: None,
+            created_at: now,
+            started_at: None,
+            completed_at: None,
+        };
+        Self { view, origin: event.origin, traceparent: event.traceparent.clone() }
+    }
+
+    fn is_decidable(&self, pause: PauseState) -> bool {
+        self.view.status == EventStatus::Pending
+            && match pause {
+                PauseState::Running => true,
+                PauseState::Paused => self.view.name == Name::cancel(),
+            }
+    }
+
+    /// Whether it may still be decided: it is undecided or deferred.
+    pub(super) fn kept(&self) -> Option<Kept> {
+        match self.view.status {
+            EventStatus::Pending => Some(Kept::Undecided),
+            EventStatus::Deferred => Some(Kept::Deferred),
+            EventStatus::Processing
+            | EventStatus::Completed
+            | EventStatus::Rejected
+            | EventStatus::Failed
+            | EventStatus::Dead => None,
+        }
+    }
+
+    pub(super) fn waiting(&self, kept: Kept) -> Waiting {
+        Waiting {
+            event_id: self.view.event_id,
+            accept_no: self.view.accept_no,
+            name: self.view.name.clone(),
+            payload: self.view.payload.clone(),
+            accepted_at: self.view.created_at,
+            origin: self.origin,
+            kept,
+            attempts: self.view.attempts,
+            traceparent: self.traceparent.clone(),
+        }
+    }
+}
