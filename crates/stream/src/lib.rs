@@ -13,6 +13,13 @@ pub mod error;
 pub mod locks;
 pub mod streams;
 
+pub mod embedded;
+pub mod redis;
+
+pub mod conformance;
+
+pub use self::embedded::EmbeddedStream;
+pub use self::redis::{RedisOptions, RedisStream};
 pub use error::StreamError;
 pub use streams::Streams;
 

@@ -1,0 +1,184 @@
+//! One lane: unread bells, pending ones with their consumers, and nothing asynchronous.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use millstream_core::id::WorkerId;
+use millstream_core::lane::Lane;
+use tokio::time::Instant;
+
+use crate::doorbell::{Bell, Delivery, EntryId, LaneStats, Redelivered};
+
+/// Most unread bells of a lane. Beyond it the oldest is dropped and the sweeps have to find what it
+/// stood for. Waiting bells are distinct, so this many executions are waiting by then.
+pub const LANE_CAPACITY: usize = 1_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct LaneQueue {
+    last_id: u64,
+    unread: VecDeque<(u64, Bell)>,
+    /// The bells in `unread`: ringing one of them again changes nothing.
+    waiting: HashSet<Bell>,
+    pending: BTreeMap<u64, Pending>,
+    /// When each consumer last came by.
+    consumers: HashMap<WorkerId, Instant>,
+    /// Where the next reclaim goes on.
+    reclaim_from: u64,
+}
+
+#[derive(Debug)]
+struct Pending {
+    bell: Bell,
+    owner: WorkerId,
+    touched: Instant,
+}
+
+impl LaneQueue {
+    pub(super) fn ring(&mut self, bell: &Bell) {
+        if !self.waiting.insert(bell.clone()) {
+            return;
+        }
+        self.last_id += 1;
+        self.unread.push_back((self.last_id, bell.clone()));
+        if self.unread.len() > LANE_CAPACITY
+            && let Some((_, dropped)) = self.unread.pop_front()
+        {
+            self.waiting.remove(&dropped);
+        }
+    }
+
+    pub(super) fn greet(&mut self, consumer: &WorkerId, now: Instant) {
+        self.consumers.insert(consumer.clone(), now);
+    }
+
+    pub(super) fn take(
+        &mut self,
+        lane: Lane,
+        consumer: &WorkerId,
+        count: usize,
+        now: Instant,
+    ) -> Vec<Delivery> {
+        self.greet(consumer, now);
+        let count = count.min(self.unread.len());
+        let mut deliveries = Vec::with_capacity(count);
+        for (id, bell) in self.unread.drain(..count) {
+            self.waiting.remove(&bell);
+            self.pending.insert(id, Pending { bell: bell.clone(), owner: consumer.clone(), touched: now });
+            deliveries.push(Delivery { entry: entry(lane, id), bell, redelivered: Redelivered::First });
+        }
+        deliveries
+    }
+
+    /// Also removes an entry that nobody has read yet, as XDEL does.
+    pub(super) fn ack(&mut self, id: u64) {
+        if self.pending.remove(&id).is_none()
+            && let Ok(index) = self.unread.binary_search_by_key(&id, |(id, _)| *id)
+            && let Some((_, bell)) = self.unread.remove(index)
+        {
+            self.waiting.remove(&bell);
+        }
+    }
+
+    pub(super) fn reclaim(
+        &mut self,
+        lane: Lane,
+        consumer: &WorkerId,
+        min_idle: Duration,
+        max: usize,
+        now: Instant,
+    ) -> Vec<Delivery> {
+        self.greet(consumer, now);
+        let start = self.reclaim_from;
+        let idle = |pending: &Pending| now.duration_since(pending.touched) >= min_idle;
+        let mut ids: Vec<u64> = self
+            .pending
+            .range(start..)
+            .chain(self.pending.range(..start))
+            .filter(|(_, pending)| idle(pending))
+            .map(|(&id, _)| id)
+            .take(max)
+            .collect();
+        self.reclaim_from = if ids.len() == max { ids.last().map_or(0, |id| id + 1) } else { 0 };
+        ids.sort_unstable();
+        let mut deliveries = Vec::with_capacity(ids.len());
+        for id in ids {
+            if let Some(pending) = self.pending.get_mut(&id) {
+                pending.owner = consumer.clone();
+                pending.touched = now;
+                let bell = pending.bell.clone();
+                deliveries.push(Delivery { entry: entry(lane, id), bell, redelivered: Redelivered::Again });
+            }
+        }
+        deliveries
+    }
+
+    pub(super) fn refresh(&mut self, consumer: &WorkerId, id: u64, now: Instant) {
+        if let Some(pending) = self.pending.get_mut(&id).filter(|pending| pending.owner == *consumer) {
+            pending.touched = now;
+            self.greet(consumer, now);
+        }
+    }
+
+    /// When each consumer last came by, and how many entries are pending with it.
+    pub(super) fn consumers(&self) -> HashMap<&WorkerId, (Instant, usize)> {
+        let mut seen: HashMap<&WorkerId, (Instant, usize)> =
+            self.consumers.iter().map(|(consumer, &at)| (consumer, (at, 0))).collect();
+        for pending in self.pending.values() {
+            seen.entry(&pending.owner).or_insert((pending.touched, 0)).1 += 1;
+        }
+        seen
+    }
+
+    pub(super) fn forget(&mut self, consumer: &WorkerId) {
+        self.consumers.remove(consumer);
+    }
+
+    pub(super) fn stats(&self, lane: Lane) -> LaneStats {
+        let (pending, lag) = (self.pending.len() as u64, self.unread.len() as u64);
+        LaneStats { lane, length: pending + lag, pending, lag }
+    }
+}
+
+fn entry(lane: Lane, id: u64) -> EntryId {
+    EntryId { lane, id: id.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
+
+    use super::*;
+
+    fn bell(n: usize) -> Bell {
+        Bell::Mailbox(ExecutionKey {
+            tenant: TenantId::default_tenant(),
+            execution: ExecutionId::parse(format!("x{n}")).unwrap(),
+        })
+    }
+
+    #[test]
+    fn a_bell_that_waits_unread_is_not_queued_twice() {
+        let mut queue = LaneQueue::default();
+        let lane = bell(0).lane();
+        let worker = WorkerId::parse("w").unwrap();
+        for _ in 0..1_000 {
+            queue.ring(&bell(1));
+        }
+        assert_eq!(queue.stats(lane).lag, 1);
+        assert_eq!(queue.take(lane, &worker, 10, Instant::now()).len(), 1);
+        // Once read it says something new: what it stood for may have been decided before this ring.
+        queue.ring(&bell(1));
+        assert_eq!(queue.stats(lane).lag, 1);
+    }
+
+    #[test]
+    fn an_entry_acknowledged_before_it_is_read_can_be_rung_again() {
+        let mut queue = LaneQueue::default();
+        let lane = bell(0).lane();
+        queue.ring(&bell(1));
+        queue.ack(1);
+        assert_eq!(queue.stats(lane).length, 0);
+        queue.ring(&bell(1));
+        assert_eq!(queue.stats(lane).length, 1);
+    }
+}

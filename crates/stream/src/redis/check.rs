@@ -1,0 +1,113 @@
+//! Whether this server can be used at all, asked once at start.
+//!
+//! A policy that evicts would drop streams *with their groups* under memory pressure, and locks at any
+//! time: refused. Where settings may not be read (managed services) a warning has to do.
+
+use std::collections::HashMap;
+
+use redis::{Pipeline, Value};
+
+use super::link::Link;
+use super::{fault, reply};
+use crate::{Result, StreamError};
+
+const POLICY: &str = "noeviction";
+/// `SET … NX GET` and the deleted ids of XAUTOCLAIM came with it.
+const OLDEST: (u64, u64) = (7, 0);
+
+pub(super) async fn check(link: &Link) -> Result<Vec<String>> {
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("PING");
+    pipeline.cmd("INFO").arg("server");
+    pipeline.cmd("INFO").arg("memory");
+    pipeline.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
+    let mut answers = link.run(&mut pipeline).await?.into_iter();
+    if let Some(Err(error)) = answers.next() {
+        return Err(fault::unavailable(error));
+    }
+    let server = info(answers.next());
+    let memory = info(answers.next());
+    let configured = match answers.next() {
+        Some(Ok(settings)) => reply::pairs(settings)
+            .and_then(|pairs| reply::field(&pairs, "maxmemory-policy"))
+            .and_then(|policy| reply::text(&policy)),
+        Some(Err(_)) | None => None,
+    };
+    let mut warnings = Vec::new();
+    version(server.get("redis_version").map(String::as_str), &mut warnings)?;
+    if server.get("redis_mode").is_some_and(|mode| mode == "cluster") {
+        return Err(StreamError::Unusable(
+            "redis runs as a cluster, which is not supported yet: use a single server or a failover pair"
+                .to_owned(),
+        ));
+    }
+    policy(configured.or_else(|| memory.get("maxmemory_policy").cloned()), &mut warnings)?;
+    Ok(warnings)
+}
+
+fn version(version: Option<&str>, warnings: &mut Vec<String>) -> Result<()> {
+    let parsed = version.and_then(|text| {
+        let mut parts = text.split('.').map(str::parse::<u64>);
+        Some((parts.next()?.ok()?, parts.next()?.ok()?))
+    });
+    match parsed {
+        Some(found) if found < OLDEST => Err(StreamError::Unusable(format!(
+            "redis {} is too old: 7.0 or later is needed",
+            version.unwrap_or_default()
+        ))),
+        Some(_) => Ok(()),
+        None => {
+            warnings.push("the version of redis could not be read; 7.0 or later is needed".to_owned());
+            Ok(())
+        }
+    }
+}
+
+fn policy(policy: Option<String>, warnings: &mut Vec<String>) -> Result<()> {
+    match policy.as_deref() {
+        Some(POLICY) => Ok(()),
+        Some(other) => Err(StreamError::Unusable(format!(
+            "maxmemory-policy is {other}, which evicts streams with their groups: set it to {POLICY}"
+        ))),
+        None => {
+            warnings.push(format!(
+                "maxmemory-policy could not be read: make sure that it is {POLICY}, any other evicts streams"
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// `name:value` lines.
+fn info(answer: Option<redis::RedisResult<Value>>) -> HashMap<String, String> {
+    let text =
+        answer.and_then(redis::RedisResult::ok).and_then(|value| reply::text(&value)).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_versions_below_seven() {
+        assert!(matches!(version(Some("6.2.14"), &mut Vec::new()), Err(StreamError::Unusable(_))));
+        assert!(version(Some("7.0.15"), &mut Vec::new()).is_ok());
+        assert!(version(Some("10.1.0"), &mut Vec::new()).is_ok());
+    }
+
+    #[test]
+    fn refuses_every_policy_that_evicts_and_warns_of_an_unknown_one() {
+        assert!(policy(Some("noeviction".to_owned()), &mut Vec::new()).is_ok());
+        for evicting in ["allkeys-lru", "volatile-ttl", "allkeys-random"] {
+            let refused = policy(Some(evicting.to_owned()), &mut Vec::new());
+            assert!(matches!(refused, Err(StreamError::Unusable(_))), "{evicting}");
+        }
+        let mut warnings = Vec::new();
+        assert!(policy(None, &mut warnings).is_ok());
+        assert_eq!(warnings.len(), 1);
+    }
+}

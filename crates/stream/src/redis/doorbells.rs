@@ -1,0 +1,111 @@
+//! Ringing, acknowledging and keeping fresh: pooled pipelines.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use millstream_core::id::WorkerId;
+use millstream_core::lane::Lane;
+use redis::Pipeline;
+
+use super::keys::{GROUP, Keys};
+use super::link::Link;
+use super::reader::RedisReader;
+use super::script::Call;
+use super::stream::RedisStream;
+use super::{entry, fault, groups, reclaim};
+use crate::Result;
+use crate::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
+
+/// Most commands in a pipeline, and most ids in a command: bounds what one round trip holds in memory
+/// on both sides. Callers rarely reach it.
+const CHUNK: usize = 4_096;
+
+/// Resets the idle time of those entries that still belong to the consumer. The owner is compared
+/// because XCLAIM would take an entry back from whoever reclaimed it. JUSTID leaves the delivery
+/// counter alone.
+pub(super) const REFRESH: &str = "\
+local group, consumer = ARGV[1], ARGV[2]
+local kept = 0
+for i = 3, #ARGV do
+  local id = ARGV[i]
+  if #redis.call('XPENDING', KEYS[1], group, id, id, 1, consumer) > 0 then
+    redis.call('XCLAIM', KEYS[1], group, consumer, 0, id, 'JUSTID')
+    kept = kept + 1
+  end
+end
+return kept";
+
+#[async_trait::async_trait]
+impl Doorbells for RedisStream {
+    async fn publish(&self, bells: &[Bell]) -> Result<()> {
+        // The same bell twice in one call says nothing more than once.
+        let mut seen = HashSet::with_capacity(bells.len());
+        let distinct: Vec<&Bell> = bells.iter().filter(|bell| seen.insert(*bell)).collect();
+        for chunk in distinct.chunks(CHUNK) {
+            let mut pipeline = Pipeline::with_capacity(chunk.len());
+            for bell in chunk {
+                entry::add(&mut pipeline, &self.keys.bells(bell.lane()), self.lane_capacity, bell);
+            }
+            fault::all(self.link.run(&mut pipeline).await?)?;
+        }
+        Ok(())
+    }
+
+    async fn reader(&self, consumer: &WorkerId, lanes: &[Lane]) -> Result<Box<dyn BellReader>> {
+        groups::ensure(&self.link, &self.keys).await?;
+        let reader = RedisReader::join(self.link.clone(), self.keys.clone(), consumer.clone(), lanes).await?;
+        Ok(Box::new(reader))
+    }
+
+    async fn ack(&self, entries: &[EntryId]) -> Result<()> {
+        settle(&self.link, &self.keys, entries).await
+    }
+
+    async fn reclaim(&self, consumer: &WorkerId, min_idle: Duration, max: usize) -> Result<Vec<Delivery>> {
+        reclaim::reclaim(&self.link, &self.keys, &self.cursors, consumer, min_idle, max).await
+    }
+
+    async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> Result<()> {
+        let mut calls = Vec::new();
+        for (lane, ids) in by_lane(entries) {
+            for ids in ids.chunks(CHUNK) {
+                let mut arguments = vec![GROUP.to_owned(), consumer.to_string()];
+                arguments.extend(ids.iter().map(|id| (*id).to_owned()));
+                calls.push(Call { keys: vec![self.keys.bells(lane)], arguments });
+            }
+        }
+        for answer in self.refresh.run(&self.link, &calls).await? {
+            match answer {
+                Ok(_) => {}
+                Err(error) if fault::is_amnesia(&error) => {
+                    return Err(groups::heal(&self.link, &self.keys, &error).await.1);
+                }
+                Err(error) => return Err(fault::unavailable(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// XDEL before XACK: if the connection is cut between the two, the entry is pending and deleted, and
+/// the next reclaim drops it. The other way round it would stay in the stream for ever, seen by nobody.
+pub(super) async fn settle(link: &Link, keys: &Keys, entries: &[EntryId]) -> Result<()> {
+    let mut pipeline = Pipeline::new();
+    for (lane, ids) in by_lane(entries) {
+        let key = keys.bells(lane);
+        for ids in ids.chunks(CHUNK) {
+            pipeline.cmd("XDEL").arg(&key).arg(ids);
+            pipeline.cmd("XACK").arg(&key).arg(GROUP).arg(ids);
+        }
+    }
+    fault::all(link.run(&mut pipeline).await?)?;
+    Ok(())
+}
+
+fn by_lane(entries: &[EntryId]) -> BTreeMap<Lane, Vec<&str>> {
+    let mut lanes: BTreeMap<Lane, Vec<&str>> = BTreeMap::new();
+    for entry in entries {
+        lanes.entry(entry.lane).or_default().push(&entry.id);
+    }
+    lanes
+}

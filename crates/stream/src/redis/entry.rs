@@ -1,0 +1,78 @@
+//! What an entry of the stream looks like: three short fields, ids only.
+//!
+//! All entries carry the same fields in the same order, which lets the server store the names once.
+//! Entries that nobody can read (another format, a stranger's XADD) must not circulate for ever: they
+//! are set aside to be acknowledged away, with a warning. What they stood for is found by the sweeps.
+
+use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
+use millstream_core::lane::Lane;
+use redis::{Pipeline, Value};
+
+use super::reply;
+use crate::doorbell::{Bell, Delivery, EntryId, Redelivered};
+
+const KIND: &str = "b";
+const TENANT: &str = "t";
+const EXECUTION: &str = "e";
+
+/// Entries of a reply, told apart.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    pub(super) deliveries: Vec<Delivery>,
+    /// To be acknowledged away: unreadable, or deleted while pending.
+    pub(super) discarded: Vec<EntryId>,
+}
+
+pub(super) fn add(pipeline: &mut Pipeline, key: &str, capacity: usize, bell: &Bell) {
+    let execution = bell.execution();
+    pipeline.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(capacity.max(1)).arg("*").arg(&[
+        KIND,
+        kind(bell),
+        TENANT,
+        execution.tenant.as_str(),
+        EXECUTION,
+        execution.execution.as_str(),
+    ]);
+}
+
+impl Entries {
+    /// Sorts one `[id, fields]` of a reply. Returns its id, or nothing if it is not even an entry.
+    pub(super) fn sort(&mut self, lane: Lane, entry: Value, redelivered: Redelivered) -> Option<String> {
+        let mut parts = reply::list(entry)?.into_iter();
+        let id = reply::text(&parts.next()?)?;
+        let entry = EntryId { lane, id: id.clone() };
+        match parts.next().unwrap_or(Value::Nil) {
+            // Deleted (acknowledged elsewhere, trimmed) while it was pending with us.
+            Value::Nil => self.discarded.push(entry),
+            fields => match bell(fields).filter(|bell| bell.lane() == lane) {
+                Some(bell) => self.deliveries.push(Delivery { entry, bell, redelivered }),
+                None => {
+                    tracing::warn!(stream.lane = lane.number(), stream.entry = %id, "unreadable entry dropped");
+                    self.discarded.push(entry);
+                }
+            },
+        }
+        Some(id)
+    }
+}
+
+fn kind(bell: &Bell) -> &'static str {
+    match bell {
+        Bell::Mailbox(_) => "m",
+        Bell::Actions(_) => "a",
+    }
+}
+
+fn bell(fields: Value) -> Option<Bell> {
+    let fields = reply::pairs(fields)?;
+    let text = |name| reply::text(&reply::field(&fields, name)?);
+    let execution = ExecutionKey {
+        tenant: TenantId::parse(text(TENANT)?).ok()?,
+        execution: ExecutionId::parse(text(EXECUTION)?).ok()?,
+    };
+    match text(KIND)?.as_str() {
+        "m" => Some(Bell::Mailbox(execution)),
+        "a" => Some(Bell::Actions(execution)),
+        _ => None,
+    }
+}

@@ -1,0 +1,42 @@
+//! The backend for a fleet: Redis 7.0 or later (or Valkey), one server or a failover pair.
+//!
+//! ```text
+//! {prefix}:{lN}:bells              stream of lane N, one consumer group, entries of three short fields
+//! {prefix}:{lN}:lock:TENANT/ID     lock of an execution, SET NX PX, value = token
+//! {prefix}:generation              random, no expiry: gone when the server lost its memory
+//! {prefix}:news                    pub/sub channel
+//! ```
+//!
+//! Rules that hold everywhere below:
+//! - The server may be empty at any moment. Whoever finds a group missing makes it anew *and* changes
+//!   the generation, so that every process sweeps.
+//! - A pooled command ends within a few seconds, whatever the network does. Only a reader blocks, on
+//!   a connection of its own.
+//! - An answer that got lost may have handed entries to us: they are looked up (reader) or come back
+//!   through reclaim (everything else).
+//!
+//! Refuses: payloads, Redis Cluster as long as one reader takes several lanes in one command (keys
+//! already carry the lane as hash tag), and servers that evict.
+
+mod announce;
+mod care;
+mod check;
+mod doorbells;
+mod entry;
+mod fault;
+mod groups;
+mod keys;
+mod link;
+mod locks;
+mod news;
+mod options;
+mod reader;
+mod reclaim;
+mod reply;
+mod retire;
+mod script;
+mod stream;
+mod subscriber;
+
+pub use options::RedisOptions;
+pub use stream::RedisStream;

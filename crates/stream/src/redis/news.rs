@@ -1,0 +1,59 @@
+//! How news travel through the channel: a line each, several in a message.
+//!
+//! `TENANT EXECUTION SEQ EVENT|-`: none of the ids may contain a space. Lines that cannot be read (a
+//! newer version, a stranger) are passed over: whoever waits for them reads the store anyway.
+
+use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Seq, TenantId};
+
+use crate::announce::News;
+
+pub(super) fn encode(news: &[News]) -> String {
+    let mut message = String::with_capacity(news.len() * 96);
+    for item in news {
+        let event = item.event.map_or_else(|| "-".to_owned(), |event| event.to_string());
+        let line = format!("{} {} {} {event}\n", item.execution.tenant, item.execution.execution, item.seq);
+        message.push_str(&line);
+    }
+    message
+}
+
+pub(super) fn decode(message: &str) -> impl Iterator<Item = News> {
+    message.lines().filter_map(line)
+}
+
+fn line(line: &str) -> Option<News> {
+    let mut words = line.split(' ');
+    let tenant = TenantId::parse(words.next()?).ok()?;
+    let execution = ExecutionId::parse(words.next()?).ok()?;
+    let seq = Seq(words.next()?.parse().ok()?);
+    let event = match words.next()? {
+        "-" => None,
+        id => Some(EventId(id.parse().ok()?)),
+    };
+    Some(News { execution: ExecutionKey { tenant, execution }, seq, event })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(seq: i64, event: Option<EventId>) -> News {
+        let execution = ExecutionKey {
+            tenant: TenantId::default_tenant(),
+            execution: ExecutionId::parse("a:b.c-d_E").unwrap(),
+        };
+        News { execution, seq: Seq(seq), event }
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded() {
+        let batch = vec![news(1, None), news(i64::MAX, Some(EventId(uuid::Uuid::from_u128(7))))];
+        assert_eq!(decode(&encode(&batch)).collect::<Vec<_>>(), batch);
+    }
+
+    #[test]
+    fn lines_that_make_no_sense_are_passed_over() {
+        let message = format!("rubbish\n\n{}default x notanumber -\n", encode(&[news(3, None)]));
+        assert_eq!(decode(&message).collect::<Vec<_>>(), vec![news(3, None)]);
+    }
+}

@@ -1,0 +1,223 @@
+//! The blocking reader: one connection, one consumer, several lanes.
+//!
+//! The server may hand entries to a request whose answer never arrives: the connection broke, or the
+//! future was dropped. They are then pending with this consumer and no code has seen them. So:
+//!
+//! - `>` hands out ids of a lane in ascending order, and the reader remembers the last one it
+//!   returned. What is pending with this consumer *after* that id was never seen.
+//! - Before each request the reader notes that something may be unseen, and crosses it out only when
+//!   the answer has been taken apart. While the note stands, reading starts with the pending entries
+//!   after the last id; only when there are none is `>` asked again.
+//! - Unseen entries count as first deliveries: no code has tried them, so they are no sign of a crash.
+//!   (One that this consumer reclaimed meanwhile may come twice, which at-least-once allows.)
+//!
+//! If somebody else destroyed and made the group between two reads, ids may start over and the
+//! remembered one is too high; such an entry, if also unseen, waits for reclaim.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::id::WorkerId;
+use millstream_core::lane::Lane;
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, RedisResult, Value};
+use tokio::time::{sleep, timeout};
+
+use super::doorbells::settle;
+use super::entry::Entries;
+use super::keys::{GROUP, Keys};
+use super::link::Link;
+use super::{fault, groups, reply};
+use crate::doorbell::{BellReader, Delivery, Redelivered};
+use crate::{Result, StreamError};
+
+const START: &str = "0-0";
+/// How much longer than BLOCK an answer may take before the connection counts as dead. There is no
+/// shorter limit on purpose, and without any a vanished server would hold a reader for ever.
+const OVERDUE: Duration = Duration::from_secs(10);
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct RedisReader {
+    link: Arc<Link>,
+    keys: Keys,
+    consumer: WorkerId,
+    lanes: Vec<Position>,
+    /// Absent after an error, and while a request is under way: dropping the future drops it too.
+    connection: Option<MultiplexedConnection>,
+    unseen: Unseen,
+    pause: Duration,
+}
+
+struct Position {
+    lane: Lane,
+    key: String,
+    last: String,
+}
+
+/// Whether entries may be pending with us that no code has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unseen {
+    Nothing,
+    Possibly,
+}
+
+/// What to ask for.
+#[derive(Debug, Clone, Copy)]
+enum Ask {
+    /// Pending with us, after the last id returned.
+    Pending,
+    New {
+        block: Duration,
+    },
+}
+
+impl RedisReader {
+    pub(super) async fn join(
+        link: Arc<Link>,
+        keys: Keys,
+        consumer: WorkerId,
+        lanes: &[Lane],
+    ) -> Result<Self> {
+        let connection = link.dedicated().await?;
+        let lanes = lanes
+            .iter()
+            .map(|&lane| Position { lane, key: keys.bells(lane), last: START.to_owned() })
+            .collect();
+        Ok(Self {
+            link,
+            keys,
+            consumer,
+            lanes,
+            connection: Some(connection),
+            unseen: Unseen::Nothing,
+            pause: Duration::ZERO,
+        })
+    }
+
+    /// One request and its answer, taken apart.
+    async fn ask(&mut self, what: Ask, per_lane: usize) -> Result<Vec<Delivery>> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.link.dedicated().await?,
+        };
+        let (request, patience) = self.request(what, per_lane);
+        self.unseen = Unseen::Possibly;
+        let answer: RedisResult<Value> = match timeout(patience, request.query_async(&mut connection)).await {
+            Ok(answer) => answer,
+            Err(_) => return Err(StreamError::Unavailable("the server does not answer".to_owned())),
+        };
+        match answer {
+            Ok(value) => {
+                self.connection = Some(connection);
+                self.pause = Duration::ZERO;
+                let (deliveries, found) = self.take_apart(value).await?;
+                self.unseen = match what {
+                    Ask::Pending if found > 0 => Unseen::Possibly,
+                    Ask::Pending | Ask::New { .. } => Unseen::Nothing,
+                };
+                Ok(deliveries)
+            }
+            Err(error) if fault::is_amnesia(&error) => {
+                self.connection = Some(connection);
+                Err(self.start_over(&error).await)
+            }
+            Err(error) => Err(fault::unavailable(error)),
+        }
+    }
+
+    fn request(&self, what: Ask, per_lane: usize) -> (redis::Cmd, Duration) {
+        let mut command = redis::cmd("XREADGROUP");
+        command.arg("GROUP").arg(GROUP).arg(self.consumer.as_str()).arg("COUNT").arg(per_lane);
+        let patience = match what {
+            Ask::New { block } if !block.is_zero() => {
+                // BLOCK 0 would wait for ever.
+                let millis = u64::try_from(block.as_millis()).unwrap_or(u64::MAX).max(1);
+                command.arg("BLOCK").arg(millis);
+                block.saturating_add(OVERDUE)
+            }
+            Ask::New { .. } | Ask::Pending => OVERDUE,
+        };
+        command.arg("STREAMS");
+        for position in &self.lanes {
+            command.arg(&position.key);
+        }
+        for position in &self.lanes {
+            match what {
+                Ask::Pending => command.arg(&position.last),
+                Ask::New { .. } => command.arg(">"),
+            };
+        }
+        (command, patience)
+    }
+
+    /// Deliveries, and how many entries of any kind there were.
+    async fn take_apart(&mut self, value: Value) -> Result<(Vec<Delivery>, usize)> {
+        if value == Value::Nil {
+            return Ok((Vec::new(), 0));
+        }
+        let Some(streams) = reply::nested_pairs(value) else {
+            return Err(StreamError::Unavailable("unexpected answer to XREADGROUP".to_owned()));
+        };
+        let mut entries = Entries::default();
+        let mut found = 0;
+        let mut lasts = Vec::with_capacity(streams.len());
+        for (key, items) in streams {
+            let key = reply::text(&key).unwrap_or_default();
+            let Some(index) = self.lanes.iter().position(|position| position.key == key) else { continue };
+            for item in reply::list(items).unwrap_or_default() {
+                found += 1;
+                if let Some(id) = entries.sort(self.lanes[index].lane, item, Redelivered::First) {
+                    lasts.push((index, id));
+                }
+            }
+        }
+        if !entries.discarded.is_empty()
+            && let Err(error) = settle(&self.link, &self.keys, &entries.discarded).await
+        {
+            tracing::debug!(%error, "unreadable entries stay pending until reclaimed");
+        }
+        // Nothing is awaited between here and the caller: what is marked as seen is seen.
+        for (index, id) in lasts {
+            self.lanes[index].last = id;
+        }
+        Ok((entries.deliveries, found))
+    }
+
+    async fn start_over(&mut self, cause: &RedisError) -> StreamError {
+        let (made, error) = groups::heal(&self.link, &self.keys, cause).await;
+        for position in &mut self.lanes {
+            if made.contains(&position.lane) {
+                START.clone_into(&mut position.last);
+            }
+        }
+        error
+    }
+}
+
+#[async_trait::async_trait]
+impl BellReader for RedisReader {
+    async fn read(&mut self, per_lane: usize, block: Duration) -> Result<Vec<Delivery>> {
+        if per_lane == 0 || self.lanes.is_empty() {
+            sleep(block).await;
+            return Ok(Vec::new());
+        }
+        // After a failure, wait a little within the time the caller grants, so that a caller who
+        // simply reads again does not spin.
+        sleep(self.pause.min(block)).await;
+        let outcome = match self.unseen {
+            Unseen::Possibly => match self.ask(Ask::Pending, per_lane).await {
+                // Entries that had to be discarded were found as well: there may be more.
+                Ok(none) if none.is_empty() && self.unseen == Unseen::Nothing => {
+                    self.ask(Ask::New { block }, per_lane).await
+                }
+                other => other,
+            },
+            Unseen::Nothing => self.ask(Ask::New { block }, per_lane).await,
+        };
+        if let Err(StreamError::Unavailable(_)) = &outcome {
+            self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        }
+        outcome
+    }
+}

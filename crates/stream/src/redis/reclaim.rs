@@ -1,0 +1,179 @@
+//! Taking over entries from consumers that let them lie.
+//!
+//! XAUTOCLAIM looks at ten times COUNT pending entries per call and returns a cursor; with a long
+//! pending list one call may see only fresh ones. The cursor is followed for a full round of every
+//! lane and kept where `max` cut it short. The first lane changes from call to call, so that one lane
+//! that always has something does not hide the others.
+//!
+//! Answers that get lost leave entries pending with this consumer, unseen and fresh: they are idle
+//! again after `min_idle` and come back here.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use millstream_core::id::WorkerId;
+use millstream_core::lane::{LANES, Lane};
+use redis::{Pipeline, RedisResult, Value};
+
+use super::doorbells::settle;
+use super::entry::Entries;
+use super::keys::{GROUP, Keys};
+use super::link::Link;
+use super::{fault, groups, reply};
+use crate::doorbell::{Delivery, Redelivered};
+use crate::{Result, StreamError};
+
+const START: &str = "0-0";
+/// Most entries per command: the server scans ten times as many without serving anybody else.
+const STEP: usize = 256;
+
+/// Where the next round goes on.
+#[derive(Debug, Default)]
+pub(super) struct Cursors {
+    state: Mutex<Rounds>,
+}
+
+#[derive(Debug, Clone)]
+struct Rounds {
+    first: usize,
+    /// By lane number.
+    cursors: Vec<String>,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self { first: 0, cursors: vec![START.to_owned(); usize::from(LANES)] }
+    }
+}
+
+impl Cursors {
+    /// The lanes in the order of this call, with their cursors.
+    fn begin(&self) -> Vec<(Lane, String)> {
+        let mut rounds = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut lanes: Vec<_> = Lane::all().zip(rounds.cursors.iter().cloned()).collect();
+        lanes.rotate_left(rounds.first);
+        rounds.first = (rounds.first + 1) % lanes.len();
+        lanes
+    }
+
+    fn keep(&self, lane: Lane, cursor: String) {
+        let mut rounds = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        rounds.cursors[usize::from(lane.number())] = cursor;
+    }
+}
+
+pub(super) async fn reclaim(
+    link: &Link,
+    keys: &Keys,
+    cursors: &Cursors,
+    consumer: &WorkerId,
+    min_idle: Duration,
+    max: usize,
+) -> Result<Vec<Delivery>> {
+    let mut entries = Entries::default();
+    let waiting = lanes_with_pending(link, keys).await?;
+    for (lane, cursor) in cursors.begin() {
+        if entries.deliveries.len() >= max {
+            break;
+        }
+        if !waiting.contains(&lane) {
+            continue;
+        }
+        let claim = Claim { link, keys, lane, consumer, min_idle };
+        match claim.round(cursor, max, &mut entries).await {
+            Ok(next) => cursors.keep(lane, next),
+            // Entries that are ours already must reach the caller; the fault will show again.
+            Err(error) if !entries.deliveries.is_empty() => {
+                tracing::debug!(%error, "reclaim cut short");
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if !entries.discarded.is_empty()
+        && let Err(error) = settle(link, keys, &entries.discarded).await
+    {
+        tracing::debug!(%error, "unreadable entries stay pending");
+    }
+    Ok(entries.deliveries)
+}
+
+/// Most lanes have nothing pending most of the time; one cheap round trip finds those that have.
+async fn lanes_with_pending(link: &Link, keys: &Keys) -> Result<Vec<Lane>> {
+    let mut summaries = Pipeline::new();
+    for lane in Lane::all() {
+        summaries.cmd("XPENDING").arg(keys.bells(lane)).arg(GROUP);
+    }
+    let mut waiting = Vec::new();
+    for (lane, answer) in Lane::all().zip(link.run(&mut summaries).await?) {
+        match answer {
+            Ok(summary) => {
+                let total = reply::list(summary).and_then(|parts| parts.into_iter().next());
+                if total.is_some_and(|total| total != Value::Int(0)) {
+                    waiting.push(lane);
+                }
+            }
+            Err(error) if fault::is_amnesia(&error) => return Err(groups::heal(link, keys, &error).await.1),
+            Err(error) => return Err(fault::unavailable(error)),
+        }
+    }
+    Ok(waiting)
+}
+
+struct Claim<'a> {
+    link: &'a Link,
+    keys: &'a Keys,
+    lane: Lane,
+    consumer: &'a WorkerId,
+    min_idle: Duration,
+}
+
+impl Claim<'_> {
+    /// From `cursor` to the end of the list and on to where it began, or until `max` are there.
+    /// Returns where to go on.
+    async fn round(&self, cursor: String, max: usize, entries: &mut Entries) -> Result<String> {
+        let began_at_start = cursor == START;
+        let mut wrapped = false;
+        let mut next = cursor;
+        loop {
+            let room = max - entries.deliveries.len();
+            next = self.step(&next, room.min(STEP), entries).await?;
+            if next == START {
+                // A round that began in the middle covers the first half as well, once.
+                if began_at_start || wrapped {
+                    return Ok(next);
+                }
+                wrapped = true;
+            }
+            if entries.deliveries.len() >= max {
+                return Ok(next);
+            }
+        }
+    }
+
+    async fn step(&self, cursor: &str, count: usize, entries: &mut Entries) -> Result<String> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("XAUTOCLAIM").arg(self.keys.bells(self.lane)).arg(GROUP).arg(self.consumer.as_str());
+        pipeline.arg(u64::try_from(self.min_idle.as_millis()).unwrap_or(u64::MAX));
+        pipeline.arg(cursor).arg("COUNT").arg(count);
+        let answer: RedisResult<Value> = self.link.run(&mut pipeline).await?.pop().unwrap_or(Ok(Value::Nil));
+        let value = match answer {
+            Ok(value) => value,
+            Err(error) if fault::is_amnesia(&error) => {
+                return Err(groups::heal(self.link, self.keys, &error).await.1);
+            }
+            Err(error) => return Err(fault::unavailable(error)),
+        };
+        // [next cursor, entries, ids that were deleted meanwhile]: the server has already struck the
+        // last ones from the pending list.
+        let mut parts = reply::list(value).unwrap_or_default().into_iter();
+        let next = parts.next().and_then(|next| reply::text(&next));
+        let Some(next) = next else {
+            return Err(StreamError::Unavailable("unexpected answer to XAUTOCLAIM".to_owned()));
+        };
+        for item in parts.next().and_then(reply::list).unwrap_or_default() {
+            entries.sort(self.lane, item, Redelivered::Again);
+        }
+        Ok(next)
+    }
+}

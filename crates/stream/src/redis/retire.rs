@@ -1,0 +1,115 @@
+//! Removing consumers that are gone for good.
+//!
+//! `XGROUP DELCONSUMER` destroys the consumer's pending entries for ever. So it happens in a script
+//! that looks again, and only where nothing is pending. Candidates are those that have nothing pending
+//! in *any* lane: a consumer is one worker in all lanes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use millstream_core::id::WorkerId;
+use millstream_core::lane::Lane;
+use redis::Pipeline;
+
+use super::keys::{GROUP, Keys};
+use super::link::Link;
+use super::script::{Call, Script};
+use super::{fault, reply};
+use crate::Result;
+
+/// ARGV: group, least idle time, the one that is known to be gone (or empty), candidates. Returns the
+/// names it removed. Works on pairs, as the reply of XINFO inside a script is a flat array.
+const RETIRE: &str = "\
+local group, min_idle, gone = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local candidates, removed = {}, {}
+for i = 4, #ARGV do candidates[ARGV[i]] = true end
+local consumers = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], group)
+if consumers.err then return removed end
+for _, record in ipairs(consumers) do
+  local consumer = {}
+  for i = 1, #record, 2 do consumer[record[i]] = record[i + 1] end
+  local name = consumer['name']
+  if candidates[name] and consumer['pending'] == 0 and (name == gone or consumer['idle'] >= min_idle) then
+    redis.call('XGROUP', 'DELCONSUMER', KEYS[1], group, name)
+    removed[#removed + 1] = name
+  end
+end
+return removed";
+
+#[derive(Debug)]
+pub(super) struct RetireScript(Script);
+
+impl Default for RetireScript {
+    fn default() -> Self {
+        Self(Script::new(RETIRE))
+    }
+}
+
+/// What is known of a consumer over all lanes.
+#[derive(Debug, Default)]
+struct Seen {
+    pending: u64,
+    least_idle_ms: Option<u64>,
+    lanes: Vec<Lane>,
+}
+
+pub(super) async fn retire(
+    script: &RetireScript,
+    link: &Link,
+    keys: &Keys,
+    gone: Option<&WorkerId>,
+    min_idle: Duration,
+) -> Result<usize> {
+    let min_idle_ms = u64::try_from(min_idle.as_millis()).unwrap_or(u64::MAX);
+    let gone = gone.map_or("", WorkerId::as_str);
+    let mut by_lane: BTreeMap<Lane, Vec<String>> = BTreeMap::new();
+    for (name, seen) in consumers(link, keys).await? {
+        let idle = seen.least_idle_ms.is_some_and(|idle| idle >= min_idle_ms);
+        if seen.pending == 0 && (idle || name == gone) {
+            for lane in seen.lanes {
+                by_lane.entry(lane).or_default().push(name.clone());
+            }
+        }
+    }
+    let calls: Vec<Call> = by_lane
+        .into_iter()
+        .map(|(lane, names)| {
+            let mut arguments = vec![GROUP.to_owned(), min_idle_ms.to_string(), gone.to_owned()];
+            arguments.extend(names);
+            Call { keys: vec![keys.bells(lane)], arguments }
+        })
+        .collect();
+    let mut removed = BTreeSet::new();
+    for names in fault::all(script.0.run(link, &calls).await?)? {
+        removed.extend(reply::list(names).unwrap_or_default().iter().filter_map(reply::text));
+    }
+    Ok(removed.len())
+}
+
+async fn consumers(link: &Link, keys: &Keys) -> Result<BTreeMap<String, Seen>> {
+    let mut pipeline = Pipeline::new();
+    for lane in Lane::all() {
+        pipeline.cmd("XINFO").arg("CONSUMERS").arg(keys.bells(lane)).arg(GROUP);
+    }
+    let mut consumers: BTreeMap<String, Seen> = BTreeMap::new();
+    for (lane, answer) in Lane::all().zip(link.run(&mut pipeline).await?) {
+        let records = match answer {
+            Ok(records) => reply::list(records).unwrap_or_default(),
+            Err(error) if fault::is_amnesia(&error) || fault::is_no_such_key(&error) => continue,
+            Err(error) => return Err(fault::unavailable(error)),
+        };
+        for record in records {
+            let record = reply::pairs(record).unwrap_or_default();
+            let Some(name) = reply::field(&record, "name").and_then(|name| reply::text(&name)) else {
+                continue;
+            };
+            let seen = consumers.entry(name).or_default();
+            // What cannot be read counts as pending and fresh: then nothing is removed.
+            seen.pending = seen.pending.saturating_add(reply::count(&record, "pending").unwrap_or(1));
+            let idle = reply::count(&record, "idle").unwrap_or(0);
+            seen.least_idle_ms = Some(seen.least_idle_ms.map_or(idle, |least| least.min(idle)));
+            seen.lanes.push(lane);
+        }
+    }
+    Ok(consumers)
+}

@@ -1,0 +1,101 @@
+//! The one subscription of a process: it reconnects for ever and passes news on to all listeners.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use redis::aio::PubSub;
+use tokio::sync::{broadcast, watch};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::link::Link;
+use super::news;
+use crate::announce::News;
+
+/// News a slow listener may be behind before it loses some and reads the store instead. At 10,000
+/// transitions a second this is 0.4 s, about the interval at which listeners read the store anyway;
+/// more would only cost memory.
+const BACKLOG: usize = 4_096;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// A subscription sends nothing when nothing happens, so a dead one is found only by asking.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Owns the task; it ends with this value, and listeners then see the channel closed.
+pub(super) struct Subscriber {
+    heard: broadcast::Sender<News>,
+    state: watch::Receiver<State>,
+    _task: AbortOnDropHandle<()>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The first attempt is not over.
+    Starting,
+    Subscribed,
+    Away,
+}
+
+impl Subscriber {
+    pub(super) fn start(link: Arc<Link>, channel: String) -> Self {
+        let (heard, _) = broadcast::channel(BACKLOG);
+        let (report, state) = watch::channel(State::Starting);
+        let task = AbortOnDropHandle::new(tokio::spawn(run(link, channel, heard.clone(), report)));
+        Self { heard, state, _task: task }
+    }
+
+    /// Waits for the first attempt, so that what is announced after this returns is heard.
+    pub(super) async fn listen(&self) -> broadcast::Receiver<News> {
+        let receiver = self.heard.subscribe();
+        // The sender lives as long as the task, and the task as long as we do.
+        let _ = self.state.clone().wait_for(|state| *state != State::Starting).await;
+        receiver
+    }
+}
+
+async fn run(link: Arc<Link>, channel: String, heard: broadcast::Sender<News>, report: watch::Sender<State>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match link.subscribed(&channel).await {
+            Ok(pubsub) => {
+                report.send_replace(State::Subscribed);
+                pause = FIRST_PAUSE;
+                forward(pubsub, &heard).await;
+                tracing::warn!(stream.channel = %channel, "subscription lost");
+            }
+            Err(error) => {
+                tracing::debug!(%error, stream.channel = %channel, "cannot subscribe");
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+        report.send_replace(State::Away);
+        sleep(pause).await;
+    }
+}
+
+/// Returns when the connection is dead.
+async fn forward(pubsub: PubSub, heard: &broadcast::Sender<News>) {
+    let (mut sink, mut messages) = pubsub.split();
+    let mut probes = interval(PROBE_EVERY);
+    probes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            message = messages.next() => {
+                let Some(message) = message else { return };
+                let Ok(text) = message.get_payload::<String>() else { continue };
+                for item in news::decode(&text) {
+                    // Nobody listening is no error.
+                    let _ = heard.send(item);
+                }
+            }
+            _ = probes.tick() => {
+                match timeout(PROBE_PATIENCE, sink.ping::<redis::Value>()).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(_)) | Err(_) => return,
+                }
+            }
+        }
+    }
+}
