@@ -1,0 +1,9 @@
+//! The rules of this code base that a compiler does not check, as ordinary tests.
+//!
+//! A rule is a function from one file to its complaints, so that each can be shown to bite on a
+//! sample. Rules that would need an exception per month do not belong here.
+
+mod layout;
+mod purity;
+mod tree;
+mod wording;

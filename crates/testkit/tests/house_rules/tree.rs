@@ -1,0 +1,91 @@
+//! The files of the repository, and running a rule over them.
+
+use std::path::{Path, PathBuf};
+
+/// Directories that hold nothing we wrote.
+const OUTSIDE: &[&str] = &["target", ".git", ".millstream", "node_modules"];
+
+pub(crate) struct SourceFile {
+    /// Relative to the repository, with forward slashes.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl SourceFile {
+    pub(crate) fn sample(path: &str, text: &str) -> Self {
+        Self { path: path.into(), text: text.into() }
+    }
+
+    /// The text before its unit tests, without comments: what runs in production.
+    pub(crate) fn production(&self) -> String {
+        let code = self.text.split("#[cfg(test)]").next().unwrap_or_default();
+        code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The directory under `crates/`, if it is in one.
+    pub(crate) fn member(&self) -> Option<&str> {
+        self.path.strip_prefix("crates/")?.split('/').next()
+    }
+
+    pub(crate) fn stem(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+    }
+}
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// Every file with one of these endings.
+pub(crate) fn files(endings: &[&str]) -> Vec<SourceFile> {
+    let (root, mut found) = (root(), Vec::new());
+    walk(&root, &root, endings, &mut found);
+    assert!(!found.is_empty(), "no file ends in {endings:?}: the walk is broken");
+    found
+}
+
+/// The Rust sources that go into the crates, tests excluded.
+pub(crate) fn sources() -> Vec<SourceFile> {
+    files(&["rs"]).into_iter().filter(|file| file.path.contains("/src/")).collect()
+}
+
+fn walk(root: &Path, directory: &Path, endings: &[&str], found: &mut Vec<SourceFile>) {
+    let mut entries: Vec<_> =
+        std::fs::read_dir(directory).expect("read a directory").flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() {
+            if !OUTSIDE.contains(&name) {
+                walk(root, &path, endings, found);
+            }
+        } else if endings.iter().any(|ending| name.ends_with(ending))
+            && let Ok(text) = std::fs::read_to_string(&path)
+        {
+            let path = path.strip_prefix(root).expect("a file of the repository").display().to_string();
+            found.push(SourceFile { path, text });
+        }
+    }
+}
+
+/// Fails with every complaint at once.
+#[track_caller]
+pub(crate) fn enforce<'a>(
+    files: impl IntoIterator<Item = &'a SourceFile>,
+    rule: impl Fn(&SourceFile) -> Vec<String>,
+) {
+    let complaints: Vec<String> = files
+        .into_iter()
+        .flat_map(|file| rule(file).into_iter().map(move |said| format!("{}: {said}", file.path)))
+        .collect();
+    assert!(complaints.is_empty(), "{} complaint(s):\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// The lines (numbered from one) that satisfy `is_bad`.
+pub(crate) fn lines(text: &str, is_bad: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    text.lines()
+        .enumerate()
+        .filter_map(|(index, line)| is_bad(line).map(|said| format!("line {}: {said}", index + 1)))
+        .collect()
+}
