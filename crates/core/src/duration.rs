@@ -82,7 +82,9 @@ mod tests {
 
     #[test]
     fn refuses_what_could_be_misunderstood() {
-        for text in ["", "5", "-5s", "1.5s", "5 s", "s", "5x", "5m1h", "1s1s", "5S", "99999999999999999999d", "٣s"] {
+        for text in
+            ["", "5", "-5s", "1.5s", "5 s", "s", "5x", "5m1h", "1s1s", "5S", "99999999999999999999d", "٣s"]
+        {
             assert!(parse(text).is_err(), "{text:?}");
         }
         assert_eq!(parse("0s"), Err(InvalidDuration::Zero("0s".into())));

@@ -9,8 +9,11 @@
 //! decisions of the shells ([`retry`], [`lane`], [`sweep`]).
 
 pub mod action;
+pub mod crash;
 pub mod definition;
+pub mod duration;
 pub mod entropy;
+pub mod expr;
 pub mod id;
 pub mod lane;
 pub mod log;

@@ -1,12 +1,33 @@
 //! What users write: the definition of a workflow, dialect 1.
+//!
+//! A text is read in four passes, each of which reports everything it finds: [`document`] turns YAML
+//! or JSON into one small tree (and is where hostile input ends), `read` gives the tree its shape
+//! ([`model`]), `check` follows every name from where it is used to where it is declared, and `source`
+//! compiles every expression. Only a definition without a single problem leaves this module, so the
+//! machine never meets a name that leads nowhere.
+//!
+//! Nothing in here decides anything about an execution.
 
+mod canonical;
+mod check;
+mod document;
+pub mod limits;
 pub mod model;
 mod parse;
+mod read;
+mod read_action;
+mod read_state;
+mod reader;
+mod sources;
+mod suggest;
 mod template;
+mod yaml;
 
 pub use model::{
     ActionKind, ActionSpec, Alternative, Definition, Ending, HttpSpec, Method, Mode, StateKind, StateSpec,
     TimerSpec,
 };
+
 pub use parse::{Format, parse};
+pub use suggest::did_you_mean;
 pub use template::{Part, Template, Text};

@@ -3,29 +3,38 @@
 //! Total and without judgement. It evaluates nothing and refuses nothing, so that a log written by any
 //! earlier build folds to the same state for ever.
 
-use crate::log::{Entry, FORMAT, State, Transition};
+use crate::log::{Context, Entry, FORMAT, State, Transition};
 
-/// The state after `transition`. `None` before creation.
+/// The state after `transition`; `state` is `None` before creation.
 pub fn evolve(state: Option<State>, transition: &Transition) -> State {
-    let decision = &transition.decision;
-    let (entered_seq, mut context) = match state {
-        None => (transition.seq, Default::default()),
-        Some(state) => (state.entered_seq, state.context),
-    };
-    for (key, value) in &decision.set {
-        context.insert(key.clone(), value.clone());
-    }
-    State {
+    let mut state = state.unwrap_or_else(|| State {
         format: FORMAT,
         seq: transition.seq,
-        state: decision.to.clone(),
-        entered_seq: match decision.entered {
-            Entry::Entered => transition.seq,
-            Entry::Stayed => entered_seq,
-        },
-        phase: decision.phase,
-        reason: decision.reason.clone(),
-        context,
+        state: transition.decision.to.clone(),
+        entered_seq: transition.seq,
+        phase: transition.decision.phase,
+        reason: None,
+        context: Context::new(),
         at: transition.at,
+    });
+    fold(&mut state, transition);
+    state
+}
+
+/// [`evolve`] in place.
+pub(super) fn fold(state: &mut State, transition: &Transition) {
+    let decision = &transition.decision;
+    state.format = FORMAT;
+    state.seq = transition.seq;
+    state.at = transition.at;
+    state.state.clone_from(&decision.to);
+    match decision.entered {
+        Entry::Entered => state.entered_seq = transition.seq,
+        Entry::Stayed => {}
+    }
+    state.phase = decision.phase;
+    state.reason.clone_from(&decision.reason);
+    for (key, value) in &decision.set {
+        state.context.insert(key.clone(), value.clone());
     }
 }

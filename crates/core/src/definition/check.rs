@@ -1,0 +1,260 @@
+//! Every name is followed from where it is used to where it is declared.
+//!
+//! Runs on whatever could be read, so that one wrong name does not hide another. A target that does
+//! not exist but is clearly a slip counts as the state that was meant, lest every slip be reported a
+//! second time as an unreachable state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::limits::MAX_ALTERNATIVES;
+use super::model::{ActionSpec, Alternative, Definition, StateKind, StateSpec};
+use super::suggest::{did_you_mean, nearest};
+use crate::id::Name;
+use crate::problem::Problem;
+
+pub(super) fn definition(definition: &Definition, problems: &mut Vec<Problem>) {
+    let mut check = Check {
+        definition,
+        events: definition.states.values().flat_map(|state| state.on.keys()).collect(),
+        problems,
+    };
+    check.initial();
+    for (name, state) in &definition.states {
+        check.state(&format!("states.{name}"), state);
+    }
+    for (name, action) in &definition.actions {
+        check.action(&format!("actions.{name}"), action);
+    }
+    check.needs_cycles();
+    check.reachability();
+    let alternatives: usize =
+        definition.states.values().flat_map(|state| state.on.values()).map(Vec::len).sum();
+    if alternatives > MAX_ALTERNATIVES {
+        check.problem(
+            "states".to_owned(),
+            format!("have {alternatives} alternatives in all, at most {MAX_ALTERNATIVES} are allowed"),
+        );
+    }
+}
+
+/// `states.paid.on.ship`, or with the place in the list where there are several.
+pub(super) fn alternative_path(state: &Name, event: &Name, place: usize, count: usize) -> String {
+    if count > 1 {
+        format!("states.{state}.on.{event}[{place}]")
+    } else {
+        format!("states.{state}.on.{event}")
+    }
+}
+
+struct Check<'a> {
+    definition: &'a Definition,
+    /// Every event that some state handles.
+    events: BTreeSet<&'a Name>,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Check<'_> {
+    fn problem(&mut self, path: String, message: String) {
+        self.problems.push(Problem { path, message });
+    }
+
+    /// A field that `read` had to give up on holds a reserved name, and is reported already.
+    fn initial(&mut self) {
+        let initial = &self.definition.initial;
+        if !initial.is_reserved() && !self.definition.states.contains_key(initial) {
+            let hint = did_you_mean(initial.as_str(), self.definition.states.keys().map(Name::as_str));
+            self.problem("initial".to_owned(), format!("no state {:?}{hint}", initial.as_str()));
+        }
+    }
+
+    fn state(&mut self, path: &str, state: &StateSpec) {
+        match state.kind {
+            StateKind::Final(_) => {
+                for (field, given) in [
+                    ("on", !state.on.is_empty()),
+                    ("after", !state.after.is_empty()),
+                    ("defer", !state.defer.is_empty()),
+                ] {
+                    if given {
+                        self.problem(
+                            format!("{path}.{field}"),
+                            "a final state has none: nothing happens after it".to_owned(),
+                        );
+                    }
+                }
+            }
+            StateKind::Working if state.on.is_empty() => {
+                self.problem(
+                    path.to_owned(),
+                    "is a dead end: it handles no event and is not final".to_owned(),
+                );
+            }
+            StateKind::Working => {}
+        }
+        for (event, alternatives) in &state.on {
+            self.alternatives(path, event, alternatives);
+        }
+        for (n, timer) in state.after.iter().enumerate() {
+            self.event(format!("{path}.after[{n}].send"), &timer.send);
+        }
+        for event in &state.defer {
+            if state.on.contains_key(event) {
+                self.problem(
+                    format!("{path}.defer"),
+                    format!("{:?} is handled by this state and cannot be deferred", event.as_str()),
+                );
+            }
+            self.event(format!("{path}.defer"), event);
+        }
+    }
+
+    fn alternatives(&mut self, state: &str, event: &Name, alternatives: &[Alternative]) {
+        for (n, alternative) in alternatives.iter().enumerate() {
+            let path = if alternatives.len() > 1 {
+                format!("{state}.on.{event}[{n}]")
+            } else {
+                format!("{state}.on.{event}")
+            };
+            if let Some(to) = &alternative.to
+                && !self.definition.states.contains_key(to)
+            {
+                let hint = did_you_mean(to.as_str(), self.definition.states.keys().map(Name::as_str));
+                self.problem(format!("{path}.to"), format!("no state {:?}{hint}", to.as_str()));
+            }
+            if n > 0 && alternatives[n - 1].guard.is_none() {
+                self.problem(
+                    path.clone(),
+                    "is never tried: the alternative before it has no `if`".to_owned(),
+                );
+            }
+            self.actions(&path, &alternative.actions);
+        }
+    }
+
+    fn actions(&mut self, path: &str, actions: &[Name]) {
+        for (n, name) in actions.iter().enumerate() {
+            let path = format!("{path}.do[{n}]");
+            if actions[..n].contains(name) {
+                self.problem(path.clone(), format!("{:?} is in this list twice", name.as_str()));
+            }
+            let Some(action) = self.definition.actions.get(name) else {
+                let hint = did_you_mean(name.as_str(), self.definition.actions.keys().map(Name::as_str));
+                self.problem(path, format!("no action {:?}{hint}", name.as_str()));
+                continue;
+            };
+            for needed in &action.needs {
+                if self.definition.actions.contains_key(needed) && !actions.contains(needed) {
+                    self.problem(
+                        path.clone(),
+                        format!("{:?} needs {:?}, which is not in this list", name.as_str(), needed.as_str()),
+                    );
+                }
+            }
+        }
+    }
+
+    /// `send`, `defer`, `on_success` and `on_failure` name events that some state handles.
+    fn event(&mut self, path: String, event: &Name) {
+        if !self.events.contains(event) {
+            let hint = did_you_mean(event.as_str(), self.events.iter().map(|event| event.as_str()));
+            self.problem(path, format!("no state handles {:?}{hint}", event.as_str()));
+        }
+    }
+
+    fn action(&mut self, path: &str, action: &ActionSpec) {
+        for (n, needed) in action.needs.iter().enumerate() {
+            let path = format!("{path}.needs[{n}]");
+            if action.needs[..n].contains(needed) {
+                self.problem(path.clone(), "appears twice".to_owned());
+            }
+            if !self.definition.actions.contains_key(needed) {
+                let hint = did_you_mean(needed.as_str(), self.definition.actions.keys().map(Name::as_str));
+                self.problem(path, format!("no action {:?}{hint}", needed.as_str()));
+            }
+        }
+        if let Some(event) = &action.on_success {
+            self.event(format!("{path}.on_success"), event);
+        }
+        if let Some(event) = &action.on_failure {
+            self.event(format!("{path}.on_failure"), event);
+        }
+    }
+
+    /// Takes away actions whose needs are met until none is left; what remains waits for itself.
+    fn needs_cycles(&mut self) {
+        let mut open: BTreeMap<&Name, BTreeSet<&Name>> = self
+            .definition
+            .actions
+            .iter()
+            .map(|(name, action)| {
+                let known =
+                    action.needs.iter().filter(|needed| self.definition.actions.contains_key(*needed));
+                (name, known.collect())
+            })
+            .collect();
+        loop {
+            let met: Vec<&Name> =
+                open.iter().filter(|(_, needs)| needs.is_empty()).map(|(name, _)| *name).collect();
+            if met.is_empty() {
+                break;
+            }
+            for name in met {
+                open.remove(name);
+                for needs in open.values_mut() {
+                    needs.remove(name);
+                }
+            }
+        }
+        let mut told = BTreeSet::new();
+        for start in open.keys().copied().collect::<Vec<_>>() {
+            if told.contains(start) {
+                continue;
+            }
+            let mut walk = vec![start];
+            while let Some(next) =
+                walk.last().and_then(|last| open.get(*last)).and_then(|needs| needs.first())
+            {
+                if let Some(at) = walk.iter().position(|name| name == next) {
+                    let circle = &walk[at..];
+                    if told.insert(circle[0]) {
+                        let names: Vec<_> = circle.iter().chain([next]).map(|name| name.as_str()).collect();
+                        self.problems.push(Problem::new(
+                            format!("actions.{}.needs", circle[0]),
+                            format!("goes in a circle: {}", names.join(" → ")),
+                        ));
+                    }
+                    break;
+                }
+                walk.push(next);
+            }
+            told.extend(walk);
+        }
+    }
+
+    fn reachability(&mut self) {
+        let states = &self.definition.states;
+        let meant = |name: &Name| {
+            if states.contains_key(name) {
+                return Some(name.clone());
+            }
+            nearest(name.as_str(), states.keys().map(Name::as_str)).and_then(|name| Name::parse(name).ok())
+        };
+        let Some(initial) = meant(&self.definition.initial) else { return };
+        let mut reached = BTreeSet::from([initial.clone()]);
+        let mut open = vec![initial];
+        while let Some(name) = open.pop() {
+            let Some(state) = states.get(&name) else { continue };
+            for target in state.on.values().flatten().filter_map(|alternative| alternative.to.as_ref()) {
+                if let Some(target) = meant(target)
+                    && reached.insert(target.clone())
+                {
+                    open.push(target);
+                }
+            }
+        }
+        for name in states.keys().filter(|name| !reached.contains(*name)) {
+            let message = format!("cannot be reached from {:?}", self.definition.initial.as_str());
+            self.problems.push(Problem::new(format!("states.{name}"), message));
+        }
+    }
+}

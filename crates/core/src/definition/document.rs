@@ -1,0 +1,183 @@
+//! The tree that YAML and JSON have in common.
+//!
+//! Keys keep their order and their duplicates, so that `read` can report a duplicate with its path.
+//! Numbers are `i64` or a finite `f64`; a whole number that fits neither is kept as text and refused by
+//! whoever reads it, because rounding somebody's number is worse than refusing it.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use super::Format;
+use super::limits::MAX_SOURCE_BYTES;
+use super::yaml;
+use crate::problem::{Problem, Problems};
+use crate::raw::RawJson;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Double(f64),
+    /// A whole number beyond `i64`.
+    Huge(String),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>),
+}
+
+/// Reads a text into a tree. One problem at most: after a syntax error there is nothing to go on.
+pub(super) fn parse(source: &str, format: Format) -> Result<Node, Problems> {
+    if source.len() > MAX_SOURCE_BYTES {
+        let message = format!("is {} bytes long, at most {MAX_SOURCE_BYTES} are allowed", source.len());
+        return Err(Problem::new("", message).into());
+    }
+    match format {
+        Format::Json => json(source),
+        Format::Yaml => yaml::parse(source),
+    }
+    .map_err(|message| Problem::new("", message).into())
+}
+
+fn json(source: &str) -> Result<Node, String> {
+    let raw = RawJson::parse(source).map_err(|error| error.to_string())?;
+    raw.decode().map_err(|error| format!("not valid JSON: {error}"))
+}
+
+impl Node {
+    /// What it is, in words for messages.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "nothing",
+            Self::Bool(_) => "true or false",
+            Self::Int(_) | Self::Double(_) | Self::Huge(_) => "a number",
+            Self::Text(_) => "a text",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Appends the tree as JSON with sorted keys and no space: one text per tree.
+    pub(super) fn write_json(&self, out: &mut String) {
+        match self {
+            Self::Null => out.push_str("null"),
+            Self::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
+            Self::Int(int) => out.push_str(&int.to_string()),
+            // Our doubles are finite and texts are texts: neither has a way to fail.
+            Self::Double(double) => out.push_str(&serde_json::to_string(double).unwrap_or_default()),
+            Self::Huge(digits) => out.push_str(digits),
+            Self::Text(text) => out.push_str(&serde_json::to_string(text).unwrap_or_default()),
+            Self::List(items) => {
+                out.push('[');
+                for (n, item) in items.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    item.write_json(out);
+                }
+                out.push(']');
+            }
+            Self::Map(entries) => {
+                let mut entries: Vec<_> = entries.iter().collect();
+                entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+                out.push('{');
+                for (n, (key, value)) in entries.into_iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    out.push_str(&serde_json::to_string(key).unwrap_or_default());
+                    out.push(':');
+                    value.write_json(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        let mut out = String::new();
+        self.write_json(&mut out);
+        out
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map, a list, a text, a number, true, false or null")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(i64::try_from(value).map_or_else(|_| Node::Huge(value.to_string()), Node::Int))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Node, E> {
+        Ok(i64::try_from(value).map_or_else(|_| Node::Huge(value.to_string()), Node::Int))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Node, E> {
+        Ok(i64::try_from(value).map_or_else(|_| Node::Huge(value.to_string()), Node::Int))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Node, E> {
+        if value.is_finite() { Ok(Node::Double(value)) } else { Err(E::custom("a number must be finite")) }
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::text(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Node, E> {
+        Ok(Node::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+        let mut map = Vec::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            map.push((key, entries.next_value()?));
+        }
+        Ok(Node::Map(map))
+    }
+}

@@ -1,0 +1,16 @@
+//! How large a definition may be. Generous for people, small for machines.
+
+/// The text that comes in, YAML or JSON.
+pub const MAX_SOURCE_BYTES: usize = 256 * 1024;
+pub const MAX_STATES: usize = 1_000;
+pub const MAX_ACTIONS: usize = 1_000;
+/// Alternatives of all events of all states together.
+pub const MAX_ALTERNATIVES: usize = 10_000;
+/// Timers of one state.
+pub const MAX_TIMERS: usize = 32;
+/// Actions of one `do` list.
+pub const MAX_ACTIONS_PER_LIST: usize = 64;
+/// Attempts of one action.
+pub const MAX_ATTEMPTS: i64 = 1_000;
+/// Problems that are reported; the rest is counted.
+pub const MAX_PROBLEMS: usize = 100;

@@ -1,0 +1,143 @@
+//! Taking a tree apart without stopping at the first thing that is wrong.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::document::Node;
+
+use super::suggest::did_you_mean;
+use crate::duration;
+use crate::id::Name;
+use crate::problem::Problem;
+
+/// Collects problems while the parts of a tree are read.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    pub(super) problems: Vec<Problem>,
+}
+
+/// A map with a fixed set of fields.
+#[derive(Debug)]
+pub(super) struct Fields<'n> {
+    path: String,
+    entries: &'n [(String, Node)],
+}
+
+impl<'n> Fields<'n> {
+    /// The field's path and value, if it is there.
+    pub(super) fn get(&self, field: &str) -> Option<(String, &'n Node)> {
+        self.entries.iter().find(|(key, _)| key == field).map(|(_, node)| (join(&self.path, field), node))
+    }
+}
+
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+impl Reader {
+    pub(super) fn problem(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(Problem::new(path, message));
+    }
+
+    fn expected(&mut self, path: &str, wanted: &str, found: &Node) {
+        self.problem(path, format!("must be {wanted}, not {}", found.kind()));
+    }
+
+    /// A map of which every field is known; unknown ones are reported.
+    pub(super) fn fields<'n>(&mut self, path: &str, node: &'n Node, known: &[&str]) -> Option<Fields<'n>> {
+        let entries = self.map(path, node)?;
+        for (key, _) in entries {
+            if !known.contains(&key.as_str()) {
+                let hint = did_you_mean(key, known.iter().copied());
+                let hint = if hint.is_empty() { format!(": known are {}", known.join(", ")) } else { hint };
+                self.problem(join(path, key), format!("unknown field{hint}"));
+            }
+        }
+        Some(Fields { path: path.to_owned(), entries })
+    }
+
+    /// A map whose keys are the author's; duplicates are reported.
+    pub(super) fn map<'n>(&mut self, path: &str, node: &'n Node) -> Option<&'n [(String, Node)]> {
+        let Node::Map(entries) = node else {
+            self.expected(path, "a map", node);
+            return None;
+        };
+        let mut seen = BTreeSet::new();
+        for (key, _) in entries {
+            if !seen.insert(key) {
+                self.problem(join(path, key), "appears twice");
+            }
+        }
+        Some(entries)
+    }
+
+    pub(super) fn list<'n>(&mut self, path: &str, node: &'n Node) -> &'n [Node] {
+        match node {
+            Node::List(items) => items,
+            other => {
+                self.expected(path, "a list", other);
+                &[]
+            }
+        }
+    }
+
+    pub(super) fn text<'n>(&mut self, path: &str, node: &'n Node) -> Option<&'n str> {
+        match node {
+            Node::Text(text) => Some(text),
+            other => {
+                self.expected(path, "a text", other);
+                None
+            }
+        }
+    }
+
+    /// A name where it is declared.
+    pub(super) fn declared(&mut self, path: &str, text: &str) -> Option<Name> {
+        match Name::parse(text) {
+            Ok(name) if name.is_reserved() => {
+                self.problem(path, format!("names that start with {:?} are reserved", Name::RESERVED_PREFIX));
+                None
+            }
+            Ok(name) => Some(name),
+            Err(error) => {
+                self.problem(path, format!("the name {error}"));
+                None
+            }
+        }
+    }
+
+    /// A name where it is used.
+    pub(super) fn name(&mut self, path: &str, node: &Node) -> Option<Name> {
+        let text = self.text(path, node)?;
+        self.declared(path, text)
+    }
+
+    pub(super) fn names(&mut self, path: &str, node: &Node) -> Vec<Name> {
+        let items = self.list(path, node);
+        items.iter().enumerate().filter_map(|(n, item)| self.name(&format!("{path}[{n}]"), item)).collect()
+    }
+
+    pub(super) fn length(&mut self, path: &str, node: &Node) -> Option<Duration> {
+        let Node::Text(text) = node else {
+            self.expected(path, "a duration like 200ms, 30s or 1h30m", node);
+            return None;
+        };
+        duration::parse(text).map_err(|error| self.problem(path, error.to_string())).ok()
+    }
+
+    pub(super) fn int(&mut self, path: &str, node: &Node) -> Option<i64> {
+        match node {
+            Node::Int(int) => Some(*int),
+            other => {
+                self.expected(path, "a whole number", other);
+                None
+            }
+        }
+    }
+
+    pub(super) fn limit(&mut self, path: &str, what: &str, count: usize, limit: usize) {
+        if count > limit {
+            self.problem(path, format!("has {count} {what}, at most {limit} are allowed"));
+        }
+    }
+}

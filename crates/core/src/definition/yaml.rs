@@ -1,0 +1,36 @@
+//! YAML, kept small: no YAML 1.1 booleans, no merge keys, no tags, one document, and a budget.
+//!
+//! Why this parser and not another: `docs/decisions/yaml-parser.md`.
+
+use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, budget, from_str_with_options, options};
+
+use super::document::Node;
+use crate::raw::MAX_DEPTH;
+
+/// Reads one document; the error is one line that says where and what.
+pub(super) fn parse(source: &str) -> Result<Node, String> {
+    let options = options! {
+        budget: budget! {
+            max_depth: MAX_DEPTH,
+            max_documents: 1,
+            max_events: 200_000,
+            max_nodes: 100_000,
+            max_aliases: 1_000,
+            max_anchors: 200,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 20_000,
+            max_replay_stack_depth: 8,
+        },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        merge_keys: MergeKeyPolicy::Error,
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    };
+    from_str_with_options(source, options).map_err(|error| {
+        let message = error.to_string();
+        let line = message.lines().next().unwrap_or_default();
+        format!("not valid YAML: {}", line.chars().take(300).collect::<String>())
+    })
+}

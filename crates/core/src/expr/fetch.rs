@@ -1,0 +1,265 @@
+//! One path out of a JSON text, without a value for anything else.
+//!
+//! The text is scanned once; what the path does not lead to is skipped by the JSON parser and never
+//! allocated. Of duplicate keys the last one counts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::raw::RawJson;
+
+use super::budget::Budget;
+use super::program::Step;
+use super::{EvalError, Value};
+
+/// What was at the end of the path.
+#[derive(Debug, PartialEq)]
+pub(super) enum Fetched<T> {
+    Found(T),
+    /// There is nothing of that name or number; `left` steps were still to go after it.
+    Missing {
+        left: usize,
+    },
+    /// A step was to be taken into something that has no parts; `left` counts it and those after it.
+    Mismatch {
+        left: usize,
+        kind: &'static str,
+    },
+}
+
+/// The value at the end of `path`.
+pub(super) fn value(raw: &RawJson, path: &[Step], budget: &Budget) -> Result<Fetched<Value>, EvalError> {
+    run(raw, path, ValueSeed { budget })
+}
+
+/// Whether there is anything at the end of `path`.
+pub(super) fn presence(raw: &RawJson, path: &[Step]) -> Result<Fetched<()>, EvalError> {
+    run(raw, path, PresenceSeed)
+}
+
+/// The text at the end of `path`, byte for byte.
+pub(super) fn raw(raw: &RawJson, path: &[Step]) -> Result<Fetched<RawJson>, EvalError> {
+    if path.is_empty() {
+        return Ok(Fetched::Found(raw.clone()));
+    }
+    run(raw, path, RawSeed)
+}
+
+fn run<'de, S>(raw: &'de RawJson, path: &[Step], seed: S) -> Result<Fetched<S::Value>, EvalError>
+where
+    S: DeserializeSeed<'de> + Copy,
+{
+    let mut deserializer = serde_json::Deserializer::from_str(raw.as_str());
+    Walk { path, seed, lifetime: PhantomData }.deserialize(&mut deserializer).map_err(|error| {
+        // Our own messages come back with a position appended; only a number beyond f64 gets here else.
+        let message = error.to_string();
+        EvalError::new(message.split(" at line ").next().unwrap_or_default())
+    })
+}
+
+/// Follows the path and hands what is left to `seed`.
+struct Walk<'p, 'de, S> {
+    path: &'p [Step],
+    seed: S,
+    lifetime: PhantomData<&'de ()>,
+}
+
+impl<'de, S: DeserializeSeed<'de> + Copy> DeserializeSeed<'de> for Walk<'_, 'de, S> {
+    type Value = Fetched<S::Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        if self.path.is_empty() {
+            return self.seed.deserialize(deserializer).map(Fetched::Found);
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<S> Walk<'_, '_, S> {
+    fn no_parts<T>(&self, kind: &'static str) -> Fetched<T> {
+        Fetched::Mismatch { left: self.path.len(), kind }
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de> + Copy> Visitor<'de> for Walk<'_, 'de, S> {
+    type Value = Fetched<S::Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let Some((Step::Field(field), rest)) = self.path.split_first() else {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(self.no_parts("a map"));
+        };
+        let mut found = Fetched::Missing { left: rest.len() };
+        while let Some(matches) = map.next_key_seed(KeyIs(field))? {
+            if matches {
+                found = map.next_value_seed(Walk { path: rest, seed: self.seed, lifetime: PhantomData })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let Some((Step::Index(wanted), rest)) = self.path.split_first() else {
+            while items.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(self.no_parts("a list"));
+        };
+        let mut found = Fetched::Missing { left: rest.len() };
+        for index in 0.. {
+            if index == *wanted {
+                match items.next_element_seed(Walk { path: rest, seed: self.seed, lifetime: PhantomData })? {
+                    Some(value) => found = value,
+                    None => break,
+                }
+            } else if items.next_element::<IgnoredAny>()?.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(self.no_parts("null"))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(self.no_parts("a bool"))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(self.no_parts("a number"))
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(self.no_parts("a number"))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(self.no_parts("a number"))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(self.no_parts("a string"))
+    }
+}
+
+/// Compares a key without keeping it.
+struct KeyIs<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for KeyIs<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for KeyIs<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<bool, E> {
+        Ok(key == self.0)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct PresenceSeed;
+
+impl<'de> DeserializeSeed<'de> for PresenceSeed {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_ignored_any(IgnoredAny).map(|_| ())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct RawSeed;
+
+impl<'de> DeserializeSeed<'de> for RawSeed {
+    type Value = RawJson;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawJson, D::Error> {
+        let raw = <&RawValue as serde::Deserialize>::deserialize(deserializer)?;
+        Ok(RawJson::trusted(raw.get()))
+    }
+}
+
+/// Builds a value, paying for every part of it.
+#[derive(Clone, Copy)]
+struct ValueSeed<'a> {
+    budget: &'a Budget,
+}
+
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.budget.spend(1).map_err(D::Error::custom)?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueSeed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "an integer beyond i64 is a double, as documented")]
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(i64::try_from(value).map_or(Value::Double(value as f64), Value::Int))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        super::number::finite(value).map_err(E::custom)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        self.budget.spend_text(value.len()).map_err(E::custom)?;
+        Ok(Value::text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(self)? {
+            list.push(item);
+        }
+        Ok(Value::List(Arc::new(list)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = BTreeMap::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            map.insert(key, entries.next_value_seed(self)?);
+        }
+        Ok(Value::Map(Arc::new(map)))
+    }
+}

@@ -1,0 +1,43 @@
+//! Expressions: CEL, compiled once, evaluated over raw JSON within a budget.
+//!
+//! The grammar is the `cel` crate's; evaluation is ours, because a workflow engine needs four things
+//! that the crate's evaluator does not give: numbers that promote (`context.n + 1` works whether the
+//! JSON said 7 or 7.5), a bound on the work of one evaluation, maps that iterate in a fixed order, and
+//! access to a payload without turning all of it into values. An expression is lowered to a [`Program`]
+//! whose references are *slots*: static paths such as `event.payload.amount`, each cut out of the JSON
+//! text when it is first needed, at most once per evaluation.
+//!
+//! Reading order: [`Value`], `number`, `fetch` (JSON text to value), `precheck` and `lower` (source to
+//! program), `eval` and `function` (program to value), [`template`] (values and texts with expressions
+//! in them). Nothing in here knows states, events or transitions, and nothing in here panics on input.
+
+mod budget;
+mod eval;
+mod fetch;
+mod function;
+mod lower;
+mod number;
+mod precheck;
+mod program;
+mod scope;
+mod span;
+pub mod template;
+mod value;
+
+pub use program::{Program, Root, Step, Vocabulary};
+pub use scope::{EventScope, Scope};
+pub use value::Value;
+
+/// Why an expression has no value. The text is a fragment that names what was found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EvalError(pub String);
+
+impl EvalError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! A compiled expression.
+
+use std::sync::Arc;
+
+use regex::Regex;
+
+use crate::id::Name;
+use crate::log::MAX_CONTEXT_BYTES;
+use crate::raw::RawJson;
+
+use super::function::Function;
+use super::{EvalError, Scope, Value, eval, lower, precheck};
+
+/// An expression that is ready to be evaluated any number of times, from any thread.
+#[derive(Debug)]
+pub struct Program {
+    pub(super) node: Node,
+    /// Everything outside that it refers to; nodes name a slot by its place here.
+    pub(super) slots: Vec<Slot>,
+    /// How many variables comprehensions bind at the deepest point.
+    pub(super) locals: usize,
+}
+
+/// Which names an expression may begin with.
+#[derive(Debug, Clone, Copy)]
+pub enum Vocabulary<'a> {
+    /// In `if` and `set`: `context`, `event`, `now`.
+    Decision,
+    /// In actions also `results.<name>` for the names that the action needs.
+    Action { needs: &'a [Name] },
+}
+
+/// What a path starts at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Root {
+    Context,
+    Event,
+    Now,
+    Results,
+}
+
+/// One step of a static path.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    Field(String),
+    Index(i64),
+}
+
+/// A static path and what is wanted from its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) root: Root,
+    pub(super) path: Vec<Step>,
+    pub(super) want: Want,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    Value,
+    /// `has(path)`.
+    Presence,
+}
+
+#[derive(Debug)]
+pub(super) enum Node {
+    Literal(Value),
+    Slot(usize),
+    Local(usize),
+    Field {
+        operand: Box<Node>,
+        field: String,
+    },
+    Has {
+        operand: Box<Node>,
+        field: String,
+    },
+    Index {
+        operand: Box<Node>,
+        index: Box<Node>,
+    },
+    Not(Box<Node>),
+    Negate(Box<Node>),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    If {
+        condition: Box<Node>,
+        then: Box<Node>,
+        otherwise: Box<Node>,
+    },
+    Binary {
+        operator: Binary,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+    Call {
+        function: Function,
+        arguments: Vec<Node>,
+    },
+    /// A pattern that is known in advance is compiled in advance.
+    Matches {
+        operand: Box<Node>,
+        pattern: Arc<Regex>,
+    },
+    Each {
+        macro_: Macro,
+        range: Box<Node>,
+        local: usize,
+        body: Box<Node>,
+    },
+    /// `range.map(x, keep, body)`.
+    MapWhere {
+        range: Box<Node>,
+        local: usize,
+        keep: Box<Node>,
+        body: Box<Node>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Macro {
+    All,
+    Exists,
+    ExistsOne,
+    Filter,
+    Map,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    In,
+}
+
+impl Binary {
+    pub(super) const fn symbol(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Modulo => "%",
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+            Self::In => "in",
+        }
+    }
+}
+
+impl Program {
+    /// Compiles CEL; an error is everything that is wrong with it, never empty.
+    pub fn compile(source: &str, vocabulary: Vocabulary<'_>) -> Result<Self, Vec<String>> {
+        let parsed = precheck::parse(source).map_err(|message| vec![message])?;
+        lower::lower(&parsed, vocabulary)
+    }
+
+    pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
+        eval::evaluate(self, scope)
+    }
+
+    /// The value as JSON. An expression that is nothing but a path copies the text it leads to, so that
+    /// numbers keep the digits they came with.
+    pub fn evaluate_json(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
+        if let (Node::Slot(0), [Slot { root, path, want: Want::Value }]) = (&self.node, &self.slots[..])
+            && let Some(raw) = scope.raw(*root, path)?
+        {
+            return Ok(raw);
+        }
+        let mut text = String::new();
+        self.evaluate(scope)?.write_json(&mut text, MAX_CONTEXT_BYTES)?;
+        RawJson::parse(&text).map_err(|error| EvalError::new(format!("the value is {error}")))
+    }
+
+    /// The paths that evaluation may follow.
+    pub fn references(&self) -> impl Iterator<Item = (Root, &[Step])> {
+        self.slots.iter().map(|slot| (slot.root, &slot.path[..]))
+    }
+}

@@ -1,0 +1,166 @@
+//! What the names of an expression stand for at one moment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::id::Name;
+use crate::log::Context;
+use crate::raw::RawJson;
+use crate::time::Timestamp;
+
+use super::budget::Budget;
+use super::fetch::{self, Fetched};
+use super::program::{Root, Slot, Step, Want};
+use super::{EvalError, Value};
+
+/// `context`, `event`, `now` and `results`, all still raw.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    pub context: &'a Context,
+    pub event: EventScope<'a>,
+    pub now: Timestamp,
+    pub results: &'a BTreeMap<Name, RawJson>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct EventScope<'a> {
+    pub name: &'a str,
+    pub payload: &'a RawJson,
+    pub time: Timestamp,
+}
+
+/// Where a path leaves our own structure and enters raw JSON.
+enum Entrance<'s, 'p> {
+    Raw(&'s RawJson, &'p [Step]),
+    Whole(Value),
+    Missing,
+}
+
+impl Scope<'_> {
+    /// The raw text at the end of a path, if the path ends inside raw JSON.
+    pub(super) fn raw(&self, root: Root, path: &[Step]) -> Result<Option<RawJson>, EvalError> {
+        match self.entrance(root, path, &Budget::full())? {
+            Entrance::Raw(raw, rest) => match fetch::raw(raw, rest)? {
+                Fetched::Found(found) => Ok(Some(found)),
+                Fetched::Missing { .. } | Fetched::Mismatch { .. } => Ok(None),
+            },
+            Entrance::Whole(_) | Entrance::Missing => Ok(None),
+        }
+    }
+
+    pub(super) fn resolve(&self, slot: &Slot, budget: &Budget) -> Result<Value, EvalError> {
+        let entrance = self.entrance(slot.root, &slot.path, budget)?;
+        match slot.want {
+            Want::Value => match entrance {
+                Entrance::Raw(raw, rest) => match fetch::value(raw, rest, budget)? {
+                    Fetched::Found(value) => Ok(value),
+                    Fetched::Missing { left } => Err(missing(slot, left)),
+                    Fetched::Mismatch { left, kind } => Err(mismatch(slot, left, kind)),
+                },
+                Entrance::Whole(value) => Ok(value),
+                Entrance::Missing => Err(missing(slot, slot.path.len().saturating_sub(1))),
+            },
+            Want::Presence => match entrance {
+                Entrance::Raw(raw, rest) => match fetch::presence(raw, rest)? {
+                    Fetched::Found(()) => Ok(Value::Bool(true)),
+                    // CEL: only the last step may be missing. Beneath a null nothing is present.
+                    Fetched::Missing { left: 0 } | Fetched::Mismatch { kind: "null", .. } => {
+                        Ok(Value::Bool(false))
+                    }
+                    Fetched::Missing { left } => Err(missing(slot, left)),
+                    Fetched::Mismatch { left, kind } => Err(mismatch(slot, left, kind)),
+                },
+                Entrance::Whole(_) => Ok(Value::Bool(true)),
+                Entrance::Missing if slot.path.len() == 1 => Ok(Value::Bool(false)),
+                Entrance::Missing => Err(missing(slot, slot.path.len().saturating_sub(1))),
+            },
+        }
+    }
+
+    fn entrance<'p>(
+        &self,
+        root: Root,
+        path: &'p [Step],
+        budget: &Budget,
+    ) -> Result<Entrance<'_, 'p>, EvalError> {
+        let first = match path.first() {
+            Some(Step::Field(field)) => Some(field.as_str()),
+            Some(Step::Index(_)) => return Err(EvalError::new("a number is no key of this")),
+            None => None,
+        };
+        match root {
+            Root::Now => Ok(Entrance::Whole(Value::Time(self.now.to_utc()))),
+            Root::Context => match first {
+                Some(field) => Ok(enter(self.context.get(field), &path[1..])),
+                None => whole(self.context.iter().map(|(key, raw)| (key.as_str(), raw)), budget),
+            },
+            Root::Results => match first {
+                Some(field) => Ok(enter(self.results.get(field), &path[1..])),
+                None => whole(self.results.iter().map(|(key, raw)| (key.as_str(), raw)), budget),
+            },
+            Root::Event => match first {
+                Some("payload") => Ok(Entrance::Raw(self.event.payload, &path[1..])),
+                Some("name") => Ok(Entrance::Whole(Value::text(self.event.name))),
+                Some("time") => Ok(Entrance::Whole(Value::Time(self.event.time.to_utc()))),
+                Some(_) => Ok(Entrance::Missing),
+                None => {
+                    let Entrance::Whole(Value::Map(map)) =
+                        whole([("payload", self.event.payload)].into_iter(), budget)?
+                    else {
+                        return Ok(Entrance::Missing);
+                    };
+                    let mut map = BTreeMap::clone(&map);
+                    map.insert("name".to_owned(), Value::text(self.event.name));
+                    map.insert("time".to_owned(), Value::Time(self.event.time.to_utc()));
+                    Ok(Entrance::Whole(Value::Map(Arc::new(map))))
+                }
+            },
+        }
+    }
+}
+
+fn enter<'s, 'p>(raw: Option<&'s RawJson>, rest: &'p [Step]) -> Entrance<'s, 'p> {
+    raw.map_or(Entrance::Missing, |raw| Entrance::Raw(raw, rest))
+}
+
+fn whole<'s, 'p>(
+    entries: impl Iterator<Item = (&'s str, &'s RawJson)>,
+    budget: &Budget,
+) -> Result<Entrance<'s, 'p>, EvalError> {
+    let mut map = BTreeMap::new();
+    for (key, raw) in entries {
+        if let Fetched::Found(value) = fetch::value(raw, &[], budget)? {
+            map.insert(key.to_owned(), value);
+        }
+    }
+    Ok(Entrance::Whole(Value::Map(Arc::new(map))))
+}
+
+/// The path of a slot without its last `left` steps, as its author would write it.
+fn shown(slot: &Slot, left: usize) -> String {
+    let mut text = match slot.root {
+        Root::Context => "context",
+        Root::Event => "event",
+        Root::Now => "now",
+        Root::Results => "results",
+    }
+    .to_owned();
+    for step in &slot.path[..slot.path.len().saturating_sub(left)] {
+        match step {
+            Step::Field(field) => {
+                text.push('.');
+                text.push_str(field);
+            }
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
+}
+
+fn missing(slot: &Slot, left: usize) -> EvalError {
+    EvalError::new(format!("there is no {}", shown(slot, left)))
+}
+
+fn mismatch(slot: &Slot, left: usize, kind: &str) -> EvalError {
+    EvalError::new(format!("{} is {kind} and has no such part", shown(slot, left)))
+}

@@ -1,0 +1,233 @@
+//! Values and texts with expressions in them, compiled.
+
+use std::fmt::Write as _;
+
+use crate::definition::{Part, Template, Text};
+use crate::log::MAX_CONTEXT_BYTES;
+use crate::raw::RawJson;
+
+use super::value::push_json_text;
+use super::{EvalError, Program, Root, Scope, Step, Value, Vocabulary, function};
+
+/// A tree whose expressions are compiled; see [`Template`].
+#[derive(Debug)]
+pub enum Compiled {
+    /// JSON that is the same every time.
+    Fixed(String),
+    Program(Program),
+    List(Vec<Compiled>),
+    Map(Vec<(String, Compiled)>),
+}
+
+impl Compiled {
+    /// Compiles every expression of the tree; problems come with the path below the tree's own.
+    pub fn compile(
+        template: &Template,
+        vocabulary: Vocabulary<'_>,
+        path: &str,
+        problems: &mut Vec<(String, String)>,
+    ) -> Self {
+        match template {
+            Template::Null => Self::Fixed("null".to_owned()),
+            Template::Bool(truth) => Self::Fixed(truth.to_string()),
+            Template::Int(int) => Self::Fixed(int.to_string()),
+            Template::Double(double) => Self::Fixed(serde_json::to_string(double).unwrap_or_default()),
+            Template::Cel(source) => match Program::compile(source, vocabulary) {
+                Ok(program) => Self::Program(program),
+                Err(messages) => {
+                    problems.extend(messages.into_iter().map(|message| (path.to_owned(), message)));
+                    Self::Fixed("null".to_owned())
+                }
+            },
+            Template::List(items) => Self::List(
+                items
+                    .iter()
+                    .enumerate()
+                    .map(|(n, item)| Self::compile(item, vocabulary, &format!("{path}[{n}]"), problems))
+                    .collect(),
+            ),
+            Template::Map(entries) => Self::Map(
+                entries
+                    .iter()
+                    .map(|(key, item)| {
+                        let compiled = Self::compile(item, vocabulary, &format!("{path}.{key}"), problems);
+                        (key.clone(), compiled)
+                    })
+                    .collect(),
+            ),
+        }
+    }
+
+    pub fn render(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
+        if let Self::Program(program) = self {
+            return program.evaluate_json(scope);
+        }
+        let mut out = String::new();
+        self.write(scope, &mut out)?;
+        RawJson::parse(&out).map_err(|error| EvalError::new(format!("the value is {error}")))
+    }
+
+    fn write(&self, scope: &Scope<'_>, out: &mut String) -> Result<(), EvalError> {
+        match self {
+            Self::Fixed(json) => out.push_str(json),
+            Self::Program(program) => out.push_str(program.evaluate_json(scope)?.as_str()),
+            Self::List(items) => {
+                out.push('[');
+                for (n, item) in items.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    item.write(scope, out)?;
+                }
+                out.push(']');
+            }
+            Self::Map(entries) => {
+                out.push('{');
+                for (n, (key, item)) in entries.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    push_json_text(out, key);
+                    out.push(':');
+                    item.write(scope, out)?;
+                }
+                out.push('}');
+            }
+        }
+        if out.len() > MAX_CONTEXT_BYTES {
+            return Err(EvalError::new(format!("the value is larger than {} KiB", MAX_CONTEXT_BYTES / 1024)));
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with every path that rendering may follow.
+    pub fn references<'s>(&'s self, visit: &mut dyn FnMut(Root, &'s [Step])) {
+        match self {
+            Self::Fixed(_) => {}
+            Self::Program(program) => program.references().for_each(|(root, path)| visit(root, path)),
+            Self::List(items) => items.iter().for_each(|item| item.references(visit)),
+            Self::Map(entries) => entries.iter().for_each(|(_, item)| item.references(visit)),
+        }
+    }
+}
+
+/// A text whose expressions are compiled; see [`Text`].
+#[derive(Debug)]
+pub struct CompiledText(Vec<Piece>);
+
+#[derive(Debug)]
+enum Piece {
+    Plain(String),
+    Program(Program),
+}
+
+/// Where a text is going, which says what may stand in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A line for people: anything goes, lists and maps as JSON.
+    Line,
+    /// A header value: no control characters.
+    Header,
+    /// A URL: expressions are percent-encoded, so that data stays data.
+    Url,
+}
+
+impl CompiledText {
+    /// Stands in for a text that could not be compiled.
+    pub(crate) fn empty() -> Self {
+        Self(Vec::new())
+    }
+
+    pub fn compile(text: &Text, vocabulary: Vocabulary<'_>) -> Result<Self, Vec<String>> {
+        let mut pieces = Vec::new();
+        let mut problems = Vec::new();
+        for part in text.parts().map_err(|message| vec![message])? {
+            match part {
+                Part::Plain(plain) => pieces.push(Piece::Plain(plain)),
+                Part::Cel(source) => match Program::compile(source, vocabulary) {
+                    Ok(program) => pieces.push(Piece::Program(program)),
+                    Err(messages) => problems.extend(messages),
+                },
+            }
+        }
+        if problems.is_empty() { Ok(Self(pieces)) } else { Err(problems) }
+    }
+
+    pub fn render(&self, scope: &Scope<'_>, target: Target) -> Result<String, EvalError> {
+        let mut out = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Plain(plain) => out.push_str(plain),
+                Piece::Program(program) => {
+                    let value = program.evaluate(scope)?;
+                    match target {
+                        Target::Line => push_shown(&mut out, &value)?,
+                        Target::Header => out.push_str(&function::plain_text(&value)?),
+                        Target::Url => push_encoded(&mut out, &function::plain_text(&value)?),
+                    }
+                }
+            }
+            if out.len() > MAX_CONTEXT_BYTES {
+                return Err(EvalError::new("the text is too long"));
+            }
+        }
+        match target {
+            Target::Line => {}
+            Target::Header => {
+                if out.chars().any(char::is_control) {
+                    return Err(EvalError::new("a header may not contain control characters"));
+                }
+            }
+            Target::Url => refuse_dot_segments(&out)?,
+        }
+        Ok(out)
+    }
+
+    pub fn references<'s>(&'s self, visit: &mut dyn FnMut(Root, &'s [Step])) {
+        for piece in &self.0 {
+            match piece {
+                Piece::Plain(_) => {}
+                Piece::Program(program) => program.references().for_each(|(root, path)| visit(root, path)),
+            }
+        }
+    }
+}
+
+fn push_shown(out: &mut String, value: &Value) -> Result<(), EvalError> {
+    match value {
+        Value::Null | Value::List(_) | Value::Map(_) => value.write_json(out, MAX_CONTEXT_BYTES),
+        Value::Bool(_)
+        | Value::Int(_)
+        | Value::Double(_)
+        | Value::Text(_)
+        | Value::Time(_)
+        | Value::Span(_) => {
+            out.push_str(&function::plain_text(value)?);
+            Ok(())
+        }
+    }
+}
+
+/// Everything but RFC 3986's unreserved characters is escaped.
+fn push_encoded(out: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing into a string has no way to fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
+/// A value of `..` would climb out of the path that the author wrote; encoding does not help, since
+/// URL parsers treat `%2e` as a dot.
+fn refuse_dot_segments(url: &str) -> Result<(), EvalError> {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let after_scheme = path.split_once("://").map_or(path, |(_, rest)| rest);
+    let climbs = after_scheme.split(['/', '\\']).any(|segment| {
+        let segment = segment.to_ascii_lowercase().replace("%2e", ".");
+        segment == "." || segment == ".."
+    });
+    if climbs { Err(EvalError::new("the URL contains a \".\" or \"..\" segment")) } else { Ok(()) }
+}

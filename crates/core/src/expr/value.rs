@@ -1,0 +1,100 @@
+//! What an expression computes with, and how that becomes JSON again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+use super::{EvalError, span};
+
+/// A CEL value. Cloning is cheap. Maps are ordered by key, so that iterating one is deterministic.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// Always finite: NaN and infinity are errors where they would arise.
+    Double(f64),
+    Text(Arc<str>),
+    List(Arc<Vec<Value>>),
+    Map(Arc<BTreeMap<String, Value>>),
+    Time(DateTime<Utc>),
+    Span(TimeDelta),
+}
+
+impl Value {
+    pub(super) fn text(text: impl AsRef<str>) -> Self {
+        Self::Text(text.as_ref().into())
+    }
+
+    /// What it is, in words for messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a bool",
+            Self::Int(_) => "an int",
+            Self::Double(_) => "a double",
+            Self::Text(_) => "a string",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+            Self::Time(_) => "a timestamp",
+            Self::Span(_) => "a duration",
+        }
+    }
+
+    /// Appends the value as JSON; times and durations become strings. Refuses to grow `out` past `cap`.
+    pub(super) fn write_json(&self, out: &mut String, cap: usize) -> Result<(), EvalError> {
+        match self {
+            Self::Null => out.push_str("null"),
+            Self::Bool(true) => out.push_str("true"),
+            Self::Bool(false) => out.push_str("false"),
+            Self::Int(int) => out.push_str(&int.to_string()),
+            Self::Double(double) => out.push_str(&json_number(*double)?),
+            Self::Text(text) => push_json_text(out, text),
+            Self::Time(time) => push_json_text(out, &time_text(time)),
+            Self::Span(length) => push_json_text(out, &span::format(*length)),
+            Self::List(items) => {
+                out.push('[');
+                for (n, item) in items.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    item.write_json(out, cap)?;
+                }
+                out.push(']');
+            }
+            Self::Map(entries) => {
+                out.push('{');
+                for (n, (key, value)) in entries.iter().enumerate() {
+                    if n > 0 {
+                        out.push(',');
+                    }
+                    push_json_text(out, key);
+                    out.push(':');
+                    value.write_json(out, cap)?;
+                }
+                out.push('}');
+            }
+        }
+        if out.len() > cap {
+            return Err(EvalError::new(format!("the value is larger than {} KiB", cap / 1024)));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn time_text(time: &DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+pub(super) fn json_number(double: f64) -> Result<String, EvalError> {
+    if !double.is_finite() {
+        return Err(EvalError::new("the result is not a finite number"));
+    }
+    serde_json::to_string(&double).map_err(|error| EvalError::new(error.to_string()))
+}
+
+pub(super) fn push_json_text(out: &mut String, text: &str) {
+    // Serialising a text into memory has no way to fail.
+    out.push_str(&serde_json::to_string(text).unwrap_or_default());
+}

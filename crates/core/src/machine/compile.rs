@@ -1,0 +1,118 @@
+//! A definition with its expressions compiled: made once per version, shared by every step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::compiled_action::CompiledAction;
+use crate::definition::{ActionSpec, Alternative, Definition, StateSpec};
+use crate::expr::template::Compiled;
+use crate::expr::{Program, Vocabulary};
+use crate::id::Name;
+use crate::problem::{Problem, Problems};
+
+/// What decides for all executions of one version of a definition. Callers keep it in an `Arc`.
+#[derive(Debug)]
+pub struct Machine {
+    definition: Definition,
+    /// Beside [`Definition::states`]: per event the compiled side of each alternative.
+    handlers: BTreeMap<Name, BTreeMap<Name, Vec<Handler>>>,
+    actions: BTreeMap<Name, CompiledAction>,
+    events: BTreeSet<Name>,
+}
+
+/// The compiled side of an [`Alternative`].
+#[derive(Debug)]
+pub(super) struct Handler {
+    pub(super) guard: Option<Program>,
+    pub(super) set: Vec<(String, Compiled)>,
+}
+
+impl Machine {
+    /// Compiles every expression. A definition that [`crate::definition::parse`] accepted has no
+    /// problem here, unless this build understands fewer expressions than the one that accepted it.
+    pub fn compile(definition: Definition) -> Result<Machine, Problems> {
+        let mut problems = Vec::new();
+        let mut handlers = BTreeMap::new();
+        for (name, state) in definition.states() {
+            handlers.insert(name.clone(), compile_state(name, state, &mut problems));
+        }
+        let actions = definition
+            .actions()
+            .iter()
+            .map(|(name, spec)| (name.clone(), CompiledAction::compile(spec, &mut problems)))
+            .collect();
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        let events = definition.states().values().flat_map(|state| state.on.keys().cloned()).collect();
+        Ok(Self { definition, handlers, actions, events })
+    }
+
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// Whether some state handles the event. Whatever timers, deferrals and outcomes of actions name is
+    /// among these, since a definition that names another event is refused.
+    pub fn mentions(&self, event: &Name) -> bool {
+        self.events.contains(event)
+    }
+
+    /// Whether the state has a handler for the event, conditions aside, or keeps it for later.
+    pub fn handles(&self, state: &Name, event: &Name) -> bool {
+        self.definition
+            .states()
+            .get(state)
+            .is_some_and(|state| state.on.contains_key(event) || state.defer.contains(event))
+    }
+
+    pub fn action(&self, name: &Name) -> Option<&ActionSpec> {
+        self.definition.actions().get(name)
+    }
+
+    /// The alternatives of an event in a state, each with its compiled side.
+    pub(super) fn alternatives(&self, state: &Name, event: &Name) -> Option<Vec<(&Alternative, &Handler)>> {
+        let declared = self.definition.states().get(state)?.on.get(event)?;
+        let compiled = self.handlers.get(state)?.get(event)?;
+        Some(declared.iter().zip(compiled).collect())
+    }
+
+    pub(super) fn compiled_action(&self, name: &Name) -> Option<&CompiledAction> {
+        self.actions.get(name)
+    }
+}
+
+fn compile_state(
+    name: &Name,
+    state: &StateSpec,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<Name, Vec<Handler>> {
+    let mut handlers = BTreeMap::new();
+    for (event, alternatives) in &state.on {
+        let path = format!("states.{name}.on.{event}");
+        let compiled =
+            alternatives.iter().map(|alternative| compile_alternative(&path, alternative, problems));
+        handlers.insert(event.clone(), compiled.collect());
+    }
+    handlers
+}
+
+fn compile_alternative(path: &str, alternative: &Alternative, problems: &mut Vec<Problem>) -> Handler {
+    let guard = alternative.guard.as_ref().and_then(|source| {
+        Program::compile(source, Vocabulary::Decision)
+            .map_err(|messages| {
+                problems.extend(messages.into_iter().map(|text| Problem::new(format!("{path}.if"), text)));
+            })
+            .ok()
+    });
+    let mut found = Vec::new();
+    let set = alternative
+        .set
+        .iter()
+        .map(|(key, template)| {
+            let path = format!("{path}.set.{key}");
+            (key.clone(), Compiled::compile(template, Vocabulary::Decision, &path, &mut found))
+        })
+        .collect();
+    problems.extend(found.into_iter().map(|(path, message)| Problem::new(path, message)));
+    Handler { guard, set }
+}

@@ -1,0 +1,110 @@
+//! Deciding history again, to see whether this build would have decided otherwise.
+//!
+//! Replay never does this. It is a question an operator asks before an upgrade, and the answer is a list
+//! of differences; each step starts from the recorded state, so one difference does not cause the next.
+
+use super::compile::Machine;
+use super::create::create;
+use super::evolve::evolve;
+use super::step::step;
+use crate::id::{AcceptNo, Name, Seq};
+use crate::log::{ArmedTimer, Decision, Kept, Origin, Outcome, State, Transition, Waiting};
+use crate::raw::RawJson;
+use crate::time::Timestamp;
+
+/// An applied event as history holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    pub transition: Transition,
+    pub payload: RawJson,
+    /// `event.time`.
+    pub accepted_at: Timestamp,
+}
+
+/// One thing that would be decided otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    pub seq: Seq,
+    /// Which part of the decision: `branch`, `to`, `set` and so on, or `outcome` when the event would
+    /// not be applied at all.
+    pub part: &'static str,
+    pub recorded: String,
+    pub decided: String,
+}
+
+/// Runs over a whole history, from seq 1 on.
+pub fn redecide(machine: &Machine, history: &[Recorded]) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let mut state: Option<State> = None;
+    for recorded in history {
+        match decide(machine, state.as_ref(), recorded) {
+            Ok(decision) => compare(recorded, &decision, &mut differences),
+            Err(reason) => differences.push(Difference {
+                seq: recorded.transition.seq,
+                part: "outcome",
+                recorded: "applied".to_owned(),
+                decided: reason,
+            }),
+        }
+        state = Some(evolve(state, &recorded.transition));
+    }
+    differences
+}
+
+fn decide(machine: &Machine, state: Option<&State>, recorded: &Recorded) -> Result<Decision, String> {
+    let transition = &recorded.transition;
+    let Some(state) = state else {
+        return create(machine, transition.event_id, &recorded.payload, transition.at)
+            .map(|(applied, _)| applied.transition.decision)
+            .map_err(|rejection| format!("rejected: {rejection}"));
+    };
+    // An applied timer event was not stale, so that only the execution's own timeout needs its origin.
+    let origin = if transition.name == Name::timeout() {
+        Origin::Timer { armed_seq: ArmedTimer::EXECUTION_TIMEOUT }
+    } else {
+        Origin::Posted
+    };
+    let event = Waiting {
+        event_id: transition.event_id,
+        accept_no: AcceptNo(0),
+        name: transition.name.clone(),
+        payload: recorded.payload.clone(),
+        accepted_at: recorded.accepted_at,
+        origin,
+        kept: Kept::Undecided,
+        attempts: 0,
+        traceparent: None,
+    };
+    match step(machine, state, &event, transition.at) {
+        Outcome::Applied(applied) => Ok(applied.transition.decision),
+        Outcome::Rejected { reason } => Err(format!("rejected: {reason}")),
+        Outcome::Deferred => Err("deferred".to_owned()),
+    }
+}
+
+fn compare(recorded: &Recorded, decided: &Decision, differences: &mut Vec<Difference>) {
+    let was = &recorded.transition.decision;
+    let mut part = |part: &'static str, recorded_text: String, decided_text: String| {
+        if recorded_text != decided_text {
+            differences.push(Difference {
+                seq: recorded.transition.seq,
+                part,
+                recorded: recorded_text,
+                decided: decided_text,
+            });
+        }
+    };
+    part("branch", was.branch.to_string(), decided.branch.to_string());
+    part("from", json(&was.from), json(&decided.from));
+    part("to", json(&was.to), json(&decided.to));
+    part("entered", json(&was.entered), json(&decided.entered));
+    part("set", json(&was.set), json(&decided.set));
+    part("phase", json(&was.phase), json(&decided.phase));
+    part("reason", json(&was.reason), json(&decided.reason));
+    part("timers", json(&was.timers), json(&decided.timers));
+    part("actions", json(&was.actions), json(&decided.actions));
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    RawJson::of(value).as_str().to_owned()
+}

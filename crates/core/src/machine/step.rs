@@ -1,0 +1,262 @@
+//! One event meets one state.
+//!
+//! Pure: the same machine, state, event and time give the same outcome, on any worker. Everything that
+//! can go wrong with data (a condition that errs, a context that grows too large) is a rejection with
+//! the reason, never a crash and never a half-done transition.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::compile::{Handler, Machine};
+use super::input::ActionInput;
+use super::turn::ENDED;
+use crate::definition::{Alternative, Ending, StateKind};
+use crate::expr::{EventScope, Scope, Value};
+use crate::id::{Name, Seq};
+use crate::log::{
+    Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Origin, Outcome, Plan,
+    PlannedAction, State, Transition, Waiting, context_bytes,
+};
+use crate::raw::RawJson;
+use crate::status::Phase;
+use crate::time::Timestamp;
+
+static NO_RESULTS: BTreeMap<Name, RawJson> = BTreeMap::new();
+
+/// Decides one event. `now` is the store's time; the transition happens then, or at the time of the
+/// one before it if that is later.
+pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -> Outcome {
+    if state.phase.is_ended() {
+        return rejected(ENDED);
+    }
+    let at = now.max(state.at);
+    match event.origin {
+        Origin::Timer { armed_seq } if armed_seq == ArmedTimer::EXECUTION_TIMEOUT => {
+            return end(state, event, at, Phase::Failed, Some(timed_out(machine)));
+        }
+        Origin::Timer { armed_seq } if armed_seq != state.entered_seq => {
+            return rejected(format!(
+                "stale timer: the entry at seq {armed_seq} that armed {:?} has been left",
+                event.name.as_str()
+            ));
+        }
+        Origin::Timer { .. } | Origin::Posted => {}
+    }
+    if event.name == Name::cancel() {
+        return end(state, event, at, Phase::Cancelled, cancel_reason(&event.payload));
+    }
+    let Some(alternatives) = machine.alternatives(&state.state, &event.name) else {
+        return unhandled(machine, state, event);
+    };
+    let scope = Scope {
+        context: &state.context,
+        event: EventScope { name: event.name.as_str(), payload: &event.payload, time: event.accepted_at },
+        now: at,
+        results: &NO_RESULTS,
+    };
+    for (branch, (alternative, handler)) in alternatives.into_iter().enumerate() {
+        match holds(handler, &scope) {
+            Ok(false) => {}
+            Ok(true) => {
+                return apply(machine, state, event, &scope, Chosen { branch, alternative, handler })
+                    .unwrap_or_else(rejected);
+            }
+            Err(reason) => {
+                return rejected(format!(
+                    "the condition of {:?}[{branch}] in state {:?} failed: {reason}",
+                    event.name.as_str(),
+                    state.state.as_str()
+                ));
+            }
+        }
+    }
+    rejected(format!("no condition of {:?} holds in state {:?}", event.name.as_str(), state.state.as_str()))
+}
+
+fn rejected(reason: impl Into<String>) -> Outcome {
+    Outcome::Rejected { reason: reason.into() }
+}
+
+fn unhandled(machine: &Machine, state: &State, event: &Waiting) -> Outcome {
+    if machine.handles(&state.state, &event.name) {
+        return Outcome::Deferred;
+    }
+    rejected(format!("state {:?} does not handle {:?}", state.state.as_str(), event.name.as_str()))
+}
+
+fn holds(handler: &Handler, scope: &Scope<'_>) -> Result<bool, String> {
+    let Some(guard) = &handler.guard else { return Ok(true) };
+    match guard.evaluate(scope) {
+        Ok(Value::Bool(truth)) => Ok(truth),
+        Ok(other) => Err(format!("true or false is needed, not {}", other.kind())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The alternative that is taken.
+struct Chosen<'a> {
+    branch: usize,
+    alternative: &'a Alternative,
+    handler: &'a Handler,
+}
+
+fn apply(
+    machine: &Machine,
+    state: &State,
+    event: &Waiting,
+    scope: &Scope<'_>,
+    chosen: Chosen<'_>,
+) -> Result<Outcome, String> {
+    let set = changes(state, scope, chosen.handler)?;
+    let seq = state.seq.next();
+    let (to, entered) = match &chosen.alternative.to {
+        Some(to) => (to, Entry::Entered),
+        None => (&state.state, Entry::Stayed),
+    };
+    let after = match (set.is_empty(), chosen.alternative.actions.is_empty()) {
+        (false, false) => {
+            let mut context = state.context.clone();
+            context.extend(set.iter().map(|(key, value)| (key.clone(), value.clone())));
+            Cow::Owned(context)
+        }
+        (true, _) | (false, true) => Cow::Borrowed(&state.context),
+    };
+    let actions = plan(machine, &chosen.alternative.actions, &Scope { context: &after, ..*scope });
+    let decision = Decision {
+        format: FORMAT,
+        branch: u32::try_from(chosen.branch).unwrap_or(u32::MAX),
+        from: Some(state.state.clone()),
+        to: to.clone(),
+        entered,
+        set,
+        phase: match entered {
+            Entry::Entered => phase_of(machine, to),
+            Entry::Stayed => state.phase,
+        },
+        reason: None,
+        timers: match entered {
+            Entry::Entered => arm(machine, to, seq, scope.now),
+            Entry::Stayed => Vec::new(),
+        },
+        actions: chosen.alternative.actions.clone(),
+    };
+    Ok(applied(seq, event, scope.now, decision, actions))
+}
+
+fn applied(
+    seq: Seq,
+    event: &Waiting,
+    at: Timestamp,
+    decision: Decision,
+    actions: Vec<PlannedAction>,
+) -> Outcome {
+    let transition = Transition { seq, event_id: event.event_id, name: event.name.clone(), at, decision };
+    Outcome::Applied(Box::new(Applied { transition, actions }))
+}
+
+/// All values read the context before the transition; the result may not grow past the limit.
+fn changes(state: &State, scope: &Scope<'_>, handler: &Handler) -> Result<Context, String> {
+    let mut set = Context::new();
+    for (key, value) in &handler.set {
+        let value = value.render(scope).map_err(|error| format!("setting {key:?} failed: {error}"))?;
+        set.insert(key.clone(), value);
+    }
+    if set.is_empty() {
+        return Ok(set);
+    }
+    let replaced = state.context.iter().filter(|(key, _)| set.contains_key(*key));
+    let replaced: usize = replaced.map(|(key, value)| key.len() + value.len() + 4).sum();
+    let size = state.context_bytes() - replaced + context_bytes(&set) - 2;
+    if size > MAX_CONTEXT_BYTES {
+        return Err(format!("the context would be larger than {} KiB", MAX_CONTEXT_BYTES / 1024));
+    }
+    Ok(set)
+}
+
+fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Vec<PlannedAction> {
+    let mut planned = Vec::with_capacity(actions.len());
+    for (ordinal, name) in actions.iter().enumerate() {
+        let (Some(spec), Some(compiled)) = (machine.action(name), machine.compiled_action(name)) else {
+            continue;
+        };
+        let plan = if spec.needs.is_empty() {
+            match compiled.render(scope) {
+                // A line in a log has no outcome to wait for, unless somebody wants to be told.
+                Ok(input @ ActionInput::Log(_)) if spec.on_success.is_none() => {
+                    Plan::Inline { input: RawJson::of(&input), result: RawJson::null() }
+                }
+                Ok(input) => Plan::Ready { input: RawJson::of(&input) },
+                Err(error) => Plan::Broken { error: error.to_string() },
+            }
+        } else {
+            Plan::Waiting { scope: compiled.captures.take(scope) }
+        };
+        planned.push(PlannedAction {
+            name: name.clone(),
+            ordinal: i32::try_from(ordinal).unwrap_or(i32::MAX),
+            needs: spec.needs.clone(),
+            plan,
+        });
+    }
+    planned
+}
+
+/// The execution ends where it stands, by the engine's own event.
+fn end(state: &State, event: &Waiting, at: Timestamp, phase: Phase, reason: Option<String>) -> Outcome {
+    let decision = Decision {
+        format: FORMAT,
+        branch: 0,
+        from: Some(state.state.clone()),
+        to: state.state.clone(),
+        entered: Entry::Stayed,
+        set: Context::new(),
+        phase,
+        reason,
+        timers: Vec::new(),
+        actions: Vec::new(),
+    };
+    applied(state.seq.next(), event, at, decision, Vec::new())
+}
+
+fn timed_out(machine: &Machine) -> String {
+    match machine.definition().timeout() {
+        Some(timeout) => format!("timed out after {}", crate::duration::format(timeout)),
+        None => "timed out".to_owned(),
+    }
+}
+
+fn cancel_reason(payload: &RawJson) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Cancel {
+        reason: Option<String>,
+    }
+    const LONGEST: usize = 1_000;
+    let cancel: Cancel = payload.decode().ok()?;
+    cancel.reason.map(|reason| reason.chars().take(LONGEST).collect())
+}
+
+/// What entering a state makes of the execution.
+pub(super) fn phase_of(machine: &Machine, state: &Name) -> Phase {
+    match machine.definition().states().get(state).map(|state| state.kind) {
+        Some(StateKind::Final(Ending::Completed)) => Phase::Completed,
+        Some(StateKind::Final(Ending::Failed)) => Phase::Failed,
+        Some(StateKind::Working) | None => Phase::Active,
+    }
+}
+
+/// The timers that entering a state arms.
+pub(super) fn arm(machine: &Machine, state: &Name, seq: Seq, at: Timestamp) -> Vec<ArmedTimer> {
+    let Some(spec) = machine.definition().states().get(state) else { return Vec::new() };
+    spec.after
+        .iter()
+        .enumerate()
+        .map(|(ordinal, timer)| ArmedTimer {
+            armed_seq: seq,
+            ordinal: i32::try_from(ordinal).unwrap_or(i32::MAX),
+            fire_at: at.plus(timer.delay),
+            send: timer.send.clone(),
+        })
+        .collect()
+}

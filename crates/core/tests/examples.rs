@@ -1,0 +1,41 @@
+//! The examples that everybody starts from are valid, and do what their comments say.
+
+use millstream_core::definition::{Format, parse};
+use millstream_core::machine::Machine;
+
+fn examples() -> Vec<(String, String)> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut found: Vec<_> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(&path).unwrap())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn every_example_is_valid_and_named_after_its_file() {
+    let examples = examples();
+    assert!(examples.len() >= 4);
+    for (name, source) in examples {
+        let definition = parse(&source, Format::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        assert_eq!(definition.name().as_str(), name);
+        Machine::compile(definition).unwrap();
+    }
+}
+
+#[test]
+fn the_canonical_text_of_every_example_is_the_same_definition() {
+    for (name, source) in examples() {
+        let definition = parse(&source, Format::Yaml).unwrap();
+        let again = parse(&definition.canonical_json(), Format::Json)
+            .unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        assert_eq!(again, definition, "{name}");
+        assert_eq!(again.checksum(), definition.checksum(), "{name}");
+    }
+}
