@@ -1,1 +1,46 @@
-//! placeholder
+//! The persistence contract of Millstream on SQLite: one file, one process, one writer.
+//!
+//! Every write is one `BEGIN IMMEDIATE` transaction on the only writing connection; callers queue for
+//! it, so nothing in here can meet a concurrent writer, and no statement takes row locks. Inside the
+//! transaction the rows concerned are read, the verdicts follow from them, and what follows is written
+//! with one statement per table: many rows travel as one JSON parameter ([`param`]). Reads that write
+//! nothing go to a few read-only connections, which in WAL mode never wait for the writer.
+//!
+//! The process must hold an OS lock on the directory of the file before it opens it; that is the
+//! business of the program, because it is the one that can tell the user.
+//!
+//! Refuses: decisions of the domain, the clock of the host (but for [`Housekeeping::ping`]), sharing
+//! the file with another process.
+//!
+//! [`Housekeeping::ping`]: millstream_store::housekeeping::Housekeeping::ping
+
+mod connect;
+mod decode;
+mod errors;
+mod migrate;
+mod param;
+
+mod accept;
+mod append;
+mod event_log;
+
+mod commit;
+mod commit_actions;
+mod execution_store;
+mod mailbox;
+
+mod action_store;
+mod leased;
+mod settle;
+mod settle_graph;
+mod timer_store;
+
+mod definition_store;
+mod event_views;
+mod execution_views;
+mod housekeeping;
+mod intervention;
+mod key_store;
+mod worker_store;
+
+pub use connect::{SqliteOptions, SqliteStore};

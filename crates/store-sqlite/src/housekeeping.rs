@@ -1,0 +1,126 @@
+//! Readiness, time and retention.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use millstream_core::id::ExecutionKey;
+use millstream_core::time::Timestamp;
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store::{Result, StoreError};
+use sqlx::SqliteConnection;
+
+use crate::connect::SqliteStore;
+use crate::decode::Fields;
+use crate::errors::store_error;
+use crate::param::{self, ExecutionParam};
+
+#[async_trait::async_trait]
+impl Housekeeping for SqliteStore {
+    async fn ping(&self) -> Result<Timestamp> {
+        // Changes a page without changing a value, and rolls back: a full disk or a file that became
+        // read-only shows, at no cost to the disk.
+        const TOUCH: &str = "UPDATE accept_no SET last = last WHERE only = 1";
+        let mut tx = self.write().await?;
+        let touched = sqlx::query(TOUCH).execute(&mut *tx).await.map_err(store_error)?;
+        tx.rollback().await.map_err(store_error)?;
+        if touched.rows_affected() != 1 {
+            return Err(StoreError::Unavailable("the database is not migrated".to_owned()));
+        }
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_err(|error| StoreError::Unavailable(format!("the clock is before 1970: {error}")))?;
+        Ok(Timestamp::EPOCH.plus(since))
+    }
+
+    async fn purge_executions(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        let mut tx = self.write().await?;
+        let ended = find_ended(&mut tx, before, limit).await?;
+        if ended.is_empty() {
+            return Ok(0);
+        }
+        let keys = param::rows(ended.iter().map(ExecutionParam::of))?;
+        let removed = remove_executions(&mut tx, &keys).await?;
+        tx.commit().await.map_err(store_error)?;
+        Ok(removed)
+    }
+
+    async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        const PURGE_KEYS: &str = "
+            DELETE FROM idempotency_keys WHERE (tenant, key) IN (
+                SELECT k.tenant, k.key FROM idempotency_keys AS k
+                WHERE k.created_at < ?1 AND NOT EXISTS (
+                    SELECT 1 FROM events AS e WHERE e.tenant = k.tenant AND e.event_id = k.event_id)
+                ORDER BY k.created_at LIMIT ?2)";
+        let mut tx = self.write().await?;
+        let purged = sqlx::query(PURGE_KEYS)
+            .bind(before.as_millis())
+            .bind(param::limit(limit))
+            .execute(&mut *tx)
+            .await
+            .map_err(store_error)?;
+        tx.commit().await.map_err(store_error)?;
+        Ok(purged.rows_affected())
+    }
+
+    async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
+        const PURGE_WORKERS: &str = "DELETE FROM workers WHERE seen_at < ?1";
+        let mut tx = self.write().await?;
+        let purged = sqlx::query(PURGE_WORKERS)
+            .bind(before.as_millis())
+            .execute(&mut *tx)
+            .await
+            .map_err(store_error)?;
+        tx.commit().await.map_err(store_error)?;
+        Ok(purged.rows_affected())
+    }
+}
+
+async fn find_ended(
+    connection: &mut SqliteConnection,
+    before: Timestamp,
+    limit: usize,
+) -> Result<Vec<ExecutionKey>> {
+    const FIND_ENDED: &str = "
+        SELECT x.tenant, x.execution_id FROM executions AS x
+        WHERE x.phase <> 'active' AND x.updated_at < ?1
+          AND NOT EXISTS (
+              SELECT 1 FROM actions AS a
+              WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
+                AND a.status IN ('waiting', 'ready', 'leased'))
+          AND NOT EXISTS (
+              SELECT 1 FROM events AS e
+              WHERE e.tenant = x.tenant AND e.execution_id = x.execution_id
+                AND e.status IN ('pending', 'deferred'))
+        ORDER BY x.updated_at
+        LIMIT ?2";
+    let rows = sqlx::query(FIND_ENDED)
+        .bind(before.as_millis())
+        .bind(param::limit(limit))
+        .fetch_all(connection)
+        .await
+        .map_err(store_error)?;
+    rows.iter().map(|row| Fields(row).execution()).collect()
+}
+
+/// Everything that belongs to these executions, together. Returns how many there were.
+async fn remove_executions(connection: &mut SqliteConnection, keys: &str) -> Result<u64> {
+    const REMOVE: [&str; 6] = [
+        "DELETE FROM events WHERE (tenant, execution_id) IN
+             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
+        "DELETE FROM transitions WHERE (tenant, execution_id) IN
+             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
+        "DELETE FROM actions WHERE (tenant, execution_id) IN
+             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
+        "DELETE FROM timers WHERE (tenant, execution_id) IN
+             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
+        "DELETE FROM decisions WHERE (tenant, execution_id) IN
+             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
+        "DELETE FROM executions WHERE (tenant, execution_id) IN
+             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
+    ];
+    let mut removed = 0;
+    for statement in REMOVE {
+        let done = sqlx::query(statement).bind(keys).execute(&mut *connection).await.map_err(store_error)?;
+        removed = done.rows_affected();
+    }
+    Ok(removed)
+}
