@@ -1,0 +1,134 @@
+//! What a case stands on: a fresh stream, names, and patience.
+
+use std::any::Any;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_core::id::{ExecutionId, ExecutionKey, TenantId, WorkerId};
+use millstream_core::lane::Lane;
+
+use crate::Streams;
+use crate::doorbell::{Bell, BellReader, Delivery, EntryId};
+use crate::locks::LockToken;
+
+/// Long enough for a loaded machine; a case that passes needs a fraction of it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// One slice of a blocking read.
+pub const SLICE: Duration = Duration::from_millis(200);
+/// An idle time that no case reaches.
+pub const HOUR: Duration = Duration::from_secs(3600);
+
+/// A fresh and empty stream for one case. Clones are the same stream.
+#[derive(Clone)]
+pub struct Bench {
+    pub streams: Streams,
+    _kept: Arc<dyn Any + Send + Sync>,
+}
+
+impl Bench {
+    pub fn new(streams: Streams) -> Self {
+        Self { streams, _kept: Arc::new(()) }
+    }
+
+    /// Keep something (a private server) until the case is over.
+    #[must_use]
+    pub fn keeping(self, guard: impl Any + Send + Sync) -> Self {
+        Self { _kept: Arc::new(guard), ..self }
+    }
+
+    pub(super) async fn ring(&self, bells: &[Bell]) {
+        self.streams.bells.publish(bells).await.unwrap();
+    }
+
+    pub(super) async fn join(&self, consumer: &WorkerId) -> Box<dyn BellReader> {
+        let lanes: Vec<Lane> = Lane::all().collect();
+        self.streams.bells.reader(consumer, &lanes).await.unwrap()
+    }
+
+    pub(super) async fn reclaim(&self, consumer: &WorkerId, min_idle: Duration, max: usize) -> Vec<Delivery> {
+        self.streams.bells.reclaim(consumer, min_idle, max).await.unwrap()
+    }
+
+    pub(super) async fn ack(&self, deliveries: &[Delivery]) {
+        self.streams.bells.ack(&entries(deliveries)).await.unwrap();
+    }
+
+    pub(super) async fn pending(&self) -> u64 {
+        self.streams.care.stats().await.unwrap().iter().map(|row| row.pending).sum()
+    }
+
+    pub(super) async fn length(&self) -> u64 {
+        self.streams.care.stats().await.unwrap().iter().map(|row| row.length).sum()
+    }
+}
+
+impl std::fmt::Debug for Bench {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bench").finish_non_exhaustive()
+    }
+}
+
+/// Reads until `count` deliveries have come.
+pub(super) async fn hear(reader: &mut Box<dyn BellReader>, count: usize) -> Vec<Delivery> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut heard = Vec::new();
+    while heard.len() < count {
+        assert!(Instant::now() < deadline, "{} of {count} came", heard.len());
+        heard.extend(reader.read(1_000, SLICE).await.unwrap());
+    }
+    assert_eq!(heard.len(), count, "more came than were rung");
+    heard
+}
+
+/// Asks until something comes.
+pub(super) async fn until_some<F: Future<Output = Vec<Delivery>>>(
+    mut ask: impl FnMut() -> F,
+) -> Vec<Delivery> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let got = ask().await;
+        if !got.is_empty() {
+            return got;
+        }
+        assert!(Instant::now() < deadline, "nothing came");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(super) fn worker(name: &str) -> WorkerId {
+    WorkerId::parse(name).unwrap()
+}
+
+pub(super) fn token(name: &str) -> LockToken {
+    LockToken(name.to_owned())
+}
+
+/// Some tenant whose bells take the n-th lane.
+pub(super) fn tenant_of_lane(n: u8) -> TenantId {
+    (0..)
+        .map(|i| TenantId::parse(format!("tenant-{i}")).unwrap())
+        .find(|tenant| Lane::of(tenant).number() == n)
+        .unwrap()
+}
+
+pub(super) fn execution(tenant: &TenantId, n: usize) -> ExecutionKey {
+    ExecutionKey { tenant: tenant.clone(), execution: ExecutionId::parse(format!("x-{n}")).unwrap() }
+}
+
+/// Distinct bells of one lane.
+pub(super) fn bells(lane: u8, count: usize) -> Vec<Bell> {
+    let tenant = tenant_of_lane(lane);
+    (0..count).map(|n| Bell::Mailbox(execution(&tenant, n))).collect()
+}
+
+pub(super) fn entries(deliveries: &[Delivery]) -> Vec<EntryId> {
+    deliveries.iter().map(|delivery| delivery.entry.clone()).collect()
+}
+
+/// The bells that were delivered, sorted.
+pub(super) fn sorted(deliveries: &[Delivery]) -> Vec<Bell> {
+    let mut bells: Vec<Bell> = deliveries.iter().map(|delivery| delivery.bell.clone()).collect();
+    bells.sort();
+    bells
+}

@@ -1,0 +1,91 @@
+//! What duties and operators rely on.
+
+use std::time::{Duration, Instant};
+
+use millstream_core::lane::{LANES, Lane};
+
+use super::bench::{Bench, HOUR, PATIENCE, bells, hear, worker};
+
+pub async fn the_generation_stays_while_nothing_is_lost(bench: Bench) {
+    let first = bench.streams.care.generation().await.unwrap();
+    assert!(!first.is_empty());
+    bench.ring(&bells(0, 1)).await;
+    let mut reader = bench.join(&worker("w")).await;
+    let heard = hear(&mut reader, 1).await;
+    bench.ack(&heard).await;
+    assert_eq!(bench.streams.care.generation().await.unwrap(), first);
+}
+
+pub async fn stats_count_waiting_and_pending_by_lane(bench: Bench) {
+    bench.ring(&bells(2, 5)).await;
+    let mut reader = bench.join(&worker("w")).await;
+    let heard = reader.read(3, Duration::ZERO).await.unwrap();
+    assert_eq!(heard.len(), 3);
+    bench.ack(&heard[..1]).await;
+    bench.ring(&bells(9, 2)).await;
+    let rows = bench.streams.care.stats().await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.lane).collect::<Vec<_>>(), Lane::all().collect::<Vec<_>>());
+    assert_eq!(rows.len(), usize::from(LANES));
+    for row in rows {
+        let expected = match row.lane.number() {
+            2 => (4, 2, 2),
+            9 => (2, 0, 2),
+            _ => (0, 0, 0),
+        };
+        assert_eq!((row.length, row.pending, row.lag), expected, "lane {}", row.lane.number());
+    }
+}
+
+pub async fn a_consumer_with_pending_entries_is_never_removed(bench: Bench) {
+    bench.ring(&bells(4, 2)).await;
+    let mut reader = bench.join(&worker("w")).await;
+    let heard = hear(&mut reader, 2).await;
+    assert_eq!(bench.streams.care.remove_consumers(Some(&worker("w")), Duration::ZERO).await.unwrap(), 0);
+    assert_eq!(bench.pending().await, 2);
+    bench.ack(&heard).await;
+    assert_eq!(bench.streams.care.remove_consumers(Some(&worker("w")), HOUR).await.unwrap(), 1);
+}
+
+pub async fn a_consumer_known_to_be_gone_is_removed_at_once(bench: Bench) {
+    let mut gone = bench.join(&worker("gone")).await;
+    let mut stays = bench.join(&worker("stays")).await;
+    for reader in [&mut gone, &mut stays] {
+        reader.read(1, Duration::ZERO).await.unwrap();
+    }
+    assert_eq!(bench.streams.care.remove_consumers(None, HOUR).await.unwrap(), 0);
+    assert_eq!(bench.streams.care.remove_consumers(Some(&worker("gone")), HOUR).await.unwrap(), 1);
+    assert_eq!(bench.streams.care.remove_consumers(Some(&worker("gone")), HOUR).await.unwrap(), 0);
+}
+
+pub async fn an_idle_consumer_is_removed_and_a_fresh_one_is_kept(bench: Bench) {
+    let idle = Duration::from_millis(600);
+    let mut silent = bench.join(&worker("silent")).await;
+    silent.read(1, Duration::ZERO).await.unwrap();
+    let mut busy = bench.join(&worker("busy")).await;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        busy.read(1, Duration::ZERO).await.unwrap();
+        match bench.streams.care.remove_consumers(None, idle).await.unwrap() {
+            0 => assert!(Instant::now() < deadline, "the silent one was not removed"),
+            removed => {
+                assert_eq!(removed, 1);
+                break;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(bench.streams.care.remove_consumers(Some(&worker("silent")), HOUR).await.unwrap(), 0);
+    assert_eq!(bench.streams.care.remove_consumers(Some(&worker("busy")), HOUR).await.unwrap(), 1);
+}
+
+pub async fn a_removed_consumer_may_come_back(bench: Bench) {
+    let mut reader = bench.join(&worker("w")).await;
+    reader.read(1, Duration::ZERO).await.unwrap();
+    assert_eq!(bench.streams.care.remove_consumers(Some(&worker("w")), HOUR).await.unwrap(), 1);
+    bench.ring(&bells(0, 1)).await;
+    hear(&mut reader, 1).await;
+}
+
+pub async fn a_sound_server_passes_the_check(bench: Bench) {
+    assert_eq!(bench.streams.care.check().await.unwrap(), Vec::<String>::new());
+}
