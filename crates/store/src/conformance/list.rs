@@ -54,6 +54,140 @@ macro_rules! conformance_tests {
                 state_and_mailbox_are_of_one_moment,
                 an_ended_execution_still_has_a_mailbox,
             }
+            commit {
+                a_commit_writes_state_log_and_event_record,
+                a_rejection_is_recorded_with_its_reason,
+                a_deferred_event_can_be_applied_later,
+                a_commit_at_another_seq_writes_nothing,
+                each_execution_of_a_batch_has_its_own_verdict,
+                of_two_commits_at_one_seq_exactly_one_wins,
+                a_paused_execution_takes_only_a_commit_that_ends_it,
+                a_failed_verdict_pauses_the_execution,
+                a_verdict_does_not_touch_what_was_decided_before,
+                an_end_shows_in_the_phase,
+                timers_are_armed_and_cancelled_with_the_transition,
+                emitted_events_are_appended_in_order,
+                attempts_are_counted_while_undecided,
+                an_empty_commit_is_nothing,
+            }
+            commit_actions {
+                ready_actions_are_leased_in_order_while_slots_last,
+                a_leased_action_brings_all_that_performing_needs,
+                slots_are_shared_by_the_batch_and_not_used_by_conflicts,
+                actions_settled_inline_are_recorded_as_such,
+                unleased_actions_are_due_at_once,
+                a_cancellation_cancels_what_nobody_holds,
+                a_cancellation_spares_the_actions_of_its_own_commit,
+                a_commit_without_cancellation_leaves_open_actions_alone,
+            }
+            lease {
+                only_due_actions_are_leased,
+                no_more_than_the_slots_and_the_longest_due_first,
+                each_lease_raises_epoch_and_attempt,
+                an_expired_lease_is_taken_over_with_a_higher_epoch,
+                a_live_lease_is_not_taken_over,
+                a_pause_does_not_stop_actions,
+                no_action_goes_to_two_callers,
+                a_renewed_lease_lives_longer,
+                a_lease_that_ran_out_untaken_can_still_settle,
+                an_old_epoch_cannot_renew,
+                an_old_epoch_cannot_record_an_input,
+                a_recorded_input_comes_with_the_next_lease,
+                an_old_epoch_cannot_settle,
+                an_old_epoch_cannot_release,
+                a_released_action_is_due_at_once_and_its_attempt_not_counted,
+            }
+            settle {
+                an_event_is_completed_when_all_its_actions_are_settled,
+                a_verdict_tells_the_status_after_the_whole_batch,
+                a_repeated_settlement_is_stale_and_writes_nothing,
+                one_lease_twice_in_a_batch_is_settled_once,
+                success_frees_dependents_with_its_result,
+                dependents_are_leased_as_far_as_slots_go,
+                a_retry_is_due_at_its_time_and_keeps_the_error,
+                a_handled_failure_emits_its_event_and_completes,
+                an_unhandled_failure_fails_the_event_and_pauses_the_execution,
+                a_failure_skips_dependents_of_dependents,
+                a_failure_and_a_success_in_one_batch_agree_on_dependents,
+                a_success_emits_its_event_in_the_same_transaction,
+                a_failure_after_the_end_fails_the_event_and_pauses_nothing,
+                one_batch_may_settle_actions_of_many_executions,
+            }
+            settle_races {
+                two_actions_that_settle_at_once_never_leave_their_event_processing,
+                two_needs_that_settle_at_once_free_their_dependent_once,
+                crossed_batches_of_settlements_do_not_surface_a_deadlock,
+                settling_and_committing_at_once_get_along,
+            }
+            timers {
+                a_due_timer_becomes_an_undecided_event,
+                a_timer_does_not_fire_before_its_time,
+                timers_fire_in_order_as_many_as_there_are_ids,
+                two_timers_of_one_execution_are_two_events,
+                a_cancelled_timer_does_not_fire,
+                every_timer_fires_once_whoever_asks,
+                the_next_due_time_is_of_timers_and_ready_actions,
+            }
+            definitions {
+                versions_count_up_and_stay_readable,
+                only_the_latest_version_counts_as_unchanged,
+                concurrent_puts_get_distinct_versions,
+                concurrent_puts_of_the_same_make_one_version,
+                the_list_holds_the_latest_of_each_name,
+                another_tenants_definition_is_not_there,
+            }
+            interventions {
+                a_buried_event_is_dead_and_its_execution_paused,
+                an_event_decided_meanwhile_is_not_buried,
+                a_deferred_event_can_be_buried,
+                burying_in_an_ended_execution_pauses_nothing,
+                a_pause_keeps_its_first_reason,
+                retrying_a_dead_event_makes_it_undecided_at_its_place,
+                retrying_a_failed_event_reopens_its_actions,
+                an_execution_resumes_only_when_nothing_else_holds_it,
+                only_dead_and_failed_events_can_be_retried,
+                what_is_not_ones_own_cannot_be_retried,
+            }
+            execution_views {
+                executions_are_found_in_the_order_asked,
+                executions_are_listed_newest_first_in_pages,
+                executions_are_filtered_by_definition_state_and_status,
+                history_tells_transitions_with_their_payloads,
+                another_tenant_sees_nothing_of_an_execution,
+                actions_are_listed_by_seq_and_place,
+            }
+            event_views {
+                events_are_found_in_the_order_asked,
+                another_tenants_event_is_not_there,
+                events_are_listed_in_acceptance_order_in_pages,
+                events_are_filtered_by_execution_and_status,
+                the_backlog_counts_what_is_left,
+            }
+            keys {
+                a_key_is_found_by_its_hash_until_it_is_revoked,
+                a_name_is_taken_while_its_key_lives,
+                a_name_is_given_once_however_many_ask,
+                keys_exist_from_the_first_live_one_on,
+                keys_are_listed_newest_first_with_the_revoked_ones,
+            }
+            workers {
+                a_worker_is_known_by_its_last_beat,
+                a_worker_that_left_is_gone,
+                a_duty_is_one_workers_turn,
+                a_finished_duty_is_free_and_tells_when_it_was_done,
+                a_turn_that_ran_out_passes_on,
+                of_many_who_reach_for_a_duty_one_gets_it,
+            }
+            retention {
+                only_ended_and_old_executions_go,
+                everything_of_an_execution_goes_with_it,
+                an_execution_with_open_actions_stays,
+                an_execution_with_undecided_events_stays,
+                a_purge_takes_no_more_than_its_limit,
+                keys_outlive_their_events,
+                silent_workers_are_forgotten,
+                time_passes_and_does_not_go_back,
+            }
         }
     };
     (@expand $bench:expr; $($topic:ident { $($case:ident,)+ })+) => {

@@ -25,8 +25,21 @@ mod visit;
 
 pub mod append;
 pub mod append_repeats;
+pub mod commit;
+pub mod commit_actions;
+pub mod definitions;
+pub mod event_views;
+pub mod execution_views;
+pub mod interventions;
+pub mod keys;
+pub mod lease;
 pub mod load;
 pub mod mailbox;
+pub mod retention;
+pub mod settle;
+pub mod settle_races;
+pub mod timers;
+pub mod workers;
 
 #[macro_use]
 mod list;

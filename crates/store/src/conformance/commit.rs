@@ -1,0 +1,300 @@
+//! Committing: the fence, verdicts, event records, the log.
+
+use millstream_core::id::{AcceptNo, Seq};
+use millstream_core::status::{EventStatus, ExecutionStatus, Phase};
+
+use super::Bench;
+use super::fixture::{HOUR, event, execution, grant, name, timer, worker};
+use super::visit::{Visit, broken, done, ready};
+use crate::execution_store::Committed;
+
+pub async fn a_commit_writes_state_log_and_event_record(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let (first, second) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
+    let now = bench.now().await;
+    let visit = Visit::to(&key, &state, now).apply(first, "paid").apply(second, "shipped");
+    let after = bench.commit_done(visit.clone()).await;
+
+    let view = bench.execution(&key).await;
+    assert_eq!((view.state.clone(), view.status), (after.clone(), ExecutionStatus::Active));
+    assert_eq!((view.state.seq, view.state.state), (Seq(3), name("shipped")));
+    assert!(view.updated_at >= now && view.created_at <= now);
+    let history = bench.stores.execution_views.history(&key, Seq(1), 10).await.unwrap();
+    let log: Vec<_> = history.into_iter().map(|entry| entry.transition).collect();
+    assert_eq!(log, visit.commit().transitions);
+
+    let record = bench.event(&key, second).await;
+    assert_eq!((record.status, record.seq), (EventStatus::Completed, Some(Seq(3))));
+    assert_eq!((record.from_state, record.to_state), (Some(name("paid")), Some(name("shipped"))));
+    assert_eq!((record.worker_id, record.error), (Some(worker("w1")), None));
+    assert!(record.started_at.is_some_and(|at| at >= now) && record.completed_at == record.started_at);
+}
+
+pub async fn a_rejection_is_recorded_with_its_reason(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let id = bench.post(&key, "ship").await;
+    bench.commit_done(Visit::to(&key, &state, bench.now().await).reject(id, "not handled here")).await;
+    let record = bench.event(&key, id).await;
+    assert_eq!((record.status, record.seq), (EventStatus::Rejected, None));
+    assert_eq!(record.error.as_deref(), Some("not handled here"));
+    assert_eq!((record.from_state, record.to_state), (Some(name("received")), None));
+    assert_eq!((record.worker_id, record.started_at), (Some(worker("w1")), None));
+    assert!(record.completed_at.is_some());
+    assert_eq!(bench.execution(&key).await.state, state);
+    assert!(bench.mailbox(&key).await.is_empty());
+}
+
+pub async fn a_deferred_event_can_be_applied_later(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let early = bench.post(&key, "ship").await;
+    let state = bench.commit_done(Visit::to(&key, &state, bench.now().await).defer(early)).await;
+    assert_eq!(bench.event(&key, early).await.status, EventStatus::Deferred);
+    let paid = bench.post(&key, "pay").await;
+    let visit = Visit::to(&key, &state, bench.now().await).apply(paid, "paid").apply(early, "shipped");
+    bench.commit_done(visit).await;
+    let record = bench.event(&key, early).await;
+    assert_eq!((record.status, record.seq), (EventStatus::Completed, Some(Seq(3))));
+}
+
+pub async fn a_commit_at_another_seq_writes_nothing(bench: Bench) {
+    let key = execution("one");
+    let old = bench.start(&key).await;
+    let first = bench.post(&key, "pay").await;
+    let state = bench.commit_done(Visit::to(&key, &old, bench.now().await).apply(first, "paid")).await;
+    let id = bench.post(&key, "ship").await;
+    let now = bench.now().await;
+    let stale = |visit: Visit| visit.expecting(old.seq);
+    let attempts = [
+        Visit::to(&key, &old, now)
+            .act(id, "shipped", &[ready("charge")])
+            .arm(vec![timer(Seq(2), 0, now.plus(HOUR), "expire")])
+            .emit(event(&bench, &key, "charged")),
+        Visit::to(&key, &old, now).reject(id, "no"),
+        Visit::to(&key, &old, now).defer(id),
+        stale(Visit::to(&key, &state, now).reject(id, "no")),
+        Visit::to(&key, &state, now).expecting(Seq(3)).reject(id, "from the future"),
+        Visit::to(&key, &old, now).end(id, "closed", Phase::Cancelled),
+    ];
+    for (n, attempt) in attempts.into_iter().enumerate() {
+        let verdict = bench.commit(vec![attempt], grant(5)).await.remove(0);
+        assert!(matches!(verdict, Committed::Conflict), "attempt {n}: {verdict:?}");
+    }
+    let view = bench.execution(&key).await;
+    assert_eq!((view.state, view.status), (state, ExecutionStatus::Active));
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Pending);
+    assert_eq!(bench.mailbox(&key).await, [id]);
+    assert!(bench.actions(&key).await.is_empty());
+    assert!(bench.timers(&key).await.is_empty());
+    assert_eq!(bench.stores.execution_views.history(&key, Seq(0), 10).await.unwrap().len(), 2);
+}
+
+pub async fn each_execution_of_a_batch_has_its_own_verdict(bench: Bench) {
+    let keys = ["one", "two", "three"].map(execution);
+    let mut visits = Vec::new();
+    let now = bench.now().await;
+    for key in &keys {
+        let state = bench.start(key).await;
+        let id = bench.post(key, "pay").await;
+        visits.push(Visit::to(key, &state, now).apply(id, "paid"));
+    }
+    visits[1] = visits[1].clone().expecting(Seq(9));
+    let gone = bench.start(&execution("four")).await;
+    visits.insert(0, Visit::to(&execution("gone"), &gone, now).reject(bench.event_id(), "no"));
+    let verdicts = bench.commit(visits, grant(0)).await;
+    assert!(matches!(
+        verdicts[..],
+        [Committed::Missing, Committed::Done { .. }, Committed::Conflict, Committed::Done { .. }]
+    ));
+    let mut seqs = Vec::new();
+    for key in &keys {
+        seqs.push(bench.execution(key).await.state.seq.0);
+    }
+    assert_eq!(seqs, [2, 1, 2]);
+}
+
+pub async fn of_two_commits_at_one_seq_exactly_one_wins(bench: Bench) {
+    let keys = [execution("one"), execution("two")];
+    let mut states = Vec::new();
+    for key in &keys {
+        states.push(bench.start(key).await);
+    }
+    for round in 0..60 {
+        let now = bench.now().await;
+        let mut events = Vec::new();
+        for key in &keys {
+            events.push(bench.post(key, "pay").await);
+        }
+        // Two workers with the same two executions, in crossed order.
+        let tasks = ["left", "right"].map(|to| {
+            let mut visits: Vec<_> = keys
+                .iter()
+                .zip(&states)
+                .zip(&events)
+                .map(|((key, state), id)| Visit::to(key, state, now).act(*id, to, &[ready("charge")]))
+                .collect();
+            if to == "right" {
+                visits.reverse();
+            }
+            let bench = bench.clone();
+            tokio::spawn(async move {
+                let won: Vec<bool> = bench
+                    .commit(visits, grant(0))
+                    .await
+                    .into_iter()
+                    .map(|verdict| match verdict {
+                        Committed::Done { .. } => true,
+                        Committed::Conflict => false,
+                        Committed::Missing => panic!("missing"),
+                    })
+                    .collect();
+                won
+            })
+        });
+        let [left, right] = tasks;
+        let (left, mut right) = (left.await.unwrap(), right.await.unwrap());
+        right.reverse();
+        for (n, key) in keys.iter().enumerate() {
+            assert!(left[n] != right[n], "round {round}: {left:?} {right:?}");
+            let view = bench.execution(key).await;
+            assert_eq!(view.state.state, name(if left[n] { "left" } else { "right" }));
+            assert_eq!(view.state.seq, states[n].seq.next());
+            states[n] = view.state;
+        }
+    }
+    for key in &keys {
+        assert_eq!(bench.actions(key).await.len(), 60);
+        let history = bench.stores.execution_views.history(key, Seq(0), 100).await.unwrap();
+        let seqs: Vec<_> = history.iter().map(|entry| entry.transition.seq.0).collect();
+        assert_eq!(seqs, (1..=61).collect::<Vec<_>>());
+    }
+}
+
+pub async fn a_paused_execution_takes_only_a_commit_that_ends_it(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let (id, cancel) = (bench.post(&key, "pay").await, bench.post(&key, "millstream.cancel").await);
+    let pause = [(key.clone(), "broken".to_owned())];
+    bench.stores.interventions.pause(&pause, bench.now().await).await.unwrap();
+    let now = bench.now().await;
+    for attempt in [
+        Visit::to(&key, &state, now).apply(id, "paid"),
+        Visit::to(&key, &state, now).reject(id, "no"),
+        Visit::to(&key, &state, now).defer(id),
+    ] {
+        assert!(matches!(bench.commit_one(attempt).await, Committed::Conflict));
+    }
+    assert_eq!(bench.mailbox(&key).await, [cancel]);
+    bench.commit_done(Visit::to(&key, &state, now).end(cancel, "received", Phase::Cancelled)).await;
+    let view = bench.execution(&key).await;
+    assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Cancelled, None));
+    assert_eq!(bench.mailbox(&key).await, [id], "what is left can be rejected");
+    assert_eq!(bench.stores.events.has_work(&[key]).await.unwrap(), [true]);
+}
+
+pub async fn a_failed_verdict_pauses_the_execution(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let (id, next) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
+    let visit = Visit::to(&key, &state, bench.now().await)
+        .act(id, "paid", &[broken("charge")])
+        .failing("no such key");
+    let state = bench.commit_done(visit).await;
+    let record = bench.event(&key, id).await;
+    assert_eq!((record.status, record.error.as_deref()), (EventStatus::Failed, Some("no such key")));
+    assert!(record.completed_at.is_some());
+    let view = bench.execution(&key).await;
+    assert_eq!((view.status, view.paused_reason.as_deref()), (ExecutionStatus::Paused, Some("no such key")));
+    let verdict = bench.commit_one(Visit::to(&key, &state, bench.now().await).apply(next, "shipped")).await;
+    assert!(matches!(verdict, Committed::Conflict));
+}
+
+pub async fn a_verdict_does_not_touch_what_was_decided_before(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let (id, next) = (bench.post(&key, "pay").await, bench.post(&key, "pay").await);
+    let state =
+        bench.commit_done(Visit::to(&key, &state, bench.now().await).reject(id, "the first reason")).await;
+    let visit = Visit::to(&key, &state, bench.now().await).reject(id, "another").apply(next, "paid");
+    bench.commit_done(visit).await;
+    let record = bench.event(&key, id).await;
+    assert_eq!(record.error.as_deref(), Some("the first reason"));
+    assert_eq!(bench.event(&key, next).await.status, EventStatus::Completed);
+}
+
+pub async fn an_end_shows_in_the_phase(bench: Bench) {
+    for (id, phase, status) in [
+        ("a", Phase::Completed, ExecutionStatus::Completed),
+        ("b", Phase::Failed, ExecutionStatus::Failed),
+        ("c", Phase::Cancelled, ExecutionStatus::Cancelled),
+    ] {
+        let key = execution(id);
+        let state = bench.start(&key).await;
+        let last = bench.post(&key, "close").await;
+        bench.commit_done(Visit::to(&key, &state, bench.now().await).end(last, "closed", phase)).await;
+        let view = bench.execution(&key).await;
+        assert_eq!((view.status, view.state.phase), (status, phase));
+    }
+}
+
+pub async fn timers_are_armed_and_cancelled_with_the_transition(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let id = bench.post(&key, "pay").await;
+    let now = bench.now().await;
+    let timers = vec![
+        timer(Seq(2), 0, now.plus(HOUR), "expire"),
+        timer(Seq(2), 1, now.plus(HOUR * 2), "remind"),
+        timer(Seq(0), 0, now.plus(HOUR * 3), "timeout"),
+    ];
+    let state = bench.commit_done(Visit::to(&key, &state, now).apply(id, "paid").arm(timers)).await;
+    assert_eq!(bench.timers(&key).await, ["expire", "remind", "timeout"]);
+    let id = bench.post(&key, "ship").await;
+    let next = vec![timer(Seq(3), 0, now.plus(HOUR * 4), "lost")];
+    let visit = Visit::to(&key, &state, now).apply(id, "shipped").disarm(Seq(2)).arm(next);
+    bench.commit_done(visit).await;
+    assert_eq!(bench.timers(&key).await, ["timeout", "lost"]);
+}
+
+pub async fn emitted_events_are_appended_in_order(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let (id, waiting) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
+    let emitted = [event(&bench, &key, "charged"), event(&bench, &key, "logged")];
+    let visit = Visit::to(&key, &state, bench.now().await)
+        .apply(id, "paid")
+        .emit(emitted[0].clone())
+        .emit(emitted[1].clone());
+    let done = done(bench.commit_one(visit).await);
+    let mailbox = bench.load(&key, None).await.mailbox;
+    let found: Vec<_> = mailbox.iter().map(|waiting| waiting.event_id).collect();
+    assert_eq!(found, [waiting, emitted[0].event_id, emitted[1].event_id]);
+    let nos: Vec<AcceptNo> = mailbox[1..].iter().map(|waiting| waiting.accept_no).collect();
+    assert_eq!(done.emitted, nos);
+    assert_eq!(bench.event(&key, emitted[0].event_id).await.actor.as_deref(), Some("tester"));
+}
+
+pub async fn attempts_are_counted_while_undecided(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let (id, early) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
+    let state = bench.commit_done(Visit::to(&key, &state, bench.now().await).defer(early)).await;
+    let foreign = super::fixture::execution_of("rival", "one");
+    let counted = [(key.clone(), id), (foreign, id), (key.clone(), bench.event_id()), (key.clone(), early)];
+    let store = &bench.stores.executions;
+    assert_eq!(store.count_attempts(&counted).await.unwrap(), [1, 0, 0, 1]);
+    assert_eq!(store.count_attempts(&counted[..1]).await.unwrap(), [2]);
+    let mailbox = bench.load(&key, None).await.mailbox;
+    assert_eq!(mailbox.iter().map(|waiting| waiting.attempts).collect::<Vec<_>>(), [2, 1]);
+    bench.commit_done(Visit::to(&key, &state, bench.now().await).apply(id, "paid")).await;
+    assert_eq!(store.count_attempts(&counted[..1]).await.unwrap(), [0]);
+    assert_eq!(bench.event(&key, id).await.attempts, 2);
+}
+
+pub async fn an_empty_commit_is_nothing(bench: Bench) {
+    assert!(bench.commit(Vec::new(), grant(3)).await.is_empty());
+    assert!(bench.stores.executions.count_attempts(&[]).await.unwrap().is_empty());
+    assert!(bench.stores.executions.load(&[], Default::default()).await.unwrap().is_empty());
+}

@@ -1,0 +1,93 @@
+//! Reading events: single ones, lists, the backlog.
+
+use millstream_core::id::EventId;
+use millstream_core::status::EventStatus;
+
+use super::Bench;
+use super::fixture::{event, execution, execution_of, grant, tenant};
+use super::visit::{Visit, ready};
+use crate::event_log::Append;
+use crate::intervention::Burial;
+use crate::views::{Backlog, EventFilter};
+
+async fn list(bench: &Bench, filter: &EventFilter) -> Vec<EventId> {
+    let page = bench.stores.event_views.list_events(&tenant("acme"), filter, None, 100).await.unwrap();
+    page.into_iter().map(|view| view.event_id).collect()
+}
+
+pub async fn events_are_found_in_the_order_asked(bench: Bench) {
+    let key = execution("one");
+    bench.start(&key).await;
+    let (one, two) = (bench.post(&key, "a").await, bench.post(&key, "b").await);
+    let asked = [two, bench.event_id(), one].map(|id| (tenant("acme"), id));
+    let found = bench.stores.event_views.events(&asked).await.unwrap();
+    let ids: Vec<_> = found.into_iter().map(|view| view.map(|view| view.event_id)).collect();
+    assert_eq!(ids, [Some(two), None, Some(one)]);
+}
+
+pub async fn another_tenants_event_is_not_there(bench: Bench) {
+    let key = execution("one");
+    bench.start(&key).await;
+    bench.start(&execution_of("rival", "one")).await;
+    let id = bench.post(&key, "a").await;
+    let views = &bench.stores.event_views;
+    assert!(views.events(&[(tenant("rival"), id)]).await.unwrap()[0].is_none());
+    let filter = EventFilter { execution: Some(key.execution), status: Some(EventStatus::Pending) };
+    assert!(views.list_events(&tenant("rival"), &filter, None, 10).await.unwrap().is_empty());
+}
+
+pub async fn events_are_listed_in_acceptance_order_in_pages(bench: Bench) {
+    let keys = [execution("b"), execution("a")];
+    let mut expected = Vec::new();
+    for key in &keys {
+        bench.start(key).await;
+    }
+    for n in 0..6 {
+        expected.push(bench.post(&keys[n % 2], "go").await);
+    }
+    let filter = EventFilter { status: Some(EventStatus::Pending), ..Default::default() };
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let views = &bench.stores.event_views;
+        let page = views.list_events(&tenant("acme"), &filter, after, 4).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.accept_no);
+        seen.extend(page.into_iter().map(|view| view.event_id));
+    }
+    assert_eq!(seen, expected);
+}
+
+pub async fn events_are_filtered_by_execution_and_status(bench: Bench) {
+    let (one, two) = (execution("one"), execution("two"));
+    let state = bench.start(&one).await;
+    bench.start(&two).await;
+    let (done, open) = (bench.post(&one, "a").await, bench.post(&one, "b").await);
+    let other = bench.post(&two, "a").await;
+    bench.commit_done(Visit::to(&one, &state, bench.now().await).reject(done, "no")).await;
+    let pending = EventFilter { status: Some(EventStatus::Pending), ..Default::default() };
+    assert_eq!(list(&bench, &pending).await, [open, other]);
+    let of_one = EventFilter { execution: Some(one.execution.clone()), ..Default::default() };
+    assert_eq!(list(&bench, &of_one).await.len(), 3);
+    let both = EventFilter { execution: Some(one.execution), status: Some(EventStatus::Rejected) };
+    assert_eq!(list(&bench, &both).await, [done]);
+}
+
+pub async fn the_backlog_counts_what_is_left(bench: Bench) {
+    let views = &bench.stores.event_views;
+    assert_eq!(views.backlog().await.unwrap(), Backlog::default());
+    let now = bench.now().await;
+    let (key, other) = (execution("one"), execution_of("rival", "one"));
+    let (_, state, _) = bench.acting(&key, &[ready("a"), ready("b")], grant(1)).await;
+    bench.start(&other).await;
+    let deferred = bench.post(&key, "later").await;
+    bench.commit_done(Visit::to(&key, &state, now).defer(deferred)).await;
+    let hour_ago = now.minus(super::fixture::HOUR);
+    let old = Append::Event(event(&bench, &other, "x"));
+    bench.stores.events.append(&[old], hour_ago).await.unwrap();
+    bench.post(&key, "y").await;
+    let dead = bench.post(&other, "z").await;
+    let burial = Burial { execution: other, event_id: dead, error: "no".to_owned() };
+    bench.stores.interventions.bury(&[burial], now).await.unwrap();
+    let expected = Backlog { undecided: 2, oldest: Some(hour_ago), dead: 1, paused: 1, open_actions: 2 };
+    assert_eq!(views.backlog().await.unwrap(), expected);
+}

@@ -1,0 +1,147 @@
+//! Reading executions: lists, history, other people's tenants.
+
+use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq};
+use millstream_core::log::Origin;
+use millstream_core::status::{ExecutionStatus, Phase};
+
+use super::Bench;
+use super::fixture::{
+    HOUR, armed_execution, event, execution, execution_of, grant, name, new_execution, raw, tenant, timer,
+};
+use super::visit::{Visit, ready, waiting};
+use crate::event_log::NewEvent;
+use crate::views::ExecutionFilter;
+
+async fn list(
+    bench: &Bench,
+    filter: ExecutionFilter,
+    after: Option<AcceptNo>,
+    limit: usize,
+) -> Vec<(String, AcceptNo)> {
+    let views = &bench.stores.execution_views;
+    let page = views.list_executions(&tenant("acme"), &filter, after, limit).await.unwrap();
+    page.into_iter().map(|view| (view.execution.execution.to_string(), view.position)).collect()
+}
+
+async fn listed(bench: &Bench, filter: ExecutionFilter) -> Vec<String> {
+    list(bench, filter, None, 100).await.into_iter().map(|(id, _)| id).collect()
+}
+
+pub async fn executions_are_found_in_the_order_asked(bench: Bench) {
+    for key in [execution("one"), execution("two"), execution_of("rival", "three")] {
+        bench.start(&key).await;
+    }
+    let asked = ["two", "three", "one", "two"].map(execution);
+    let found = bench.stores.execution_views.executions(&asked).await.unwrap();
+    let ids: Vec<Option<ExecutionKey>> =
+        found.into_iter().map(|view| view.map(|view| view.execution)).collect();
+    assert_eq!(ids, [Some(execution("two")), None, Some(execution("one")), Some(execution("two"))]);
+}
+
+pub async fn executions_are_listed_newest_first_in_pages(bench: Bench) {
+    let ids = ["b", "a", "d", "c", "e"];
+    for id in ids {
+        bench.start(&execution(id)).await;
+        bench.start(&execution_of("rival", id)).await;
+    }
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = list(&bench, ExecutionFilter::default(), after, 2).await;
+        let Some((_, last)) = page.last() else { break };
+        after = Some(*last);
+        seen.extend(page.into_iter().map(|(id, _)| id));
+    }
+    assert_eq!(seen, ["e", "c", "d", "a", "b"]);
+}
+
+pub async fn executions_are_filtered_by_definition_state_and_status(bench: Bench) {
+    let now = bench.now().await;
+    let mut other = new_execution(&bench, &execution("bill"), now);
+    other.definition = DefinitionRef { name: name("bill"), version: 3 };
+    bench.start_as(other).await;
+    for (id, to, phase) in [("paid", "paid", Phase::Active), ("closed", "closed", Phase::Completed)] {
+        let key = execution(id);
+        let state = bench.start(&key).await;
+        let event = bench.post(&key, "go").await;
+        bench.commit_done(Visit::to(&key, &state, now).end(event, to, phase).without_snapshot()).await;
+    }
+    bench.start(&execution("stuck")).await;
+    let pause = [(execution("stuck"), "broken".to_owned())];
+    bench.stores.interventions.pause(&pause, now).await.unwrap();
+
+    let by_definition = ExecutionFilter { definition: Some(name("bill")), ..Default::default() };
+    assert_eq!(listed(&bench, by_definition).await, ["bill"]);
+    let by_state = ExecutionFilter { state: Some(name("paid")), ..Default::default() };
+    assert_eq!(listed(&bench, by_state).await, ["paid"]);
+    let by_status = |status| ExecutionFilter { status: Some(status), ..Default::default() };
+    assert_eq!(listed(&bench, by_status(ExecutionStatus::Active)).await, ["paid", "bill"]);
+    assert_eq!(listed(&bench, by_status(ExecutionStatus::Paused)).await, ["stuck"]);
+    assert_eq!(listed(&bench, by_status(ExecutionStatus::Completed)).await, ["closed"]);
+    assert!(listed(&bench, by_status(ExecutionStatus::Failed)).await.is_empty());
+    let all = ExecutionFilter {
+        definition: Some(name("order")),
+        state: Some(name("received")),
+        status: Some(ExecutionStatus::Paused),
+    };
+    assert_eq!(listed(&bench, all).await, ["stuck"]);
+}
+
+pub async fn history_tells_transitions_with_their_payloads(bench: Bench) {
+    let key = execution("one");
+    let now = bench.now().await;
+    let timers = vec![timer(Seq::FIRST, 0, now.minus(HOUR), "expire")];
+    let mut state = bench.start_as(armed_execution(&bench, &key, timers, now)).await;
+    let paid = NewEvent { payload: raw(r#"{"amount": 1.50}"#), ..event(&bench, &key, "pay") };
+    bench.append_event(&paid).await;
+    let fired = bench.event_id();
+    bench.stores.timers.fire_due(&[fired], now).await.unwrap();
+    let lost = bench.post(&key, "nonsense").await;
+    let visit = Visit::to(&key, &state, now).apply(paid.event_id, "paid").reject(lost, "no");
+    state = bench.commit_done(visit).await;
+    bench.commit_done(Visit::to(&key, &state, now).apply(fired, "expired")).await;
+
+    let history =
+        async |after, limit| bench.stores.execution_views.history(&key, Seq(after), limit).await.unwrap();
+    let all = history(0, 10).await;
+    let payloads: Vec<_> = all.iter().map(|entry| entry.payload.as_str()).collect();
+    assert_eq!(payloads, [r#"{"total":12.50}"#, r#"{"amount": 1.50}"#, "null"]);
+    assert_eq!(all[1].transition.event_id, paid.event_id);
+    assert_eq!(all[1].accepted_at, bench.event(&key, paid.event_id).await.created_at);
+    assert_eq!((all[1].origin, all[2].origin), (Origin::Posted, Origin::Timer { armed_seq: Seq::FIRST }));
+    let seqs = async |after, limit| -> Vec<i64> {
+        history(after, limit).await.iter().map(|entry| entry.transition.seq.0).collect()
+    };
+    assert_eq!(seqs(0, 2).await, [1, 2]);
+    assert_eq!(seqs(2, 2).await, [3]);
+    assert!(seqs(3, 2).await.is_empty());
+}
+
+pub async fn another_tenant_sees_nothing_of_an_execution(bench: Bench) {
+    let (mine, foreign) = (execution("one"), execution_of("rival", "one"));
+    let timers = vec![timer(Seq::FIRST, 0, bench.now().await.plus(HOUR), "expire")];
+    let now = bench.now().await;
+    let state = bench.start_as(armed_execution(&bench, &mine, timers, now)).await;
+    let id = bench.post(&mine, "go").await;
+    bench.commit_done(Visit::to(&mine, &state, now).act(id, "working", &[ready("a")])).await;
+    let views = &bench.stores.execution_views;
+    assert!(views.executions(std::slice::from_ref(&foreign)).await.unwrap()[0].is_none());
+    assert!(views.history(&foreign, Seq(0), 10).await.unwrap().is_empty());
+    assert!(views.actions(&foreign).await.unwrap().is_empty());
+    assert!(views.timers(&foreign).await.unwrap().is_empty());
+    let filter = ExecutionFilter::default();
+    assert!(views.list_executions(&tenant("rival"), &filter, None, 10).await.unwrap().is_empty());
+}
+
+pub async fn actions_are_listed_by_seq_and_place(bench: Bench) {
+    let key = execution("one");
+    let (_, state, _) = bench.acting(&key, &[ready("z"), waiting("a", &["z"]), ready("m")], grant(0)).await;
+    let id = bench.post(&key, "go").await;
+    bench.commit_done(Visit::to(&key, &state, bench.now().await).act(id, "more", &[ready("b")])).await;
+    let listed: Vec<_> = bench
+        .actions(&key)
+        .await
+        .iter()
+        .map(|view| format!("{}/{}", view.key.seq, view.key.action))
+        .collect();
+    assert_eq!(listed, ["2/z", "2/a", "2/m", "3/b"]);
+}

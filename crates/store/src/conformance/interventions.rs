@@ -1,0 +1,179 @@
+//! Stuck work: buried, paused, tried again, and on record.
+
+use millstream_core::id::{EventId, ExecutionKey};
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase};
+
+use super::Bench;
+use super::fixture::{event, execution, grant, tenant, worker};
+use super::settle::{fail, settle, succeed};
+use super::visit::{Visit, ready, waiting};
+use crate::intervention::{Burial, Decision, Retried};
+
+async fn bury(bench: &Bench, key: &ExecutionKey, event_id: EventId) {
+    let burial = Burial { execution: key.clone(), event_id, error: "crashed 5 times".to_owned() };
+    bench.stores.interventions.bury(&[burial], bench.now().await).await.unwrap();
+}
+
+async fn retry(bench: &Bench, owner: &str, event: EventId) -> Retried {
+    let by = Decision { actor: Some("ops".to_owned()), reason: Some("fixed".to_owned()) };
+    bench.stores.interventions.retry(&tenant(owner), event, &by, bench.now().await).await.unwrap()
+}
+
+/// What was decided: kind, actor and reason.
+async fn decisions(bench: &Bench, key: &ExecutionKey) -> Vec<String> {
+    let recorded = bench.stores.interventions.decisions(key).await.unwrap();
+    let word = |word: &Option<String>| word.clone().unwrap_or_else(|| "-".to_owned());
+    recorded
+        .iter()
+        .map(|decision| format!("{} by {}: {}", decision.kind, word(&decision.actor), word(&decision.reason)))
+        .collect()
+}
+
+pub async fn a_buried_event_is_dead_and_its_execution_paused(bench: Bench) {
+    let key = execution("one");
+    bench.start(&key).await;
+    let (id, next) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
+    bench.stores.executions.count_attempts(&[(key.clone(), id)]).await.unwrap();
+    bury(&bench, &key, id).await;
+    let record = bench.event(&key, id).await;
+    assert_eq!((record.status, record.error.as_deref()), (EventStatus::Dead, Some("crashed 5 times")));
+    assert_eq!(record.attempts, 1);
+    assert!(record.completed_at.is_some());
+    let view = bench.execution(&key).await;
+    assert_eq!(view.status, ExecutionStatus::Paused);
+    assert_eq!(view.paused_reason.as_deref(), Some("crashed 5 times"));
+    assert_eq!(bench.event(&key, next).await.status, EventStatus::Pending);
+    assert_eq!(decisions(&bench, &key).await, ["bury by -: crashed 5 times"]);
+    assert_eq!(bench.stores.interventions.decisions(&key).await.unwrap()[0].event_id, Some(id));
+}
+
+pub async fn an_event_decided_meanwhile_is_not_buried(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let id = bench.post(&key, "pay").await;
+    bench.commit_done(Visit::to(&key, &state, bench.now().await).apply(id, "paid")).await;
+    bury(&bench, &key, id).await;
+    bury(&bench, &key, bench.event_id()).await;
+    bury(&bench, &super::fixture::execution_of("rival", "one"), id).await;
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+    assert!(decisions(&bench, &key).await.is_empty());
+}
+
+pub async fn a_deferred_event_can_be_buried(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let id = bench.post(&key, "ship").await;
+    bench.commit_done(Visit::to(&key, &state, bench.now().await).defer(id)).await;
+    bury(&bench, &key, id).await;
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Dead);
+    assert!(bench.mailbox(&key).await.is_empty());
+}
+
+pub async fn burying_in_an_ended_execution_pauses_nothing(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let last = bench.post(&key, "close").await;
+    bench.commit_done(Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Failed)).await;
+    let (id, next) = (bench.post(&key, "pay").await, bench.post(&key, "pay").await);
+    bury(&bench, &key, id).await;
+    assert_eq!(bench.execution(&key).await.paused_reason, None);
+    assert_eq!(bench.mailbox(&key).await, [next]);
+}
+
+pub async fn a_pause_keeps_its_first_reason(bench: Bench) {
+    let (key, other) = (execution("one"), execution("other"));
+    bench.start(&key).await;
+    bench.start(&other).await;
+    let pause = |key: &ExecutionKey, reason: &str| (key.clone(), reason.to_owned());
+    let batch = [pause(&key, "bad snapshot"), pause(&execution("none"), "x"), pause(&other, "y")];
+    let store = &bench.stores.interventions;
+    store.pause(&batch, bench.now().await).await.unwrap();
+    store.pause(&[pause(&key, "again")], bench.now().await).await.unwrap();
+    let view = bench.execution(&key).await;
+    assert_eq!((view.status, view.paused_reason.as_deref()), (ExecutionStatus::Paused, Some("bad snapshot")));
+    assert_eq!(bench.execution(&other).await.status, ExecutionStatus::Paused);
+    assert_eq!(decisions(&bench, &key).await, ["pause by -: bad snapshot"]);
+    assert!(decisions(&bench, &execution("none")).await.is_empty());
+}
+
+pub async fn retrying_a_dead_event_makes_it_undecided_at_its_place(bench: Bench) {
+    let key = execution("one");
+    bench.start(&key).await;
+    let (id, next) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
+    bench.stores.executions.count_attempts(&[(key.clone(), id)]).await.unwrap();
+    bury(&bench, &key, id).await;
+    assert_eq!(retry(&bench, "acme", id).await, Retried::Accepted { execution: key.clone() });
+    let record = bench.event(&key, id).await;
+    assert_eq!((record.status, record.attempts, record.error), (EventStatus::Pending, 0, None));
+    assert_eq!(record.completed_at, None);
+    let view = bench.execution(&key).await;
+    assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Active, None));
+    assert_eq!(bench.mailbox(&key).await, [id, next]);
+    let expected = ["bury by -: crashed 5 times", "retry by ops: fixed"];
+    assert_eq!(decisions(&bench, &key).await, expected);
+}
+
+pub async fn retrying_a_failed_event_reopens_its_actions(bench: Bench) {
+    let key = execution("one");
+    let actions = [ready("a"), waiting("b", &["a"]), ready("c"), waiting("d", &["b", "c"])];
+    let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
+    settle(&bench, vec![fail(&done.leased[0], "no"), succeed(&done.leased[1], "1")], grant(0)).await;
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
+
+    assert_eq!(retry(&bench, "acme", id).await, Retried::Accepted { execution: key.clone() });
+    let statuses: Vec<_> = bench.actions(&key).await.into_iter().map(|view| view.status).collect();
+    let (ready, waiting) = (ActionStatus::Ready, ActionStatus::Waiting);
+    assert_eq!(statuses, [ready, waiting, ActionStatus::Succeeded, waiting]);
+    let record = bench.event(&key, id).await;
+    assert_eq!((record.status, record.error, record.completed_at), (EventStatus::Processing, None, None));
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+
+    let a = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap().remove(0);
+    assert_eq!((a.attempt, a.lease.epoch.0), (1, 2), "attempts begin anew, the epoch does not");
+    let b = settle(&bench, vec![succeed(&a, "1")], grant(5)).await.leased.remove(0);
+    let d = settle(&bench, vec![succeed(&b, "1")], grant(5)).await.leased.remove(0);
+    settle(&bench, vec![succeed(&d, "1")], grant(5)).await;
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
+}
+
+pub async fn an_execution_resumes_only_when_nothing_else_holds_it(bench: Bench) {
+    let key = execution("one");
+    bench.start(&key).await;
+    let (one, two) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
+    bury(&bench, &key, one).await;
+    bury(&bench, &key, two).await;
+    retry(&bench, "acme", one).await;
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
+    retry(&bench, "acme", two).await;
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+}
+
+pub async fn only_dead_and_failed_events_can_be_retried(bench: Bench) {
+    let key = execution("one");
+    let (processing, state, _) = bench.acting(&key, &[ready("a")], grant(0)).await;
+    let (rejected, deferred) = (bench.post(&key, "x").await, bench.post(&key, "y").await);
+    let visit = Visit::to(&key, &state, bench.now().await).reject(rejected, "no").defer(deferred);
+    bench.commit_done(visit).await;
+    let pending = event(&bench, &key, "z");
+    bench.append_event(&pending).await;
+    for (id, status) in [
+        (processing, EventStatus::Processing),
+        (rejected, EventStatus::Rejected),
+        (deferred, EventStatus::Deferred),
+        (pending.event_id, EventStatus::Pending),
+    ] {
+        assert_eq!(retry(&bench, "acme", id).await, Retried::NotApplicable { status });
+    }
+    assert!(decisions(&bench, &key).await.is_empty());
+}
+
+pub async fn what_is_not_ones_own_cannot_be_retried(bench: Bench) {
+    let key = execution("one");
+    bench.start(&key).await;
+    let id = bench.post(&key, "pay").await;
+    bury(&bench, &key, id).await;
+    assert_eq!(retry(&bench, "rival", id).await, Retried::NotFound);
+    assert_eq!(retry(&bench, "acme", bench.event_id()).await, Retried::NotFound);
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Dead);
+}

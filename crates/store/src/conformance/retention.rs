@@ -1,0 +1,159 @@
+//! Retention: what may go, what must stay.
+
+use millstream_core::id::ExecutionKey;
+use millstream_core::log::State;
+use millstream_core::status::{EventStatus, Phase};
+use millstream_core::time::Timestamp;
+
+use super::Bench;
+use super::fixture::{HOUR, armed_execution, event, execution, grant, keyed, timer};
+use super::settle::{settle, succeed};
+use super::visit::{Visit, ready};
+use crate::event_log::{Append, Appended};
+use crate::views::EventFilter;
+use crate::worker_store::WorkerBeat;
+
+async fn exists(bench: &Bench, key: &ExecutionKey) -> bool {
+    let keys = std::slice::from_ref(key);
+    bench.stores.execution_views.executions(keys).await.unwrap()[0].is_some()
+}
+
+/// End an execution as if it had happened at `at`.
+async fn end_at(bench: &Bench, key: &ExecutionKey, state: &State, at: Timestamp) -> State {
+    let last = bench.post(key, "close").await;
+    // The transition's time is what counts as the last update, so it must not be held up by `state`.
+    let state = State { at, ..state.clone() };
+    let commit = Visit::to(key, &state, at).end(last, "closed", Phase::Completed).commit();
+    let worker = super::fixture::worker("w1");
+    let after = commit.state.clone();
+    super::visit::done(
+        bench.stores.executions.commit(&worker, &[commit], grant(0), at).await.unwrap().remove(0),
+    );
+    after
+}
+
+pub async fn only_ended_and_old_executions_go(bench: Bench) {
+    let now = bench.now().await;
+    let (old, young, active) = (execution("old"), execution("young"), execution("active"));
+    for key in [&old, &young, &active] {
+        let state = bench.start(key).await;
+        if *key == old {
+            end_at(&bench, key, &state, now.minus(HOUR * 2)).await;
+        } else if *key == young {
+            end_at(&bench, key, &state, now).await;
+        }
+    }
+    let purge = &bench.stores.housekeeping;
+    assert_eq!(purge.purge_executions(now.minus(HOUR * 3), 10).await.unwrap(), 0);
+    assert_eq!(purge.purge_executions(now.minus(HOUR), 10).await.unwrap(), 1);
+    assert!(!exists(&bench, &old).await && exists(&bench, &young).await && exists(&bench, &active).await);
+    assert_eq!(purge.purge_executions(bench.now().await.plus(HOUR), 10).await.unwrap(), 1);
+    assert!(exists(&bench, &active).await, "an active execution never goes");
+}
+
+pub async fn everything_of_an_execution_goes_with_it(bench: Bench) {
+    let now = bench.now().await;
+    let key = execution("one");
+    let timers = vec![timer(millstream_core::id::Seq(0), 0, now.plus(HOUR), "late")];
+    let state = bench.start_as(armed_execution(&bench, &key, timers, now)).await;
+    let id = bench.post(&key, "go").await;
+    let visit = Visit::to(&key, &state, now).act(id, "working", &[ready("a")]);
+    let after = visit.clone().commit().state;
+    let done = super::visit::done(bench.commit(vec![visit], grant(1)).await.remove(0));
+    settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
+    end_at(&bench, &key, &after, now.minus(HOUR)).await;
+    assert_eq!(bench.stores.housekeeping.purge_executions(now, 10).await.unwrap(), 1);
+
+    let views = &bench.stores.execution_views;
+    assert!(views.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().is_empty());
+    assert!(bench.actions(&key).await.is_empty() && bench.timers(&key).await.is_empty());
+    assert_eq!(bench.stores.timers.next_due().await.unwrap(), None);
+    let all = bench.stores.event_views.list_events(&key.tenant, &EventFilter::default(), None, 10).await;
+    assert!(all.unwrap().is_empty());
+    assert!(bench.stores.interventions.decisions(&key).await.unwrap().is_empty());
+    bench.start(&key).await;
+    assert_eq!(bench.execution(&key).await.state.seq.0, 1, "its id is free again");
+}
+
+pub async fn an_execution_with_open_actions_stays(bench: Bench) {
+    let now = bench.now().await;
+    let key = execution("one");
+    let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    end_at(&bench, &key, &state, now.minus(HOUR)).await;
+    let purge = &bench.stores.housekeeping;
+    assert_eq!(purge.purge_executions(now, 10).await.unwrap(), 0);
+    settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
+    assert_eq!(purge.purge_executions(now, 10).await.unwrap(), 1);
+}
+
+pub async fn an_execution_with_undecided_events_stays(bench: Bench) {
+    let now = bench.now().await;
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let state = end_at(&bench, &key, &state, now.minus(HOUR)).await;
+    let late = bench.post(&key, "pay").await;
+    let purge = &bench.stores.housekeeping;
+    assert_eq!(purge.purge_executions(now, 10).await.unwrap(), 0);
+    let rejection = Visit::to(&key, &state, now).reject(late, "ended");
+    bench.commit_done(rejection).await;
+    assert_eq!(purge.purge_executions(bench.now().await.plus(HOUR), 10).await.unwrap(), 1);
+}
+
+pub async fn a_purge_takes_no_more_than_its_limit(bench: Bench) {
+    let now = bench.now().await;
+    for n in 0..5 {
+        let key = execution(&format!("e{n}"));
+        let state = bench.start(&key).await;
+        end_at(&bench, &key, &state, now.minus(HOUR)).await;
+    }
+    let purge = &bench.stores.housekeeping;
+    assert_eq!(purge.purge_executions(now, 3).await.unwrap(), 3);
+    assert_eq!(purge.purge_executions(now, 3).await.unwrap(), 2);
+    assert_eq!(purge.purge_executions(now, 3).await.unwrap(), 0);
+}
+
+pub async fn keys_outlive_their_events(bench: Bench) {
+    let now = bench.now().await;
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let sent = keyed(event(&bench, &key, "pay"), "k", 1);
+    bench.stores.events.append(&[Append::Event(sent.clone())], now.minus(HOUR * 2)).await.unwrap();
+    let state = bench.commit_done(Visit::to(&key, &state, now).apply(sent.event_id, "paid")).await;
+    let purge = &bench.stores.housekeeping;
+    assert_eq!(purge.purge_keys(now, 10).await.unwrap(), 0, "the event is still there");
+    end_at(&bench, &key, &state, now.minus(HOUR)).await;
+    assert_eq!(purge.purge_executions(now, 10).await.unwrap(), 1);
+
+    let again = keyed(event(&bench, &key, "pay"), "k", 1);
+    let repeat = Appended::Repeat { event_id: sent.event_id, status: EventStatus::Completed };
+    assert_eq!(bench.append_event(&again).await, repeat);
+    let other = keyed(event(&bench, &key, "pay"), "k", 2);
+    assert_eq!(bench.append_event(&other).await, Appended::Mismatch);
+    assert_eq!(purge.purge_keys(now.minus(HOUR * 3), 10).await.unwrap(), 0, "the key is younger");
+    assert_eq!(purge.purge_keys(now, 10).await.unwrap(), 1);
+    assert_eq!(bench.append_event(&again).await, Appended::NoExecution);
+}
+
+pub async fn silent_workers_are_forgotten(bench: Bench) {
+    let now = bench.now().await;
+    for (id, seen) in [("old", now.minus(HOUR)), ("new", now)] {
+        let beat = WorkerBeat {
+            worker: super::fixture::worker(id),
+            started_at: now,
+            lanes: Vec::new(),
+            in_flight: 0,
+            version: String::new(),
+        };
+        bench.stores.workers.beat(&beat, seen).await.unwrap();
+    }
+    assert_eq!(bench.stores.housekeeping.purge_workers(now).await.unwrap(), 1);
+    let left = bench.stores.workers.workers(Timestamp::EPOCH).await.unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].beat.worker.as_str(), "new");
+}
+
+pub async fn time_passes_and_does_not_go_back(bench: Bench) {
+    let first = bench.now().await;
+    let later = bench.passed(first).await;
+    assert!(later > first && bench.now().await >= later);
+}

@@ -1,0 +1,249 @@
+//! Settling: outcomes, dependents, the events' status.
+
+use millstream_core::id::Epoch;
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase};
+use millstream_core::time::Timestamp;
+
+use super::Bench;
+use super::fixture::{HOUR, event, execution, grant, name, raw, worker};
+use super::visit::{Visit, ready, waiting};
+use crate::action_store::{AfterFailure, LeasedAction, SettleVerdict, Settled, Settlement, Settling};
+use crate::event_log::NewEvent;
+use crate::execution_store::LeaseGrant;
+
+const COMPLETED: SettleVerdict = SettleVerdict::Recorded { event: EventStatus::Completed };
+const PROCESSING: SettleVerdict = SettleVerdict::Recorded { event: EventStatus::Processing };
+const FAILED: SettleVerdict = SettleVerdict::Recorded { event: EventStatus::Failed };
+
+fn outcome(action: &LeasedAction, outcome: Settling) -> Settlement {
+    Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
+}
+
+pub(super) fn succeed(action: &LeasedAction, result: &str) -> Settlement {
+    outcome(action, Settling::Succeeded { result: raw(result), emit: None })
+}
+
+fn succeed_and_tell(action: &LeasedAction, event: NewEvent) -> Settlement {
+    outcome(action, Settling::Succeeded { result: raw("1"), emit: Some(Box::new(event)) })
+}
+
+pub(super) fn retry(action: &LeasedAction, at: Timestamp) -> Settlement {
+    outcome(action, Settling::Retry { error: raw(r#"{"class":"network"}"#), at })
+}
+
+pub(super) fn fail(action: &LeasedAction, reason: &str) -> Settlement {
+    let then = AfterFailure::Pause { reason: reason.to_owned() };
+    outcome(action, Settling::Failed { error: raw(r#"{"class":"status"}"#), then })
+}
+
+fn fail_and_tell(action: &LeasedAction, event: NewEvent) -> Settlement {
+    let then = AfterFailure::Emit(Box::new(event));
+    outcome(action, Settling::Failed { error: raw(r#"{"class":"status"}"#), then })
+}
+
+/// Settle as the worker `w1`.
+pub(super) async fn settle(bench: &Bench, batch: Vec<Settlement>, grant: LeaseGrant) -> Settled {
+    let now = bench.now().await;
+    let settled = bench.stores.actions.settle(&worker("w1"), &batch, grant, now).await.unwrap();
+    assert_eq!(settled.verdicts.len(), batch.len(), "one verdict per item");
+    settled
+}
+
+pub async fn an_event_is_completed_when_all_its_actions_are_settled(bench: Bench) {
+    let key = execution("one");
+    let (id, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
+    let first = settle(&bench, vec![succeed(&done.leased[0], r#"{"n":  1.50}"#)], grant(0)).await;
+    assert_eq!(first.verdicts, [PROCESSING]);
+    let record = bench.event(&key, id).await;
+    assert_eq!((record.status, record.completed_at), (EventStatus::Processing, None));
+    let second = settle(&bench, vec![succeed(&done.leased[1], "2")], grant(0)).await;
+    assert_eq!(second.verdicts, [COMPLETED]);
+    let record = bench.event(&key, id).await;
+    assert_eq!(record.status, EventStatus::Completed);
+    assert!(record.completed_at.is_some());
+    let action = bench.action(&key, "a").await;
+    assert_eq!((action.status, action.attempts), (ActionStatus::Succeeded, 1));
+    assert_eq!(action.result, Some(raw(r#"{"n":  1.50}"#)));
+    assert!(action.settled_at.is_some() && action.lease_until.is_none() && action.next_attempt_at.is_none());
+}
+
+pub async fn a_verdict_tells_the_status_after_the_whole_batch(bench: Bench) {
+    let key = execution("one");
+    let (_, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
+    let batch = done.leased.iter().map(|action| succeed(action, "1")).collect();
+    assert_eq!(settle(&bench, batch, grant(0)).await.verdicts, [COMPLETED, COMPLETED]);
+}
+
+pub async fn a_repeated_settlement_is_stale_and_writes_nothing(bench: Bench) {
+    let key = execution("one");
+    let (_, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    let told = event(&bench, &key, "charged");
+    let batch = vec![succeed_and_tell(&done.leased[0], told.clone())];
+    assert_eq!(settle(&bench, batch.clone(), grant(0)).await.verdicts, [COMPLETED]);
+    assert_eq!(settle(&bench, batch, grant(0)).await.verdicts, [SettleVerdict::Stale]);
+    let other = vec![fail(&done.leased[0], "no")];
+    assert_eq!(settle(&bench, other, grant(0)).await.verdicts, [SettleVerdict::Stale]);
+    assert_eq!(bench.mailbox(&key).await, [told.event_id]);
+    assert_eq!(bench.action(&key, "a").await.status, ActionStatus::Succeeded);
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+}
+
+pub async fn one_lease_twice_in_a_batch_is_settled_once(bench: Bench) {
+    let key = execution("one");
+    let (_, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    let told = event(&bench, &key, "charged");
+    let twice = event(&bench, &key, "charged");
+    let batch =
+        vec![succeed_and_tell(&done.leased[0], told.clone()), succeed_and_tell(&done.leased[0], twice)];
+    assert_eq!(settle(&bench, batch, grant(0)).await.verdicts, [COMPLETED, SettleVerdict::Stale]);
+    assert_eq!(bench.mailbox(&key).await, [told.event_id]);
+}
+
+pub async fn success_frees_dependents_with_its_result(bench: Bench) {
+    let key = execution("one");
+    let actions = [ready("a"), ready("b"), waiting("c", &["a", "b"]), waiting("d", &["c"])];
+    let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
+    let first = settle(&bench, vec![succeed(&done.leased[0], "1.0")], grant(5)).await;
+    assert_eq!((first.leased.len(), first.unleased), (0, 0), "one of two is not enough");
+    let second = settle(&bench, vec![succeed(&done.leased[1], r#"{"b": 2}"#)], grant(5)).await;
+    let [c] = &second.leased[..] else { panic!("{:?}", second.leased) };
+    assert_eq!((c.lease.key.action.clone(), c.lease.epoch, c.attempt), (name("c"), Epoch(1), 1));
+    assert_eq!(c.results, [(name("a"), raw("1.0")), (name("b"), raw(r#"{"b": 2}"#))].into());
+    assert_eq!((c.input.clone(), c.scope.clone()), (None, Some(raw(r#"{"context":{"n":1.50}}"#))));
+    assert_eq!(c.event_id, id);
+    assert_eq!(bench.action(&key, "c").await.worker_id, Some(worker("w1")));
+    assert_eq!(bench.action(&key, "d").await.status, ActionStatus::Waiting);
+    let third = settle(&bench, vec![succeed(c, "3")], grant(0)).await;
+    assert_eq!((third.leased.len(), third.unleased), (0, 1));
+    let d = bench.stores.actions.lease(&worker("w2"), grant(1), bench.now().await).await.unwrap().remove(0);
+    assert_eq!(d.results, [(name("c"), raw("3"))].into());
+    assert_eq!(settle(&bench, vec![succeed(&d, "4")], grant(0)).await.verdicts, [COMPLETED]);
+}
+
+pub async fn dependents_are_leased_as_far_as_slots_go(bench: Bench) {
+    let key = execution("one");
+    let actions = [ready("root"), waiting("x", &["root"]), waiting("y", &["root"]), waiting("z", &["root"])];
+    let (_, _, done) = bench.acting(&key, &actions, grant(1)).await;
+    let settled = settle(&bench, vec![succeed(&done.leased[0], "1")], grant(2)).await;
+    assert_eq!((settled.leased.len(), settled.unleased), (2, 1));
+    let rest = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap();
+    assert_eq!(rest.len(), 1);
+}
+
+pub async fn a_retry_is_due_at_its_time_and_keeps_the_error(bench: Bench) {
+    let key = execution("one");
+    let (id, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    let at = bench.now().await.plus(HOUR);
+    assert_eq!(settle(&bench, vec![retry(&done.leased[0], at)], grant(5)).await.verdicts, [PROCESSING]);
+    let view = bench.action(&key, "a").await;
+    assert_eq!((view.status, view.attempts), (ActionStatus::Ready, 1));
+    assert_eq!((view.next_attempt_at, view.lease_until), (Some(at), None));
+    assert_eq!(view.error, Some(raw(r#"{"class":"network"}"#)));
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
+}
+
+pub async fn a_handled_failure_emits_its_event_and_completes(bench: Bench) {
+    let key = execution("one");
+    let (id, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    let told = event(&bench, &key, "charge_failed");
+    let settled = settle(&bench, vec![fail_and_tell(&done.leased[0], told.clone())], grant(0)).await;
+    assert_eq!(settled.verdicts, [COMPLETED]);
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+    assert_eq!(bench.mailbox(&key).await, [told.event_id]);
+    let view = bench.action(&key, "a").await;
+    assert_eq!((view.status, view.error), (ActionStatus::Failed, Some(raw(r#"{"class":"status"}"#))));
+}
+
+pub async fn an_unhandled_failure_fails_the_event_and_pauses_the_execution(bench: Bench) {
+    let key = execution("one");
+    let (id, state, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
+    let next = bench.post(&key, "ship").await;
+    assert_eq!(settle(&bench, vec![fail(&done.leased[0], "no money")], grant(0)).await.verdicts, [FAILED]);
+    let record = bench.event(&key, id).await;
+    assert_eq!((record.status, record.error.as_deref()), (EventStatus::Failed, Some("no money")));
+    assert!(record.completed_at.is_some());
+    let view = bench.execution(&key).await;
+    assert_eq!((view.status, view.paused_reason.as_deref()), (ExecutionStatus::Paused, Some("no money")));
+    let verdict = bench.commit_one(Visit::to(&key, &state, bench.now().await).apply(next, "x")).await;
+    assert!(matches!(verdict, crate::execution_store::Committed::Conflict));
+    let other = settle(&bench, vec![succeed(&done.leased[1], "1")], grant(0)).await;
+    assert_eq!(other.verdicts, [FAILED], "what settles later does not heal it");
+}
+
+pub async fn a_failure_skips_dependents_of_dependents(bench: Bench) {
+    let key = execution("one");
+    let actions = [
+        ready("a"),
+        ready("b"),
+        waiting("c", &["a"]),
+        waiting("d", &["c", "b"]),
+        waiting("e", &["d"]),
+        waiting("f", &["b"]),
+    ];
+    let (_, _, done) = bench.acting(&key, &actions, grant(2)).await;
+    let told = event(&bench, &key, "charge_failed");
+    let settled = settle(&bench, vec![fail_and_tell(&done.leased[0], told)], grant(5)).await;
+    assert_eq!((settled.verdicts, settled.leased.len()), (vec![PROCESSING], 0));
+    let statuses: Vec<_> = bench.actions(&key).await.into_iter().map(|view| view.status).collect();
+    let (skipped, waiting) = (ActionStatus::Skipped, ActionStatus::Waiting);
+    assert_eq!(statuses, [ActionStatus::Failed, ActionStatus::Leased, skipped, skipped, skipped, waiting]);
+    assert!(bench.action(&key, "e").await.settled_at.is_some());
+    let freed = settle(&bench, vec![succeed(&done.leased[1], "1")], grant(5)).await.leased;
+    assert_eq!(freed.len(), 1);
+    assert_eq!(settle(&bench, vec![succeed(&freed[0], "1")], grant(5)).await.verdicts, [COMPLETED]);
+}
+
+pub async fn a_failure_and_a_success_in_one_batch_agree_on_dependents(bench: Bench) {
+    let key = execution("one");
+    let actions = [ready("a"), ready("b"), waiting("c", &["a", "b"]), waiting("d", &["c"])];
+    let (_, _, done) = bench.acting(&key, &actions, grant(2)).await;
+    let told = event(&bench, &key, "charge_failed");
+    let batch = vec![succeed(&done.leased[0], "1"), fail_and_tell(&done.leased[1], told)];
+    let settled = settle(&bench, batch, grant(5)).await;
+    assert_eq!((settled.verdicts, settled.leased.len()), (vec![COMPLETED, COMPLETED], 0));
+    assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Skipped);
+    assert_eq!(bench.action(&key, "d").await.status, ActionStatus::Skipped);
+}
+
+pub async fn a_success_emits_its_event_in_the_same_transaction(bench: Bench) {
+    let key = execution("one");
+    let (_, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
+    let first = NewEvent { actor: Some("action:a".to_owned()), ..event(&bench, &key, "charged") };
+    let second = event(&bench, &key, "charged");
+    let batch = vec![
+        succeed_and_tell(&done.leased[0], first.clone()),
+        succeed_and_tell(&done.leased[1], second.clone()),
+    ];
+    settle(&bench, batch, grant(0)).await;
+    assert_eq!(bench.mailbox(&key).await, [first.event_id, second.event_id]);
+    let record = bench.event(&key, first.event_id).await;
+    assert_eq!((record.status, record.actor.as_deref()), (EventStatus::Pending, Some("action:a")));
+}
+
+pub async fn a_failure_after_the_end_fails_the_event_and_pauses_nothing(bench: Bench) {
+    let key = execution("one");
+    let (id, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    let last = bench.post(&key, "close").await;
+    let visit = Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed);
+    bench.commit_done(visit).await;
+    assert_eq!(settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await.verdicts, [FAILED]);
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Failed);
+    let view = bench.execution(&key).await;
+    assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Completed, None));
+}
+
+pub async fn one_batch_may_settle_actions_of_many_executions(bench: Bench) {
+    let mut batch = Vec::new();
+    for id in ["c", "a", "b"] {
+        let (_, _, done) = bench.acting(&execution(id), &[ready("a")], grant(1)).await;
+        batch.push(match id {
+            "a" => fail(&done.leased[0], "no"),
+            _ => succeed(&done.leased[0], "1"),
+        });
+    }
+    assert_eq!(settle(&bench, batch, grant(0)).await.verdicts, [COMPLETED, FAILED, COMPLETED]);
+    assert_eq!(bench.execution(&execution("a")).await.status, ExecutionStatus::Paused);
+    assert_eq!(bench.execution(&execution("b")).await.status, ExecutionStatus::Active);
+    assert!(settle(&bench, Vec::new(), grant(3)).await.verdicts.is_empty());
+}

@@ -1,0 +1,97 @@
+//! Workers, and duties that are one worker's turn at a time.
+
+use std::time::Duration;
+
+use millstream_core::time::Timestamp;
+
+use super::Bench;
+use super::fixture::{HOUR, LONG, SHORT, worker};
+use crate::worker_store::WorkerBeat;
+
+fn beat(id: &str, in_flight: i32) -> WorkerBeat {
+    WorkerBeat {
+        worker: worker(id),
+        started_at: Timestamp::from_millis(5),
+        lanes: vec![0, 7, 15],
+        in_flight,
+        version: "0.1.0".to_owned(),
+    }
+}
+
+async fn take(bench: &Bench, by: &str, ttl: Duration) -> Option<Timestamp> {
+    bench.stores.workers.take_duty("sweep", &worker(by), ttl, bench.now().await).await.unwrap()
+}
+
+pub async fn a_worker_is_known_by_its_last_beat(bench: Bench) {
+    let store = &bench.stores.workers;
+    let now = bench.now().await;
+    store.beat(&beat("w2", 1), now).await.unwrap();
+    store.beat(&beat("w1", 0), now.minus(HOUR)).await.unwrap();
+    store.beat(&beat("w2", 4), now.plus(SHORT)).await.unwrap();
+    let all = store.workers(Timestamp::EPOCH).await.unwrap();
+    let ids: Vec<_> = all.iter().map(|view| view.beat.worker.as_str()).collect();
+    assert_eq!(ids, ["w1", "w2"]);
+    let view = &all[1];
+    assert_eq!((view.beat.in_flight, view.seen_at), (4, now.plus(SHORT)));
+    assert_eq!((view.beat.lanes.as_slice(), view.beat.version.as_str()), (&[0, 7, 15][..], "0.1.0"));
+    assert_eq!(view.beat.started_at, Timestamp::from_millis(5));
+    let recent = store.workers(now).await.unwrap();
+    assert_eq!(recent.len(), 1);
+    assert_eq!(store.workers(now.plus(SHORT)).await.unwrap().len(), 1, "since includes its moment");
+}
+
+pub async fn a_worker_that_left_is_gone(bench: Bench) {
+    let store = &bench.stores.workers;
+    store.beat(&beat("w1", 1), bench.now().await).await.unwrap();
+    store.leave(&worker("w1")).await.unwrap();
+    store.leave(&worker("nobody")).await.unwrap();
+    assert!(store.workers(Timestamp::EPOCH).await.unwrap().is_empty());
+}
+
+pub async fn a_duty_is_one_workers_turn(bench: Bench) {
+    assert_eq!(take(&bench, "w1", LONG).await, Some(Timestamp::EPOCH));
+    assert_eq!(take(&bench, "w2", LONG).await, None);
+    assert_eq!(take(&bench, "w1", LONG).await, Some(Timestamp::EPOCH), "one's own turn is extended");
+    let other = bench.stores.workers.take_duty("trim", &worker("w2"), LONG, bench.now().await).await.unwrap();
+    assert_eq!(other, Some(Timestamp::EPOCH), "another duty is another turn");
+}
+
+pub async fn a_finished_duty_is_free_and_tells_when_it_was_done(bench: Bench) {
+    let store = &bench.stores.workers;
+    take(&bench, "w1", LONG).await;
+    let done_at = Timestamp::from_millis(1_234);
+    store.finish_duty("sweep", &worker("w1"), done_at).await.unwrap();
+    assert_eq!(take(&bench, "w2", LONG).await, Some(done_at));
+    store.finish_duty("never-taken", &worker("w1"), done_at).await.unwrap();
+}
+
+pub async fn a_turn_that_ran_out_passes_on(bench: Bench) {
+    let before = bench.now().await;
+    take(&bench, "w1", SHORT).await;
+    bench.passed(before.plus(SHORT * 3)).await;
+    assert_eq!(take(&bench, "w2", LONG).await, Some(Timestamp::EPOCH));
+    let late = Timestamp::from_millis(99);
+    bench.stores.workers.finish_duty("sweep", &worker("w1"), late).await.unwrap();
+    assert_eq!(take(&bench, "w3", LONG).await, None, "the late one gives back nothing");
+    assert_eq!(take(&bench, "w2", LONG).await, Some(Timestamp::EPOCH), "and records nothing");
+}
+
+pub async fn of_many_who_reach_for_a_duty_one_gets_it(bench: Bench) {
+    for round in 0..20 {
+        let tasks: Vec<_> = (0..8)
+            .map(|n| {
+                let bench = bench.clone();
+                tokio::spawn(async move {
+                    let (duty, by) = (format!("duty-{round}"), worker(&format!("w{n}")));
+                    let now = bench.now().await;
+                    bench.stores.workers.take_duty(&duty, &by, LONG, now).await.unwrap().is_some()
+                })
+            })
+            .collect();
+        let mut turns = 0;
+        for task in tasks {
+            turns += usize::from(task.await.unwrap());
+        }
+        assert_eq!(turns, 1, "round {round}");
+    }
+}
