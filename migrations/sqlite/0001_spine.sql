@@ -92,9 +92,11 @@ CREATE TABLE events (
     UNIQUE (tenant, event_id)
 ) STRICT;
 
-CREATE INDEX events_mailbox ON events (tenant, execution_id, accept_no)
+-- With the status in it: the deferred ones are found without walking a backlog of pending ones.
+CREATE INDEX events_mailbox ON events (tenant, execution_id, status, accept_no)
     WHERE status IN ('pending', 'deferred');
 CREATE INDEX events_list ON events (tenant, execution_id, accept_no);
+CREATE INDEX events_accepted ON events (tenant, accept_no);
 -- Dead and failed events are few and looked for by status alone.
 CREATE INDEX events_stuck ON events (tenant, status, accept_no) WHERE status IN ('failed', 'dead');
 

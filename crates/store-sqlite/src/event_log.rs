@@ -75,7 +75,7 @@ impl EventLog for SqliteStore {
         // The first condition on the status is the one of the partial index, word for word.
         const UNDECIDED: &str = "
             SELECT DISTINCT e.tenant, e.execution_id
-            FROM events AS e
+            FROM events AS e INDEXED BY events_mailbox
             CROSS JOIN executions AS x ON x.tenant = e.tenant AND x.execution_id = e.execution_id
             WHERE e.status IN ('pending', 'deferred') AND e.status = 'pending'
               AND (e.tenant, e.execution_id) > (?2, ?3)
@@ -117,7 +117,7 @@ impl EventLog for SqliteStore {
             CROSS JOIN executions AS x
                 ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'
             WHERE EXISTS (
-                SELECT 1 FROM events AS e
+                SELECT 1 FROM events AS e INDEXED BY events_mailbox
                 WHERE e.tenant = x.tenant AND e.execution_id = x.execution_id
                   AND e.status IN ('pending', 'deferred') AND e.status = 'pending'
                   AND (x.paused_reason IS NULL OR e.name = 'millstream.cancel'))";

@@ -87,7 +87,7 @@ async fn find_ended(
               WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
                 AND a.status IN ('waiting', 'ready', 'leased'))
           AND NOT EXISTS (
-              SELECT 1 FROM events AS e
+              SELECT 1 FROM events AS e INDEXED BY events_mailbox
               WHERE e.tenant = x.tenant AND e.execution_id = x.execution_id
                 AND e.status IN ('pending', 'deferred'))
         ORDER BY x.updated_at

@@ -107,7 +107,7 @@ async fn size_undecided(
             ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'
         CROSS JOIN events AS e
             ON e.accept_no IN (
-                SELECT m.accept_no FROM events AS m
+                SELECT m.accept_no FROM events AS m INDEXED BY events_mailbox
                 WHERE m.tenant = x.tenant AND m.execution_id = x.execution_id
                   AND m.status IN ('pending', 'deferred') AND m.status = 'pending'
                   AND (x.paused_reason IS NULL OR m.name = 'millstream.cancel')
@@ -126,7 +126,7 @@ async fn number_deferred(connection: &mut SqliteConnection, keys: &str) -> Resul
     const NUMBER_DEFERRED: &str = "
         SELECT i.key AS place, e.accept_no
         FROM json_each(?1) AS i
-        CROSS JOIN events AS e
+        CROSS JOIN events AS e INDEXED BY events_mailbox
             ON e.tenant = i.value ->> 'tenant' AND e.execution_id = i.value ->> 'execution'
            AND e.status IN ('pending', 'deferred') AND e.status = 'deferred'";
     sqlx::query(NUMBER_DEFERRED).bind(keys).fetch_all(connection).await.map_err(store_error)

@@ -1,0 +1,15 @@
+//! The suite of `millstream-store` on real files.
+
+use millstream_store::Stores;
+use millstream_store::conformance::Bench;
+use millstream_store_sqlite::{SqliteOptions, SqliteStore};
+
+async fn fresh_bench() -> Bench {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("millstream.db");
+    let store = SqliteStore::open(path.to_str().unwrap(), SqliteOptions::default()).await.unwrap();
+    store.migrate().await.unwrap();
+    Bench::new(Stores::of(store)).keeping(directory)
+}
+
+millstream_store::conformance_tests!(fresh_bench().await);

@@ -1,0 +1,63 @@
+//! One bad row spoils its own execution and nothing else.
+
+use std::time::Duration;
+
+use millstream_core::status::Phase;
+use millstream_store::action_store::ActionStore;
+use millstream_store::event_log::Append;
+use millstream_store::execution_store::Loaded;
+
+use crate::desk::{Desk, GRANT, NOW, append, apply, event, execution, load, start, worker};
+
+async fn damage(desk: &Desk, statement: &'static str) {
+    let done = sqlx::query(statement).execute(&mut desk.shell().await).await.unwrap();
+    assert_eq!(done.rows_affected(), 1, "the case is void: nothing was damaged");
+}
+
+async fn two_executions() -> Desk {
+    let desk = Desk::fresh().await;
+    for key in [execution("o-1"), execution("o-2")] {
+        append(&desk.store, &[start(&key, "{}", Phase::Active), Append::Event(event(&key, "{}"))]).await;
+    }
+    desk
+}
+
+#[tokio::test]
+async fn a_snapshot_that_cannot_be_read_is_corrupt_for_its_execution_alone() {
+    for statement in [
+        "UPDATE executions SET snapshot = '{' WHERE execution_id = 'o-1'",
+        "UPDATE executions SET snapshot = replace(snapshot, '\"format\":1', '\"format\":99') WHERE execution_id = 'o-1'",
+        "UPDATE executions SET snapshot_seq = 0 WHERE execution_id = 'o-1'",
+        "UPDATE executions SET seq = 2 WHERE execution_id = 'o-1'",
+        "UPDATE executions SET definition = 'Not A Name' WHERE execution_id = 'o-1'",
+        "UPDATE events SET name = '' WHERE execution_id = 'o-1' AND status = 'pending'",
+    ] {
+        let desk = two_executions().await;
+        damage(&desk, statement).await;
+        let loaded = load(&desk.store, &[execution("o-1"), execution("o-2"), execution("o-3")]).await;
+        assert!(matches!(loaded[0], Loaded::Corrupt { .. }), "{statement}: {:?}", loaded[0]);
+        assert!(matches!(loaded[1], Loaded::Found(_)), "{statement}: {:?}", loaded[1]);
+        assert!(matches!(loaded[2], Loaded::Missing), "{statement}: {:?}", loaded[2]);
+    }
+}
+
+#[tokio::test]
+async fn an_action_that_cannot_be_read_does_not_hold_up_the_others() {
+    for statement in [
+        "UPDATE actions SET needs = 'x' WHERE execution_id = 'o-1'",
+        "UPDATE actions SET action = 'Not A Name' WHERE execution_id = 'o-1'",
+    ] {
+        let desk = two_executions().await;
+        apply(&desk.store, &execution("o-1"), "{}").await;
+        apply(&desk.store, &execution("o-2"), "{}").await;
+        damage(&desk, statement).await;
+        let expired = NOW.plus(GRANT.ttl).plus(Duration::from_millis(1));
+        let one = millstream_store::execution_store::LeaseGrant { slots: 1, ..GRANT };
+        let mut leased = Vec::new();
+        for _ in 0..2 {
+            leased.extend(desk.store.lease(&worker(), one, expired).await.unwrap());
+        }
+        let keys: Vec<_> = leased.iter().map(|action| action.lease.key.execution.clone()).collect();
+        assert_eq!(keys, [execution("o-2")], "{statement}");
+    }
+}

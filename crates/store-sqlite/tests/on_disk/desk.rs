@@ -1,0 +1,197 @@
+//! A file to work on, and the shortest way to have something in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
+use millstream_core::log::{Applied, Decision, Entry, FORMAT, Origin, Transition};
+use millstream_core::machine::evolve;
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::time::Timestamp;
+use millstream_store::event_log::{Append, Appended, EventLog, NewEvent, NewExecution};
+use millstream_store::execution_store::{
+    Commit, Committed, Decided, EventVerdict, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, NewAction,
+    OpenActions, SnapshotWrite, Wanted,
+};
+use millstream_store_sqlite::{SqliteOptions, SqliteStore};
+
+pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+pub(crate) const GRANT: LeaseGrant = LeaseGrant { slots: 10, ttl: Duration::from_secs(15) };
+
+/// A directory with a migrated store in it.
+pub(crate) struct Desk {
+    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) directory: tempfile::TempDir,
+}
+
+impl Desk {
+    pub(crate) async fn fresh() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(&directory.path().join("millstream.db")).await;
+        store.migrate().await.unwrap();
+        Self { store, directory }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.path().join("millstream.db")
+    }
+
+    pub(crate) async fn reopened(self) -> Self {
+        self.store.close().await;
+        let store = open(&self.path()).await;
+        Self { store, directory: self.directory }
+    }
+
+    /// A connection beside the store, as a person with a shell has it.
+    pub(crate) async fn shell(&self) -> sqlx::SqliteConnection {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(self.path());
+        sqlx::ConnectOptions::connect(&options).await.unwrap()
+    }
+}
+
+pub(crate) async fn open(path: &Path) -> Arc<SqliteStore> {
+    SqliteStore::open(path.to_str().unwrap(), SqliteOptions::default()).await.unwrap()
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    Name::parse(text).unwrap()
+}
+
+pub(crate) fn raw(text: &str) -> RawJson {
+    RawJson::parse(text).unwrap()
+}
+
+pub(crate) fn worker() -> WorkerId {
+    WorkerId::parse("host-1-a").unwrap()
+}
+
+pub(crate) fn execution(id: &str) -> ExecutionKey {
+    ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }
+}
+
+pub(crate) fn event(key: &ExecutionKey, payload: &str) -> NewEvent {
+    NewEvent {
+        event_id: EventId(uuid::Uuid::now_v7()),
+        execution: key.clone(),
+        name: name("pay"),
+        payload: raw(payload),
+        origin: Origin::Posted,
+        idempotency: None,
+        actor: None,
+        traceparent: None,
+    }
+}
+
+pub(crate) fn start(key: &ExecutionKey, input: &str, phase: Phase) -> Append {
+    let start = NewEvent { name: Name::start(), ..event(key, input) };
+    let transition = Transition {
+        seq: Seq::FIRST,
+        event_id: start.event_id,
+        name: Name::start(),
+        at: NOW,
+        decision: Decision {
+            format: FORMAT,
+            branch: 0,
+            from: None,
+            to: name("received"),
+            entered: Entry::Entered,
+            set: BTreeMap::from([("input".to_owned(), raw(input))]),
+            phase,
+            reason: None,
+            timers: Vec::new(),
+            actions: Vec::new(),
+        },
+    };
+    let state = evolve(None, &transition);
+    Append::Start(Box::new(NewExecution {
+        key: key.clone(),
+        definition: DefinitionRef { name: name("order"), version: 1 },
+        input_hash: [7; 32],
+        start,
+        applied: Applied { transition, actions: Vec::new() },
+        state,
+        events: Vec::new(),
+    }))
+}
+
+pub(crate) async fn append(store: &SqliteStore, batch: &[Append]) -> Vec<i64> {
+    let verdicts = store.append(batch, NOW).await.unwrap();
+    let number = |verdict: &Appended| match verdict {
+        Appended::Accepted { accept_no } => accept_no.0,
+        other @ (Appended::Repeat { .. } | Appended::Mismatch | Appended::NoExecution) => panic!("{other:?}"),
+    };
+    verdicts.iter().map(number).collect()
+}
+
+pub(crate) async fn load(store: &SqliteStore, keys: &[ExecutionKey]) -> Vec<Loaded> {
+    let wanted: Vec<_> = keys.iter().map(|key| Wanted { execution: key.clone(), known: None }).collect();
+    store.load(&wanted, MailboxLimits::default()).await.unwrap()
+}
+
+/// Apply the only event in the mailbox, with one action that is ready.
+pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) -> Committed {
+    let loaded = load(store, std::slice::from_ref(key)).await.remove(0);
+    let Loaded::Found(loaded) = loaded else { panic!("{loaded:?}") };
+    let event = &loaded.mailbox[0];
+    let (state, log) = loaded.state.clone().unwrap();
+    let state = log.iter().fold(state, |state, one| evolve(Some(state), one));
+    let transition = Transition {
+        seq: loaded.seq.next(),
+        event_id: event.event_id,
+        name: event.name.clone(),
+        at: NOW,
+        decision: Decision {
+            format: FORMAT,
+            branch: 0,
+            from: Some(state.state.clone()),
+            to: name("paid"),
+            entered: Entry::Entered,
+            set: BTreeMap::from([("event".to_owned(), event.payload.clone())]),
+            phase: Phase::Active,
+            reason: None,
+            timers: Vec::new(),
+            actions: vec![name("charge")],
+        },
+    };
+    let action = NewAction {
+        key: millstream_core::id::ActionKey {
+            execution: key.clone(),
+            seq: transition.seq,
+            action: name("charge"),
+        },
+        event_id: event.event_id,
+        ordinal: 0,
+        needs: Vec::new(),
+        status: ActionStatus::Ready,
+        input: Some(raw(input)),
+        scope: None,
+        result: None,
+        error: None,
+    };
+    let commit = Commit {
+        execution: key.clone(),
+        expected: loaded.seq,
+        state: evolve(Some(state.clone()), &transition),
+        snapshot: SnapshotWrite::Write,
+        decided: vec![Decided {
+            event_id: event.event_id,
+            verdict: EventVerdict::Applied {
+                seq: transition.seq,
+                from: Some(state.state),
+                to: name("paid"),
+                status: EventStatus::Processing,
+                error: None,
+            },
+        }],
+        transitions: vec![transition],
+        timers: Vec::new(),
+        cancelled_timers: Vec::new(),
+        actions: vec![action],
+        emitted: Vec::new(),
+        open_actions: OpenActions::Keep,
+    };
+    store.commit(&worker(), &[commit], GRANT, NOW).await.unwrap().remove(0)
+}

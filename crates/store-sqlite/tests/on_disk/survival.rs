@@ -1,0 +1,105 @@
+//! What is accepted is in the file, however the process ends.
+
+use millstream_core::status::Phase;
+use millstream_store::StoreError;
+use millstream_store::event_log::{Append, EventLog};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store::views::{EventFilter, EventViews, ExecutionViews};
+use millstream_store_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::desk::{self, Desk, NOW, append, event, execution, start};
+
+async fn accept_numbers(store: &SqliteStore) -> Vec<i64> {
+    let tenant = execution("o-1").tenant;
+    let views = store.list_events(&tenant, &EventFilter::default(), None, 10_000).await.unwrap();
+    views.iter().map(|view| view.accept_no.0).collect()
+}
+
+#[tokio::test]
+async fn a_closed_store_opens_again_with_everything_in_it() {
+    let desk = Desk::fresh().await;
+    let key = execution("o-1");
+    append(&desk.store, &[start(&key, "{}", Phase::Active), Append::Event(event(&key, "{}"))]).await;
+    desk::apply(&desk.store, &key, "{}").await;
+
+    let desk = desk.reopened().await;
+    assert_eq!(desk.store.pending().await.unwrap(), Vec::<String>::new());
+    assert_eq!(accept_numbers(&desk.store).await, [1, 2]);
+    assert_eq!(desk.store.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().len(), 2);
+    assert_eq!(desk.store.actions(&key).await.unwrap().len(), 1);
+    assert_eq!(append(&desk.store, &[Append::Event(event(&key, "{}"))]).await, [3]);
+}
+
+/// The file and its WAL as they lie there while the store is open: what a kill leaves behind.
+#[tokio::test]
+async fn a_killed_process_leaves_everything_it_accepted() {
+    let desk = Desk::fresh().await;
+    let key = execution("o-1");
+    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
+    for _ in 0..50 {
+        append(&desk.store, &[Append::Event(event(&key, r#"{"a":1}"#))]).await;
+    }
+
+    let wal = desk.directory.path().join("millstream.db-wal");
+    assert!(std::fs::metadata(&wal).unwrap().len() > 0, "the case is void without a WAL to recover");
+    let after = tempfile::tempdir().unwrap();
+    for file in ["millstream.db", "millstream.db-wal"] {
+        std::fs::copy(desk.directory.path().join(file), after.path().join(file)).unwrap();
+    }
+
+    let store = desk::open(&after.path().join("millstream.db")).await;
+    assert_eq!(accept_numbers(&store).await, (1..=51).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_number_is_never_given_twice_even_when_its_event_is_gone() {
+    let desk = Desk::fresh().await;
+    let key = execution("o-1");
+    assert_eq!(append(&desk.store, &[start(&key, "{}", Phase::Completed)]).await, [1]);
+    let later = NOW.plus(std::time::Duration::from_secs(1));
+    assert_eq!(desk.store.purge_executions(later, 10).await.unwrap(), 1);
+
+    let desk = desk.reopened().await;
+    assert_eq!(append(&desk.store, &[start(&key, "{}", Phase::Completed)]).await, [2]);
+}
+
+#[tokio::test]
+async fn a_backup_is_a_store_and_is_not_written_over_another() {
+    let desk = Desk::fresh().await;
+    let key = execution("o-1");
+    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
+    let copy = desk.directory.path().join("copy.db");
+    desk.store.backup(&copy).await.unwrap();
+    append(&desk.store, &[Append::Event(event(&key, "{}"))]).await;
+
+    assert!(desk.store.backup(&copy).await.is_err());
+    let store = desk::open(&copy).await;
+    assert_eq!(accept_numbers(&store).await, [1]);
+}
+
+#[tokio::test]
+async fn an_empty_file_says_what_it_lacks_until_it_is_migrated() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = desk::open(&directory.path().join("new/place/millstream.db")).await;
+    assert!(matches!(store.ping().await, Err(StoreError::Unavailable(_))));
+    assert_eq!(store.pending().await.unwrap(), ["0001 spine"]);
+    store.migrate().await.unwrap();
+    store.migrate().await.unwrap();
+    assert_eq!(store.pending().await.unwrap(), Vec::<String>::new());
+    store.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_of_another_kind_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notes.txt");
+    std::fs::write(&path, "these are not the pages of a database\n".repeat(200)).unwrap();
+    let opened = SqliteStore::open(path.to_str().unwrap(), SqliteOptions::default()).await;
+    assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{opened:?}");
+}
+
+#[tokio::test]
+async fn an_append_of_nothing_writes_nothing() {
+    let desk = Desk::fresh().await;
+    assert_eq!(desk.store.append(&[], NOW).await.unwrap(), []);
+}

@@ -1,0 +1,109 @@
+//! One writer, many callers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::status::Phase;
+use millstream_store::StoreError;
+use millstream_store::event_log::{Append, EventLog};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store::views::{EventFilter, EventViews};
+use millstream_store_sqlite::{SqliteOptions, SqliteStore};
+use sqlx::Connection;
+
+use crate::desk::{Desk, NOW, append, event, execution, load, start};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_at_once_queue_and_never_find_the_file_busy() {
+    let desk = Desk::fresh().await;
+    let keys: Vec<_> = (0..16).map(|n| execution(&format!("o-{n}"))).collect();
+    for key in &keys {
+        append(&desk.store, &[start(key, "{}", Phase::Active)]).await;
+    }
+    let tasks: Vec<_> = keys
+        .iter()
+        .map(|key| {
+            let (store, key) = (Arc::clone(&desk.store), key.clone());
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    append(&store, &[Append::Event(event(&key, "{}"))]).await;
+                    load(&store, std::slice::from_ref(&key)).await;
+                    store.ping().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(desk.store.backlog().await.unwrap().undecided, 16 * 20);
+}
+
+/// A dropped call has happened or it has not; the connection is clean either way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_dropped_halfway_leaves_no_transaction_behind() {
+    let desk = Desk::fresh().await;
+    let key = execution("o-1");
+    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
+
+    let mut cut_short = 0;
+    for round in 0..200u64 {
+        let batch: Vec<_> = (0..3).map(|_| Append::Event(event(&key, "{}"))).collect();
+        let limit = Duration::from_micros(round * 10);
+        cut_short += u32::from(tokio::time::timeout(limit, desk.store.append(&batch, NOW)).await.is_err());
+    }
+    assert!(cut_short > 0, "no call was dropped: the case is void");
+
+    append(&desk.store, &[Append::Event(event(&key, "{}"))]).await;
+    let views = desk.store.list_events(&key.tenant, &EventFilter::default(), None, 10_000).await.unwrap();
+    assert_eq!((views.len() - 2) % 3, 0, "a batch is all there or not at all");
+    assert!(views.windows(2).all(|pair| pair[0].accept_no < pair[1].accept_no));
+}
+
+/// A shell that forgot its transaction: an answer comes in time, and work goes on after it.
+#[tokio::test]
+async fn a_file_that_somebody_else_holds_is_unavailable_and_then_works_again() {
+    let desk = Desk::fresh().await;
+    let options = SqliteOptions { busy_timeout: Duration::from_millis(20), ..SqliteOptions::default() };
+    let store = SqliteStore::open(desk.path().to_str().unwrap(), options).await.unwrap();
+
+    let mut shell = desk.shell().await;
+    let held = shell.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    assert!(matches!(store.ping().await, Err(StoreError::Unavailable(_))));
+    let key = execution("o-1");
+    let refused = store.append(&[start(&key, "{}", Phase::Active)], NOW).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    held.rollback().await.unwrap();
+    append(&store, &[start(&key, "{}", Phase::Active)]).await;
+}
+
+/// Nobody waits for ever in the writer's queue.
+#[tokio::test]
+async fn a_queue_that_does_not_move_is_unavailable() {
+    let desk = Desk::fresh().await;
+    let options = SqliteOptions {
+        busy_timeout: Duration::from_secs(5),
+        acquire_timeout: Duration::from_millis(50),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::open(desk.path().to_str().unwrap(), options).await.unwrap();
+    let mut shell = desk.shell().await;
+    let held = shell.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let (first, second) = tokio::join!(
+        async {
+            let first = store.ping();
+            tokio::pin!(first);
+            // Long enough that the second one gives up, short enough for the file's own patience.
+            let waited = tokio::time::timeout(Duration::from_millis(500), &mut first).await;
+            assert!(waited.is_err(), "the file is held: {waited:?}");
+            held.rollback().await.unwrap();
+            first.await
+        },
+        async {
+            tokio::task::yield_now().await;
+            store.ping().await
+        }
+    );
+    assert!(matches!(second, Err(StoreError::Unavailable(_))), "{second:?}");
+    first.unwrap();
+}
