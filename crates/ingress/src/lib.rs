@@ -1,1 +1,38 @@
-//! placeholder
+//! The HTTP door of Millstream: accept, ring, read.
+//!
+//! A request that brings something becomes durable in one commit shared with whatever else arrived
+//! meanwhile, and is answered after that commit and not before. Bells are rung afterwards; a stream
+//! that is down costs time and loses nothing. Everything else here reads.
+//!
+//! Refuses: knowing the worker, deciding events (creation excepted: see
+//! `docs/decisions/creation-at-the-door.md`), SQL, and reading the environment.
+//!
+//! Reading order follows a request: [`serve`] (sockets, drain), `http` (the routes), `auth`,
+//! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
+//! want the outcome).
+
+mod accept;
+mod auth;
+mod body;
+mod crash;
+mod cursor;
+mod door;
+mod fields;
+mod gate;
+pub mod http;
+mod machines;
+pub mod metrics;
+mod news;
+pub mod openapi;
+pub mod options;
+mod prefer;
+mod query;
+mod ring;
+pub mod serve;
+mod trace;
+mod wait;
+
+pub use door::{Deps, Life};
+pub use http::router;
+pub use options::{AuthMode, IngressOptions, Limits};
+pub use serve::{IngressError, run};

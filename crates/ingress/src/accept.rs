@@ -1,0 +1,307 @@
+//! Accepting: many requests, one commit.
+//!
+//! ```text
+//! handler ─ submit ─→ bounded queue ─→ dispatcher ─ append(batch) ─→ store
+//!    ↑                                     │ after the commit
+//!    └───────────── verdicts ←─────────────┴──→ ring
+//! ```
+//!
+//! Whatever arrived while the last commit was in flight is the next batch, capped by count and bytes;
+//! one event alone never waits for company. The commit belongs to the dispatcher and not to the
+//! request: a client that goes away cancels nothing, and what was committed is rung.
+//!
+//! When things fail: a full queue refuses before memory grows. `Contention` wrote nothing and the batch
+//! is tried again. `Corrupt` means that one item poisons the rest: the batch is halved until that item
+//! stands alone. `Unavailable` leaves the outcome in doubt: everybody is told so (503), nobody is told
+//! 202; if it did commit, the client's repeat by key finds it and rings, or the overdue sweep does.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_core::crash::CrashPoint;
+use millstream_core::id::ExecutionKey;
+use millstream_core::status::EventStatus;
+use millstream_core::time::Timestamp;
+use millstream_store::StoreError;
+use millstream_store::clock::Clock;
+use millstream_store::event_log::{Append, Appended, EventLog, NewEvent};
+use millstream_stream::doorbell::Bell;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+use crate::crash;
+use crate::options::IngressOptions;
+use crate::ring::Ring;
+
+/// How often a batch that met contention is tried before its callers are told to come back.
+const CONTENTION_TRIES: u32 = 20;
+
+/// The verdict on one item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// What the store said, and the time that it was told.
+    Stored(Appended, Timestamp),
+    /// The store cannot take this item, whatever it is batched with.
+    Refused,
+}
+
+/// Why a whole submission failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AcceptError {
+    #[error("the queue is full")]
+    QueueFull,
+    #[error("the store is unavailable")]
+    Unavailable,
+    #[error("the commit did not finish in time")]
+    InDoubt,
+    #[error("shutting down")]
+    Closed,
+}
+
+/// The way into the queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Accept {
+    queue: mpsc::Sender<Submission>,
+    bytes: Arc<Semaphore>,
+    patience: Duration,
+}
+
+#[derive(Debug)]
+struct Submission {
+    items: Vec<Append>,
+    bytes: usize,
+    /// The place of its bytes in the queue.
+    _room: OwnedSemaphorePermit,
+    answer: oneshot::Sender<Result<Vec<Verdict>, AcceptError>>,
+}
+
+impl Accept {
+    /// Starts the dispatcher; it ends when every handle is gone and the queue is empty.
+    pub(crate) fn start(
+        log: Arc<dyn EventLog>,
+        clock: Arc<dyn Clock>,
+        ring: Ring,
+        options: &IngressOptions,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let limits = &options.limits;
+        let (queue, arrivals) = mpsc::channel(limits.queue_items.max(1));
+        let committer = Committer { log, clock, ring, crash: options.crash };
+        let caps = Caps { items: limits.batch_items, bytes: limits.batch_bytes };
+        tasks.spawn(dispatch(
+            arrivals,
+            Arc::new(committer),
+            caps,
+            options.appenders.clamp(1, 4),
+            tasks.clone(),
+        ));
+        let bytes = Arc::new(Semaphore::new(limits.queue_bytes.min(Semaphore::MAX_PERMITS)));
+        Self { queue, bytes, patience: options.commit_timeout }
+    }
+
+    /// One verdict per item, in order, after the commit that holds them.
+    pub(crate) async fn submit(&self, items: Vec<Append>) -> Result<Vec<Verdict>, AcceptError> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let bytes: usize = items.iter().map(size).sum();
+        let room = self
+            .bytes
+            .clone()
+            .try_acquire_many_owned(u32::try_from(bytes).unwrap_or(u32::MAX))
+            .map_err(|_| AcceptError::QueueFull)?;
+        let (answer, verdicts) = oneshot::channel();
+        self.queue.try_send(Submission { items, bytes, _room: room, answer }).map_err(
+            |error| match error {
+                mpsc::error::TrySendError::Full(_) => AcceptError::QueueFull,
+                mpsc::error::TrySendError::Closed(_) => AcceptError::Closed,
+            },
+        )?;
+        metrics::gauge!("millstream_append_queue_depth").increment(1.0);
+        match tokio::time::timeout(self.patience, verdicts).await {
+            Ok(Ok(verdicts)) => verdicts,
+            Ok(Err(_)) => Err(AcceptError::InDoubt),
+            Err(_) => Err(AcceptError::InDoubt),
+        }
+    }
+}
+
+/// The weight of an item: its payloads and a rough row.
+fn size(item: &Append) -> usize {
+    let event = |event: &NewEvent| event.payload.len() + 512;
+    match item {
+        Append::Event(new) => event(new),
+        Append::Start(start) => {
+            event(&start.start) + start.state.context_bytes() + start.events.iter().map(event).sum::<usize>()
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Caps {
+    items: usize,
+    bytes: usize,
+}
+
+async fn dispatch(
+    mut arrivals: mpsc::Receiver<Submission>,
+    committer: Arc<Committer>,
+    caps: Caps,
+    appenders: usize,
+    tasks: TaskTracker,
+) {
+    let turns = Arc::new(Semaphore::new(appenders));
+    // What did not fit into the last batch opens the next one.
+    let mut over: Option<Submission> = None;
+    loop {
+        let Ok(turn) = turns.clone().acquire_owned().await else { return };
+        let first = match over.take() {
+            Some(first) => first,
+            None => match arrivals.recv().await {
+                Some(first) => first,
+                None => return,
+            },
+        };
+        let (mut items, mut bytes) = (first.items.len(), first.bytes);
+        let mut batch = vec![first];
+        while let Ok(next) = arrivals.try_recv() {
+            if items + next.items.len() > caps.items || bytes + next.bytes > caps.bytes {
+                over = Some(next);
+                break;
+            }
+            items += next.items.len();
+            bytes += next.bytes;
+            batch.push(next);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+        metrics::gauge!("millstream_append_queue_depth").decrement(batch.len() as f64);
+        let committer = committer.clone();
+        tasks.spawn(async move {
+            committer.commit(batch).await;
+            drop(turn);
+        });
+    }
+}
+
+struct Committer {
+    log: Arc<dyn EventLog>,
+    clock: Arc<dyn Clock>,
+    ring: Ring,
+    crash: Option<CrashPoint>,
+}
+
+impl Committer {
+    async fn commit(&self, batch: Vec<Submission>) {
+        let mut items = Vec::with_capacity(batch.iter().map(|submission| submission.items.len()).sum());
+        let mut waiting = Vec::with_capacity(batch.len());
+        for submission in batch {
+            waiting.push((submission.items.len(), submission.answer, submission._room));
+            items.extend(submission.items);
+        }
+
+        let begun = Instant::now();
+        let outcome = self.append(&items).await;
+        metrics::histogram!("millstream_append_seconds").record(begun.elapsed().as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a histogram takes doubles")]
+        metrics::histogram!("millstream_append_batch_size").record(items.len() as f64);
+
+        let mut verdicts = outcome.verdicts.into_iter();
+        let bells: Vec<Bell> = items.iter().zip(verdicts.as_slice()).filter_map(bell).collect();
+        let rings = !bells.is_empty();
+        if rings {
+            crash::point(self.crash, CrashPoint::IngressBeforeRing);
+        }
+        self.ring.ring(bells);
+        if rings {
+            crash::point(self.crash, CrashPoint::IngressBeforeAnswer);
+        }
+
+        for (count, answer, _room) in waiting {
+            let part: Option<Vec<Verdict>> = verdicts.by_ref().take(count).collect();
+            // An error means that the client has gone; its events are durable and rung all the same.
+            let _ = answer.send(part.ok_or(AcceptError::Unavailable));
+        }
+    }
+
+    /// One verdict per item; `None` for those whose append failed or is in doubt.
+    async fn append(&self, items: &[Append]) -> Outcome {
+        let mut verdicts = Vec::with_capacity(items.len());
+        // Halves still to be appended, the leftmost on top, so that verdicts come in order.
+        let mut parts = vec![items];
+        while let Some(part) = parts.pop() {
+            match self.append_with_patience(part).await {
+                Ok((appended, now)) if appended.len() == part.len() => {
+                    verdicts.extend(appended.into_iter().map(|verdict| Some(Verdict::Stored(verdict, now))));
+                }
+                Ok((appended, _)) => {
+                    tracing::error!(
+                        items = part.len(),
+                        verdicts = appended.len(),
+                        "the store broke its contract"
+                    );
+                    verdicts.extend(part.iter().map(|_| None));
+                }
+                Err(StoreError::Corrupt(reason)) if part.len() == 1 => {
+                    tracing::error!(%reason, "the store refuses an item");
+                    verdicts.push(Some(Verdict::Refused));
+                }
+                Err(StoreError::Corrupt(_)) => {
+                    let (left, right) = part.split_at(part.len() / 2);
+                    parts.push(right);
+                    parts.push(left);
+                }
+                Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => {
+                    tracing::warn!(%error, items = part.len(), "a batch could not be appended");
+                    metrics::counter!("millstream_append_failures_total", "reason" => "unavailable")
+                        .increment(1);
+                    verdicts.extend(part.iter().map(|_| None));
+                }
+            }
+        }
+        Outcome { verdicts }
+    }
+
+    /// Contention wrote nothing: again, at once and then a little later each time.
+    async fn append_with_patience(&self, items: &[Append]) -> Result<(Vec<Appended>, Timestamp), StoreError> {
+        let mut tries = 0;
+        loop {
+            let now = self.clock.now();
+            match self.log.append(items, now).await {
+                Err(StoreError::Contention(_)) if tries < CONTENTION_TRIES => {
+                    metrics::counter!("millstream_append_failures_total", "reason" => "contention")
+                        .increment(1);
+                    tokio::time::sleep(Duration::from_millis(u64::from(tries.min(10)) * 5)).await;
+                    tries += 1;
+                }
+                settled => return settled.map(|verdicts| (verdicts, now)),
+            }
+        }
+    }
+}
+
+struct Outcome {
+    verdicts: Vec<Option<Verdict>>,
+}
+
+/// The bell that an accepted item calls for. A repeat that is still undecided rings again: its first
+/// answer may have been lost together with its bell.
+fn bell((item, verdict): (&Append, &Option<Verdict>)) -> Option<Bell> {
+    let execution: &ExecutionKey = match item {
+        Append::Event(event) => &event.execution,
+        Append::Start(start) if start.events.is_empty() => return None,
+        Append::Start(start) => &start.key,
+    };
+    match verdict {
+        Some(Verdict::Stored(Appended::Accepted { .. }, _)) => Some(Bell::Mailbox(execution.clone())),
+        Some(Verdict::Stored(Appended::Repeat { status, .. }, _)) => match (item, status) {
+            // A start's own status says nothing about the events that came with it.
+            (Append::Start(_), _) | (Append::Event(_), EventStatus::Pending) => {
+                Some(Bell::Mailbox(execution.clone()))
+            }
+            (Append::Event(_), _) => None,
+        },
+        Some(Verdict::Stored(Appended::Mismatch | Appended::NoExecution, _) | Verdict::Refused) | None => {
+            None
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Bodies: read within a limit, a deadline and a budget shared by all requests.
+//!
+//! The budget is what keeps a thousand clients with 8 MiB each from becoming 8 GiB: bytes are paid
+//! for as they arrive and given back when the request is answered; when the budget is spent the answer
+//! is 429. The content type is checked before a byte is read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body as Incoming;
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::http::problem::{Kind, Problem};
+
+/// How large a body may be and how long it may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allowance {
+    pub(crate) bytes: usize,
+    pub(crate) time: Duration,
+}
+
+/// The bytes that all bodies together may hold, in units of 1 KiB.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Arc<Semaphore>);
+
+impl Budget {
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self(Arc::new(Semaphore::new((bytes / 1024).min(Semaphore::MAX_PERMITS))))
+    }
+}
+
+/// A body that has arrived. Dropping it gives its bytes back to the budget.
+#[derive(Debug)]
+pub(crate) struct Body {
+    bytes: Bytes,
+    _paid: Option<OwnedSemaphorePermit>,
+}
+
+impl Body {
+    pub(crate) async fn read(
+        body: Incoming,
+        headers: &HeaderMap,
+        allowed: Allowance,
+        budget: &Budget,
+    ) -> Result<Self, Problem> {
+        let announced =
+            headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if announced.is_some_and(|length: usize| length > allowed.bytes) {
+            return Err(too_large(allowed.bytes));
+        }
+        match tokio::time::timeout(allowed.time, collect(body, allowed.bytes, budget)).await {
+            Ok(read) => read,
+            Err(_) => Err(Problem::new(
+                Kind::BodyTimeout,
+                format!("the body did not arrive within {} s", allowed.time.as_secs()),
+            )),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(crate) fn text(&self) -> Result<&str, Problem> {
+        std::str::from_utf8(&self.bytes)
+            .map_err(|error| Problem::bad_request(format!("the body is not UTF-8: {error}")))
+    }
+
+    /// The text, if all of it is one JSON value. Its depth and fields are the reader's business.
+    pub(crate) fn json(&self) -> Result<&str, Problem> {
+        let text = self.text()?;
+        let raw: &RawValue = serde_json::from_str(text)
+            .map_err(|error| Problem::bad_request(format!("the body is not valid JSON: {error}")))?;
+        Ok(raw.get())
+    }
+}
+
+async fn collect(body: Incoming, limit: usize, budget: &Budget) -> Result<Body, Problem> {
+    let mut stream = body.into_data_stream();
+    let mut bytes = BytesMut::new();
+    let mut paid: Option<OwnedSemaphorePermit> = None;
+    let mut paid_kib = 0;
+    while let Some(chunk) = stream.next().await {
+        let chunk =
+            chunk.map_err(|error| Problem::bad_request(format!("the body could not be read: {error}")))?;
+        if bytes.len() + chunk.len() > limit {
+            return Err(too_large(limit));
+        }
+        let due = (bytes.len() + chunk.len()).div_ceil(1024) - paid_kib;
+        if due > 0 {
+            let more = budget
+                .0
+                .clone()
+                .try_acquire_many_owned(u32::try_from(due).unwrap_or(u32::MAX))
+                .map_err(|_| Problem::new(Kind::Busy, "too many bytes are in flight"))?;
+            paid_kib += due;
+            match &mut paid {
+                None => paid = Some(more),
+                Some(paid) => paid.merge(more),
+            }
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(Body { bytes: bytes.freeze(), _paid: paid })
+}
+
+fn too_large(limit: usize) -> Problem {
+    Problem::new(Kind::TooLarge, format!("the body is larger than {limit} bytes"))
+}
+
+/// What a body is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Media {
+    Json,
+    Ndjson,
+    Yaml,
+}
+
+impl Media {
+    /// The media type of the request, if it is one of `accepted`.
+    pub(crate) fn of(headers: &HeaderMap, accepted: &[Media]) -> Result<Media, Problem> {
+        let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let essence = given.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+        let media = match essence.as_str() {
+            "application/json" => Some(Self::Json),
+            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Some(Self::Ndjson),
+            "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml" => Some(Self::Yaml),
+            _ => None,
+        };
+        media.filter(|media| accepted.contains(media)).ok_or_else(|| {
+            let names: Vec<_> = accepted.iter().map(|media| media.name()).collect();
+            Problem::new(
+                Kind::UnsupportedMediaType,
+                format!("Content-Type is {given:?}; this path reads {}", names.join(" or ")),
+            )
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Ndjson => "application/x-ndjson",
+            Self::Yaml => "application/yaml",
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What every handler shares: the stores, the streams, and the few things that live as long as the door.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::entropy::Entropy;
+use millstream_store::Stores;
+use millstream_store::clock::Clock;
+use millstream_stream::Streams;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::accept::Accept;
+use crate::auth::Keys;
+use crate::body::Budget;
+use crate::gate::Gate;
+use crate::http::health::Readiness;
+use crate::machines::Machines;
+use crate::news::News;
+use crate::options::IngressOptions;
+use crate::ring::Ring;
+
+/// What the door is built on; the app hands it in.
+#[derive(Clone)]
+pub struct Deps {
+    pub stores: Stores,
+    pub streams: Streams,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    /// Renders every metric of the process as Prometheus text.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+impl std::fmt::Debug for Deps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deps").finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct Door {
+    pub(crate) stores: Stores,
+    pub(crate) streams: Streams,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub(crate) options: IngressOptions,
+    /// Where it listens, as a `Host` header would say it.
+    pub(crate) listen: Option<String>,
+    /// Cancelled when the process is told to stop: readiness is red, waits and tails end.
+    pub(crate) draining: CancellationToken,
+    pub(crate) accept: Accept,
+    pub(crate) ring: Ring,
+    pub(crate) news: News,
+    pub(crate) machines: Machines,
+    pub(crate) keys: Keys,
+    pub(crate) gate: Gate,
+    pub(crate) bodies: Budget,
+    pub(crate) readiness: Readiness,
+}
+
+/// The life of a door: when it begins to drain, when its own tasks are to end, and who counts them.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// Cancelled by the process when it is told to stop.
+    pub draining: CancellationToken,
+    /// Cancelled when everything accepted is committed: the ringer and the listener end.
+    closing: CancellationToken,
+    /// Ends by itself when no request is left that could submit anything.
+    commits: TaskTracker,
+    tasks: TaskTracker,
+}
+
+/// How long the last commits, and then the last bells, may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+impl Life {
+    pub fn until(draining: CancellationToken) -> Self {
+        Self {
+            draining,
+            closing: CancellationToken::new(),
+            commits: TaskTracker::new(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Waits for the door's tasks to end. Every router of the door must be gone by now.
+    pub async fn end(&self) {
+        self.commits.close();
+        if tokio::time::timeout(LAST_WORDS, self.commits.wait()).await.is_err() {
+            tracing::warn!("the last commits did not finish in time");
+        }
+        self.closing.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await.is_err() {
+            tracing::warn!("the last bells were not rung in time");
+        }
+    }
+}
+
+impl Door {
+    pub(crate) fn open(
+        deps: Deps,
+        options: IngressOptions,
+        listen: Option<String>,
+        life: &Life,
+    ) -> Arc<Self> {
+        let Deps { stores, streams, clock, entropy, metrics } = deps;
+        let ring =
+            Ring::start(streams.bells.clone(), options.limits.unrung, life.closing.clone(), &life.tasks);
+        let accept =
+            Accept::start(stores.events.clone(), clock.clone(), ring.clone(), &options, &life.commits);
+        let news = News::start(streams.announcer.clone(), life.closing.clone(), &life.tasks);
+        Arc::new(Self {
+            machines: Machines::of(stores.events.clone(), stores.definitions.clone()),
+            keys: Keys::of(stores.keys.clone(), options.key_ttl),
+            gate: Gate::of(&options.limits),
+            bodies: Budget::of(options.limits.body_bytes_in_flight),
+            readiness: Readiness::default(),
+            draining: life.draining.clone(),
+            render_metrics: metrics,
+            stores,
+            streams,
+            clock,
+            entropy,
+            options,
+            listen,
+            accept,
+            ring,
+            news,
+        })
+    }
+}

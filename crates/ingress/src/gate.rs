@@ -1,0 +1,139 @@
+//! What is refused before anybody looks at it: too much at once, too long an address, a foreign host.
+//!
+//! The slot of a request is its place among those in flight. A caller that waits for an outcome gives
+//! its slot back first (see `wait`), so that waiting costs others nothing.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::door::Door;
+use crate::http::problem::{Kind, Problem};
+use crate::options::{AuthMode, Limits};
+
+/// The counts that bound what is in flight.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    requests: Arc<Semaphore>,
+    waits: Arc<Semaphore>,
+    tails: Arc<Semaphore>,
+}
+
+impl Gate {
+    pub(crate) fn of(limits: &Limits) -> Self {
+        let semaphore = |permits: usize| Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        Self {
+            requests: semaphore(limits.in_flight),
+            waits: semaphore(limits.waits),
+            tails: semaphore(limits.tails),
+        }
+    }
+
+    /// Leave to wait, or `None` when too many wait already.
+    pub(crate) fn wait(&self) -> Option<OwnedSemaphorePermit> {
+        self.waits.clone().try_acquire_owned().ok()
+    }
+
+    pub(crate) fn tail(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let permit = self.tails.clone().try_acquire_owned();
+        permit.map_err(|_| Problem::new(Kind::Busy, "too many tails are open"))
+    }
+}
+
+/// A request's place among those in flight; dropping it, or the request, gives it back.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot(Arc<std::sync::Mutex<Option<OwnedSemaphorePermit>>>);
+
+impl Slot {
+    pub(crate) fn give_back(&self) {
+        if let Ok(mut permit) = self.0.lock() {
+            *permit = None;
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Slot {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let slot = parts.extensions.get::<Slot>().cloned();
+        slot.ok_or_else(|| Problem::new(Kind::Internal, "the request has no slot"))
+    }
+}
+
+/// Bounds the requests in flight. Health and metrics stay outside of it.
+pub(crate) async fn in_flight(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+    let Ok(permit) = door.gate.requests.clone().try_acquire_owned() else {
+        return Problem::new(Kind::Busy, "too many requests are in flight").into_response();
+    };
+    let slot = Slot(Arc::new(std::sync::Mutex::new(Some(permit))));
+    request.extensions_mut().insert(slot.clone());
+    let counted = crate::metrics::InFlight::begin();
+    let response = next.run(request).await;
+    drop(counted);
+    slot.give_back();
+    response
+}
+
+/// Sizes and hosts, for every path.
+pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let refused = too_long(request.uri(), request.headers(), &door.options.limits)
+        .or_else(|| foreign(request.headers(), &door));
+    match refused {
+        Some(problem) => problem.into_response(),
+        None => next.run(request).await,
+    }
+}
+
+fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> {
+    let address = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    if address > limits.uri_bytes {
+        let detail = format!("path and query are {address} bytes, at most {} are read", limits.uri_bytes);
+        return Some(Problem::new(Kind::UriTooLong, detail));
+    }
+    let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    (size > limits.header_bytes).then(|| {
+        let detail = format!("the headers are {size} bytes, at most {} are read", limits.header_bytes);
+        Problem::new(Kind::HeadersTooLarge, detail)
+    })
+}
+
+/// While the door is open on loopback a web page must not reach it: neither by a name that was made to
+/// point here (DNS rebinding), nor by a request across origins.
+fn foreign(headers: &HeaderMap, door: &Door) -> Option<Problem> {
+    match door.options.auth {
+        AuthMode::Keys | AuthMode::InsecureNoAuth => return None,
+        AuthMode::OpenOnLoopback => {}
+    }
+    let host = headers.get(header::HOST).map(|value| value.to_str().unwrap_or(""));
+    let origin = headers.get(header::ORIGIN).map(|value| value.to_str().unwrap_or(""));
+    let origin = origin.map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
+    let named = [host, origin].into_iter().flatten().find(|name| !is_ours(name, door));
+    named.map(|name| {
+        let detail = format!("{name:?} is not served while no key is needed; use 127.0.0.1 or localhost");
+        Problem::new(Kind::HostRefused, detail)
+    })
+}
+
+fn is_ours(authority: &str, door: &Door) -> bool {
+    let host = without_port(authority);
+    ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| host.eq_ignore_ascii_case(name))
+        || door.listen.as_deref().is_some_and(|listen| authority.eq_ignore_ascii_case(listen))
+        || door
+            .options
+            .allowed_hosts
+            .iter()
+            .any(|name| authority.eq_ignore_ascii_case(name) || host.eq_ignore_ascii_case(name))
+}
+
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    }
+}

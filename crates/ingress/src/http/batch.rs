@@ -1,0 +1,141 @@
+//! Many events in one request: an array, or one JSON document per line.
+//!
+//! Each item gets a verdict of its own, in order; those that are good are durable in one commit. Only
+//! what concerns the batch as a whole (its size, its syntax, a store that is down) fails the request.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use millstream_core::id::{ExecutionId, ExecutionKey};
+use millstream_core::problem::Problem as Fault;
+use millstream_core::status::Role;
+use millstream_store::event_log::{Append, NewEvent};
+
+use super::posting::{self, Draft, Said};
+use super::problem::{Kind, Problem};
+use super::route::Route;
+use super::views::{AcceptedOut, Item, Items};
+use crate::auth::{Caller, Submitter};
+use crate::body::{Allowance, Body, Media};
+use crate::door::Door;
+use crate::fields::{self, Fields, ItemsError};
+use crate::options::Limits;
+use crate::query::Params;
+use crate::trace::Trace;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/events", "post_events", post)
+            .summary("Accept many events, for any executions, in one commit")
+            .needs(Role::Submit)
+            .headers(&["traceparent", "x-request-id"])
+            .body("application/json", "NewEventBatch")
+            .body("application/x-ndjson", "NewEventLine")
+            .answer(
+                202,
+                "EventVerdicts",
+                "One verdict per item, in order; those with an event_id are durable",
+            )
+            .problems(&[413, 415]),
+    ]
+}
+
+async fn post(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    trace: Trace,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let (parts, body) = request.into_parts();
+    let media = Media::of(&parts.headers, &[Media::Json, Media::Ndjson])?;
+    if parts.headers.contains_key("idempotency-key") {
+        return Err(Problem::bad_request(
+            "a batch takes an idempotency_key per item and no Idempotency-Key header",
+        ));
+    }
+    let limits = &door.options.limits;
+    let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let texts = match media {
+        Media::Ndjson => lines(body.text()?, limits.batch_items)?,
+        Media::Json | Media::Yaml => array(body.text()?, limits.batch_items)?,
+    };
+
+    let drafts: Vec<Result<Draft, Problem>> =
+        texts.iter().enumerate().map(|(at, text)| draft(&caller, at, text, limits)).collect();
+    let good: Vec<&Draft> = drafts.iter().filter_map(|draft| draft.as_ref().ok()).collect();
+    let mut checked = posting::check(&door, &good).await?.into_iter();
+    let events: Vec<Result<NewEvent, Problem>> = drafts
+        .into_iter()
+        .map(|draft| {
+            let draft = draft?;
+            match checked.next() {
+                Some(Ok(_)) => Ok(posting::new_event(&door, &caller, &trace, draft)),
+                Some(Err(problem)) => Err(problem),
+                None => Err(Problem::new(Kind::Internal, "the event was not checked")),
+            }
+        })
+        .collect();
+
+    let items = events.iter().filter_map(|event| event.as_ref().ok()).cloned().map(Append::Event).collect();
+    let mut verdicts = door.accept.submit(items).await?.into_iter();
+    let verdicts: Vec<Result<AcceptedOut, Problem>> = events
+        .into_iter()
+        .map(|event| {
+            let event = event?;
+            let verdict = verdicts.next();
+            let verdict = verdict.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))?;
+            let (event_id, status) = posting::verdict(&door, &event, verdict)?;
+            Ok(AcceptedOut { event_id, execution_id: event.execution.execution, status })
+        })
+        .collect();
+    let items = verdicts.iter().map(|verdict| match verdict {
+        Ok(accepted) => Item::Good(accepted),
+        Err(problem) => Item::Bad { problem: problem.document() },
+    });
+    Ok((StatusCode::ACCEPTED, Json(Items { items: items.collect() })).into_response())
+}
+
+/// The items of a JSON array.
+pub(super) fn array(text: &str, limit: usize) -> Result<Vec<&str>, Problem> {
+    fields::items(text, limit).map_err(|error| match error {
+        ItemsError::Syntax(error) => {
+            Problem::bad_request(format!("the body is not a valid JSON array: {error}"))
+        }
+        ItemsError::TooMany => too_many(limit),
+    })
+}
+
+/// The lines that hold something.
+fn lines(text: &str, limit: usize) -> Result<Vec<&str>, Problem> {
+    let lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).take(limit + 1).collect();
+    if lines.len() > limit { Err(too_many(limit)) } else { Ok(lines) }
+}
+
+fn too_many(limit: usize) -> Problem {
+    Problem::new(Kind::TooLarge, format!("a batch has at most {limit} items"))
+}
+
+fn draft(caller: &Caller, at: usize, text: &str, limits: &Limits) -> Result<Draft, Problem> {
+    let path = format!("items[{at}]");
+    let mut fields = Fields::of(text, &path).map_err(Problem::invalid)?;
+    let id = fields.required("execution_id");
+    let execution = fields.parsed("execution_id", id, |text| ExecutionId::parse(text));
+    let said = posting::said(&mut fields, limits.payload_bytes)?;
+    let key = fields.text("idempotency_key");
+    let idempotency_key = fields.parsed("idempotency_key", key, posting::idempotency_key);
+    fields.finish().map_err(Problem::invalid)?;
+    match (execution, said) {
+        (Some(execution), Some(Said { name, payload })) => {
+            let execution = ExecutionKey { tenant: caller.tenant.clone(), execution };
+            Ok(Draft { execution, name, payload, idempotency_key })
+        }
+        (None, _) | (_, None) => Err(Problem::invalid(vec![Fault::new(path, "is incomplete")])),
+    }
+}

@@ -1,0 +1,172 @@
+//! Definitions: what a tenant's executions run by.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use millstream_core::definition::{self, Definition, Format};
+use millstream_core::id::Name;
+use millstream_core::machine::Machine;
+use millstream_core::raw::RawJson;
+use millstream_core::status::Role;
+use millstream_core::time::Timestamp;
+use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
+use serde::Serialize;
+
+use super::problem::Problem;
+use super::route::Route;
+use super::views::Page;
+use crate::auth::{Admin, Reader};
+use crate::body::{Allowance, Body, Media};
+use crate::cursor::{self, List};
+use crate::door::Door;
+use crate::query::Params;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/definitions", "put_definition", put)
+            .summary("Store a definition as the next version of its name")
+            .needs(Role::Admin)
+            .body("application/json", "Definition")
+            .body("application/yaml", "Definition")
+            .answer(201, "DefinitionVersion", "A new version")
+            .answer(200, "DefinitionVersion", "Equal to the latest version, which is returned")
+            .problems(&[413, 415, 422]),
+        Route::get("/v1/definitions", "list_definitions", list)
+            .summary("The latest version of every definition, by name")
+            .needs(Role::Read)
+            .query(&["limit", "cursor"])
+            .answer(200, "DefinitionPage", "One page"),
+        Route::get("/v1/definitions/{name}", "get_definition", latest)
+            .summary("The latest version of a definition, with its source")
+            .needs(Role::Read)
+            .answer(200, "DefinitionWithSource", "The definition")
+            .problems(&[404]),
+        Route::get("/v1/definitions/{name}/versions/{version}", "get_definition_version", version)
+            .summary("One version of a definition, with its source")
+            .needs(Role::Read)
+            .answer(200, "DefinitionWithSource", "The definition")
+            .problems(&[404]),
+    ]
+}
+
+#[derive(Debug, Serialize)]
+struct VersionOut {
+    name: Name,
+    version: i32,
+    checksum: String,
+    created_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    definition: Option<RawJson>,
+}
+
+impl From<StoredDefinition> for VersionOut {
+    fn from(stored: StoredDefinition) -> Self {
+        Self {
+            name: stored.definition.name,
+            version: stored.definition.version,
+            checksum: stored.checksum,
+            created_at: stored.created_at,
+            definition: None,
+        }
+    }
+}
+
+async fn put(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let (parts, body) = request.into_parts();
+    let format = match Media::of(&parts.headers, &[Media::Json, Media::Yaml])? {
+        Media::Yaml => Format::Yaml,
+        Media::Json | Media::Ndjson => Format::Json,
+    };
+    let limits = &door.options.limits;
+    let allowed = Allowance { bytes: limits.definition_bytes, time: limits.body_timeout };
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let source = match format {
+        Format::Json => body.json()?,
+        Format::Yaml => body.text()?,
+    };
+
+    let parsed = definition::parse(source, format)?;
+    let new = NewDefinition {
+        name: parsed.name().clone(),
+        dialect: i32::try_from(Definition::DIALECT).unwrap_or(1),
+        source: parsed.canonical_json(),
+        checksum: parsed.checksum(),
+    };
+    // What cannot be compiled must not become a version that every later start stumbles over.
+    Machine::compile(parsed)?;
+
+    let (status, stored) = match door.stores.definitions.put(&caller.tenant, &new, door.clock.now()).await? {
+        PutDefinition::Created(stored) => (StatusCode::CREATED, stored),
+        PutDefinition::Unchanged(stored) => (StatusCode::OK, stored),
+    };
+    let location =
+        format!("/v1/definitions/{}/versions/{}", stored.definition.name, stored.definition.version);
+    let mut response = (status, Json(VersionOut::from(stored))).into_response();
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+async fn list(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    mut params: Params,
+) -> Result<Json<Page<VersionOut>>, Problem> {
+    let limit = params.limit(50, 500);
+    let after = params.cursor(List::Definitions, |name| Name::parse(name).ok());
+    params.finish()?;
+    let found = door.stores.definitions.list(&caller.tenant, after.as_ref(), limit + 1).await?;
+    let cursor = |last: &StoredDefinition| cursor::encode(List::Definitions, &last.definition.name);
+    Ok(Json(Page::of(found, limit, cursor, VersionOut::from)))
+}
+
+async fn latest(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    Path(name): Path<String>,
+    params: Params,
+) -> Result<Json<VersionOut>, Problem> {
+    params.finish()?;
+    find(&door, &caller.tenant, &name, None).await
+}
+
+async fn version(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    Path((name, version)): Path<(String, String)>,
+    params: Params,
+) -> Result<Json<VersionOut>, Problem> {
+    params.finish()?;
+    let number = version.parse().map_err(|_| missing(&name, Some(&version)))?;
+    find(&door, &caller.tenant, &name, Some(number)).await
+}
+
+async fn find(
+    door: &Door,
+    tenant: &millstream_core::id::TenantId,
+    name: &str,
+    version: Option<i32>,
+) -> Result<Json<VersionOut>, Problem> {
+    let absent = || missing(name, version.map(|version| version.to_string()).as_deref());
+    let parsed = Name::parse(name).map_err(|_| absent())?;
+    let stored = door.stores.definitions.get(tenant, &parsed, version).await?.ok_or_else(absent)?;
+    let source = RawJson::trusted(stored.source.as_str());
+    Ok(Json(VersionOut { definition: Some(source), ..VersionOut::from(stored) }))
+}
+
+fn missing(name: &str, version: Option<&str>) -> Problem {
+    match version {
+        None => Problem::not_found("definition", name),
+        Some(version) => Problem::not_found("definition", format_args!("{name}@{version}")),
+    }
+}

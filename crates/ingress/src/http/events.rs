@@ -1,0 +1,223 @@
+//! Events: post one, look at one, list them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use millstream_core::definition::Mode;
+use millstream_core::id::{AcceptNo, EventId, ExecutionId, ExecutionKey, Name};
+use millstream_core::machine::Machine;
+use millstream_core::status::{EventStatus, Role};
+use millstream_store::event_log::{Append, NewEvent};
+use millstream_store::views::{EventFilter, EventView};
+
+use super::posting::{self, Draft, Said};
+use super::problem::{Kind, Problem};
+use super::route::Route;
+use super::views::{AcceptedOut, EventOut, Page};
+use crate::auth::{Reader, Submitter};
+use crate::body::{Allowance, Body, Media};
+use crate::cursor::{self, List};
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::gate::Slot;
+use crate::prefer::Prefer;
+use crate::query::Params;
+use crate::trace::Trace;
+use crate::wait::{self, Patience, Waited};
+
+/// What the envelope of an event may weigh beside its payload.
+const ENVELOPE_BYTES: usize = 16 * 1024;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/executions/{execution_id}/events", "post_event", post)
+            .summary("Accept an event for an execution")
+            .needs(Role::Submit)
+            .headers(&["Idempotency-Key", "Prefer", "Millstream-Validate", "traceparent", "x-request-id"])
+            .body("application/json", "NewEvent")
+            .answer(202, "AcceptedEvent", "Durable; decided later. A repeat by key gives the same id")
+            .answer(200, "Event", "Durable, and what the caller waited for is the case")
+            .problems(&[404, 409, 413, 415, 422]),
+        Route::get("/v1/events/{event_id}", "get_event", read)
+            .summary("One event and what came of it")
+            .needs(Role::Read)
+            .answer(200, "Event", "The event")
+            .problems(&[404]),
+        Route::get("/v1/events", "list_events", list)
+            .summary("Events in the order of their acceptance")
+            .needs(Role::Read)
+            .query(&["execution_id", "status", "limit", "cursor"])
+            .answer(200, "EventPage", "One page"),
+    ]
+}
+
+async fn post(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    trace: Trace,
+    slot: Slot,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let execution = posting::execution_of(&caller, &id)?;
+    let (parts, body) = request.into_parts();
+    Media::of(&parts.headers, &[Media::Json])?;
+    let prefer = Prefer::of(&parts.headers)?;
+    let strictness = Strictness::of(&parts.headers)?;
+    let idempotency_key = posting::idempotency_header(&parts.headers)?;
+    let limits = &door.options.limits;
+    let allowed = Allowance { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+
+    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
+    let said = posting::said(&mut fields, limits.payload_bytes)?;
+    fields.finish().map_err(Problem::invalid)?;
+    let Some(Said { name, payload }) = said else {
+        return Err(Problem::bad_request("the event has no name"));
+    };
+
+    let draft = Draft { execution, name, payload, idempotency_key };
+    let mut targets = posting::check(&door, &[&draft]).await?;
+    let machine = match targets.pop() {
+        Some(target) => target?.machine,
+        None => return Err(Problem::new(Kind::Internal, "the event was not checked")),
+    };
+    if strictness == Strictness::State {
+        fits(&door, &draft.execution, &machine, &draft.name).await?;
+    }
+    let mode = machine.definition().mode();
+    let event = posting::new_event(&door, &caller, &trace, draft);
+    submit(&door, &slot, event, prefer, mode).await
+}
+
+/// Makes one event durable, waits for its outcome if that is wanted, and answers.
+pub(super) async fn submit(
+    door: &Door,
+    slot: &Slot,
+    event: NewEvent,
+    prefer: Prefer,
+    mode: Mode,
+) -> Result<Response, Problem> {
+    let mut verdicts = door.accept.submit(vec![Append::Event(event.clone())]).await?;
+    let verdict = verdicts.pop().ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))?;
+    let (event_id, status) = posting::verdict(door, &event, verdict)?;
+    let accepted = AcceptedOut { event_id, execution_id: event.execution.execution.clone(), status };
+
+    let longest = patience(door, prefer, mode);
+    let mut response = match longest {
+        None => (StatusCode::ACCEPTED, Json(accepted)).into_response(),
+        Some(longest) => {
+            let patience = Patience { longest, until: prefer.until };
+            match wait::outcome(door, slot, &event.execution, event_id, patience).await {
+                Ok(Waited::Met(view)) => (StatusCode::OK, Json(EventOut::from(*view))).into_response(),
+                Ok(Waited::TimeUp(view)) => {
+                    let status = view.map_or(accepted.status, |view| view.status);
+                    (StatusCode::ACCEPTED, Json(AcceptedOut { status, ..accepted })).into_response()
+                }
+                // It is accepted, whatever has become of the store since.
+                Err(error) => {
+                    tracing::warn!(%error, "a wait was cut short");
+                    (StatusCode::ACCEPTED, Json(accepted)).into_response()
+                }
+            }
+        }
+    };
+    let headers = response.headers_mut();
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/events/{event_id}")) {
+        headers.insert(header::LOCATION, location);
+    }
+    let applied = longest.and_then(|longest| prefer.applied(longest));
+    if let Some(applied) = applied.and_then(|applied| HeaderValue::from_str(&applied).ok()) {
+        headers.insert("preference-applied", applied);
+    }
+    Ok(response)
+}
+
+/// How long this caller waits: as it prefers, else as the definition's mode says.
+pub(super) fn patience(door: &Door, prefer: Prefer, mode: Mode) -> Option<Duration> {
+    let by_default = match mode {
+        Mode::Async => None,
+        Mode::Sync => Some(door.options.sync_wait),
+    };
+    prefer.patience(by_default, door.options.max_wait)
+}
+
+/// How much is checked at the door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    /// That the execution and the event's name exist.
+    Names,
+    /// `Millstream-Validate: state`: also that the current state handles it.
+    State,
+}
+
+impl Strictness {
+    fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        match headers.get("millstream-validate").map(HeaderValue::as_bytes) {
+            None => Ok(Self::Names),
+            Some(b"state") => Ok(Self::State),
+            Some(_) => Err(Problem::bad_request("Millstream-Validate knows only \"state\"")),
+        }
+    }
+}
+
+/// The strict check: refuses when nothing is undecided and the current state has no handler. While
+/// something is undecided the state that the event will meet is not known, and it is accepted.
+async fn fits(door: &Door, execution: &ExecutionKey, machine: &Machine, event: &Name) -> Result<(), Problem> {
+    let filter =
+        EventFilter { execution: Some(execution.execution.clone()), status: Some(EventStatus::Pending) };
+    let undecided = door.stores.event_views.list_events(&execution.tenant, &filter, None, 1).await?;
+    if !undecided.is_empty() {
+        return Ok(());
+    }
+    let view = door.stores.execution_views.executions(std::slice::from_ref(execution)).await?;
+    let Some(view) = view.into_iter().next().flatten() else {
+        return Err(Problem::not_found("execution", &execution.execution));
+    };
+    if machine.handles(&view.state.state, event) {
+        return Ok(());
+    }
+    let detail = format!("the execution is in state {:?}, which does not handle {event:?}", view.state.state);
+    Err(Problem::new(Kind::Conflict, detail))
+}
+
+async fn read(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<EventOut>, Problem> {
+    params.finish()?;
+    let event = event_of(&id)?;
+    let found = door.stores.event_views.events(&[(caller.tenant, event)]).await?;
+    let view = found.into_iter().next().flatten().ok_or_else(|| Problem::not_found("event", &id))?;
+    Ok(Json(view.into()))
+}
+
+/// The event that a path names; what cannot be an id names nothing.
+pub(super) fn event_of(id: &str) -> Result<EventId, Problem> {
+    uuid::Uuid::parse_str(id).map(EventId).map_err(|_| Problem::not_found("event", id))
+}
+
+async fn list(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    mut params: Params,
+) -> Result<Json<Page<EventOut>>, Problem> {
+    let filter = EventFilter {
+        execution: params.parsed("execution_id", |text| ExecutionId::parse(text)),
+        status: params.word("status", EventStatus::ALL),
+    };
+    let limit = params.limit(50, 500);
+    let after = params.cursor(List::Events, |text| text.parse().ok().map(AcceptNo));
+    params.finish()?;
+    let found = door.stores.event_views.list_events(&caller.tenant, &filter, after, limit + 1).await?;
+    let cursor = |last: &EventView| cursor::encode(List::Events, last.accept_no.0);
+    Ok(Json(Page::of(found, limit, cursor, EventOut::from)))
+}

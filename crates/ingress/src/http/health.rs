@@ -1,0 +1,122 @@
+//! Health, metrics and the document of this API: outside of the bound on requests in flight.
+//!
+//! `/healthz` says that the process runs. `/readyz` says whether it can do its job: the store answers
+//! and no shutdown has begun. A stream that is down is reported and does not make it red, because
+//! accepting does not need it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use millstream_core::status::Role;
+use serde::Serialize;
+use tokio::sync::Mutex;
+
+use super::problem::{Kind, Problem};
+use super::route::Route;
+use crate::auth::Reader;
+use crate::door::Door;
+use crate::{metrics, openapi};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/healthz", "healthz", healthz)
+            .summary("The process runs")
+            .answer(200, "Health", "It does"),
+        Route::get("/readyz", "readyz", readyz)
+            .summary("The store answers and no shutdown has begun")
+            .answer(200, "Readiness", "Ready")
+            .problems(&[503]),
+        Route::get("/metrics", "metrics", scrape).summary("Prometheus text").needs(Role::Read).answer_in(
+            200,
+            "text/plain",
+            "Text",
+            "Metrics",
+        ),
+        Route::get("/openapi.json", "openapi", document).summary("This document").answer(
+            200,
+            "OpenApi",
+            "OpenAPI 3.1",
+        ),
+    ]
+}
+
+#[derive(Debug, Serialize)]
+struct Health {
+    status: &'static str,
+    version: &'static str,
+}
+
+async fn healthz() -> Json<Health> {
+    Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
+}
+
+/// What was found when somebody last looked.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness(Mutex<Option<(Found, Instant)>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    store: Reach,
+    stream: Reach,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Reach {
+    Up,
+    Down,
+}
+
+/// How long a look is believed.
+const FRESH: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Serialize)]
+struct ReadyOut {
+    status: &'static str,
+    store: Reach,
+    stream: Reach,
+}
+
+async fn readyz(State(door): State<Arc<Door>>) -> Result<Json<ReadyOut>, Problem> {
+    if door.draining.is_cancelled() {
+        return Err(Problem::new(Kind::Draining, "this process is shutting down"));
+    }
+    let Found { store, stream } = look(&door).await;
+    match store {
+        Reach::Up => Ok(Json(ReadyOut { status: "ready", store, stream })),
+        Reach::Down => Err(Problem::new(Kind::StoreUnavailable, "the store does not answer")),
+    }
+}
+
+/// One look at a time: those who ask meanwhile share what it finds.
+async fn look(door: &Door) -> Found {
+    let mut last = door.readiness.0.lock().await;
+    if let Some((found, at)) = *last
+        && at.elapsed() < FRESH
+    {
+        return found;
+    }
+    let (store, stream) = tokio::join!(
+        tokio::time::timeout(PATIENCE, door.stores.housekeeping.ping()),
+        tokio::time::timeout(PATIENCE, door.streams.care.check()),
+    );
+    let reach = |answered: bool| if answered { Reach::Up } else { Reach::Down };
+    let found =
+        Found { store: reach(matches!(store, Ok(Ok(_)))), stream: reach(matches!(stream, Ok(Ok(_)))) };
+    *last = Some((found, Instant::now()));
+    found
+}
+
+async fn scrape(State(door): State<Arc<Door>>, Reader(_): Reader) -> Response {
+    let text = metrics::scrape(&door).await;
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+async fn document() -> Json<serde_json::Value> {
+    Json(openapi::document())
+}

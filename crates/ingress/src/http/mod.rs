@@ -1,0 +1,21 @@
+//! The routes, one file per thing that is asked about.
+
+mod batch;
+mod definitions;
+mod events;
+mod executions;
+pub(crate) mod health;
+mod history;
+mod interventions;
+mod past;
+mod posting;
+pub mod problem;
+pub(crate) mod route;
+mod router;
+mod start;
+mod tail;
+mod views;
+mod workers;
+
+pub use router::router;
+pub(crate) use router::{all_routes, serve_routes};

@@ -1,0 +1,200 @@
+//! What is checked about an event before it is accepted, alone or in a batch.
+//!
+//! Only what no later state can change: that the execution exists, that its definition mentions the
+//! event at all, that the name is not the engine's own, and sizes. Whether the event fits the state is
+//! decided when its turn comes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use millstream_core::definition::did_you_mean;
+use millstream_core::entropy;
+use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name};
+use millstream_core::log::Origin;
+use millstream_core::machine::Machine;
+use millstream_core::problem::Problem as Fault;
+use millstream_core::raw::RawJson;
+use millstream_core::status::EventStatus;
+use millstream_store::event_log::{Appended, Idempotency, NewEvent};
+use sha2::{Digest, Sha256};
+
+use super::problem::{Kind, Problem};
+use crate::accept::Verdict;
+use crate::auth::Caller;
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::trace::Trace;
+
+/// An event as a client wrote it, well formed and not yet checked against anything stored.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) execution: ExecutionKey,
+    pub(super) name: Name,
+    pub(super) payload: RawJson,
+    pub(super) idempotency_key: Option<String>,
+}
+
+/// The part of a draft that says what happened.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) name: Name,
+    pub(super) payload: RawJson,
+}
+
+/// Takes `name` and `payload`; a payload that is too large is a problem of its own kind.
+pub(super) fn said(fields: &mut Fields<'_>, payload_limit: usize) -> Result<Option<Said>, Problem> {
+    let name = fields.required("name");
+    let name = fields.parsed("name", name, |text| Name::parse(text));
+    let payload = bounded(fields, "payload", payload_limit)?.unwrap_or_else(RawJson::null);
+    Ok(name.map(|name| Said { name, payload }))
+}
+
+/// A raw field of at most `limit` bytes.
+pub(super) fn bounded(
+    fields: &mut Fields<'_>,
+    field: &'static str,
+    limit: usize,
+) -> Result<Option<RawJson>, Problem> {
+    let raw = fields.raw(field);
+    match &raw {
+        Some(raw) if raw.len() > limit => {
+            let detail =
+                format!("{} is {} bytes, at most {limit} are accepted", fields.path_of(field), raw.len());
+            Err(Problem::new(Kind::TooLarge, detail))
+        }
+        Some(_) | None => Ok(raw),
+    }
+}
+
+/// The execution that a path names; what cannot be an id names nothing.
+pub(super) fn execution_of(caller: &Caller, id: &str) -> Result<ExecutionKey, Problem> {
+    let execution = ExecutionId::parse(id).map_err(|_| Problem::not_found("execution", id))?;
+    Ok(ExecutionKey { tenant: caller.tenant.clone(), execution })
+}
+
+/// An idempotency key that can be stored and shown.
+pub(super) fn idempotency_key(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() || text.len() > 255 || text.chars().any(char::is_control) {
+        return Err("must be 1 to 255 bytes of text without control characters");
+    }
+    Ok(text.to_owned())
+}
+
+/// The key of the `Idempotency-Key` header.
+pub(super) fn idempotency_header(headers: &axum::http::HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let text = value.to_str().map_err(|_| "is not plain text").map(str::trim);
+    text.and_then(idempotency_key)
+        .map(Some)
+        .map_err(|message| Problem::bad_request(format!("Idempotency-Key {message}")))
+}
+
+/// What the door knows about the execution of a draft that may be accepted.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) machine: Arc<Machine>,
+}
+
+/// Checks drafts against what is stored: one verdict per draft, in order.
+pub(super) async fn check(door: &Door, drafts: &[&Draft]) -> Result<Vec<Result<Target, Problem>>, Problem> {
+    let keys: Vec<ExecutionKey> = drafts.iter().map(|draft| draft.execution.clone()).collect();
+    let targets = door.machines.targets(&keys).await?;
+    let mut machines: BTreeMap<DefinitionRef, Arc<Machine>> = BTreeMap::new();
+    let mut verdicts = Vec::with_capacity(drafts.len());
+    for (draft, target) in drafts.iter().zip(targets) {
+        let Some(definition) = target else {
+            verdicts.push(Err(Problem::not_found("execution", &draft.execution.execution)));
+            continue;
+        };
+        let machine = match machines.get(&definition) {
+            Some(machine) => machine.clone(),
+            None => {
+                let tenant = &draft.execution.tenant;
+                let found = door.machines.find(tenant, &definition.name, Some(definition.version)).await?;
+                let Some((_, machine)) = found else {
+                    tracing::error!(%definition, "an execution's definition is not stored");
+                    verdicts.push(Err(Problem::new(Kind::Internal, "the definition cannot be read")));
+                    continue;
+                };
+                machines.insert(definition, machine.clone());
+                machine
+            }
+        };
+        verdicts.push(known(&machine, &draft.name).map(|()| Target { machine }));
+    }
+    Ok(verdicts)
+}
+
+/// Whether clients may send this event to executions of this definition.
+pub(super) fn known(machine: &Machine, event: &Name) -> Result<(), Problem> {
+    if event.is_reserved() {
+        let detail = format!("names that start with {:?} are the engine's own", Name::RESERVED_PREFIX);
+        return Err(unknown(detail));
+    }
+    if machine.mentions(event) {
+        return Ok(());
+    }
+    let definition = machine.definition();
+    let events = definition.states().values().flat_map(|state| state.on.keys()).map(Name::as_str);
+    let hint = did_you_mean(event.as_str(), events);
+    Err(unknown(format!("no state of {:?} mentions {event:?}{hint}", definition.name())))
+}
+
+fn unknown(detail: String) -> Problem {
+    let fault = Fault::new("name", detail.clone());
+    Problem { faults: vec![fault], ..Problem::new(Kind::UnknownEvent, detail) }
+}
+
+/// The event to append.
+pub(super) fn new_event(door: &Door, caller: &Caller, trace: &Trace, draft: Draft) -> NewEvent {
+    let Draft { execution, name, payload, idempotency_key } = draft;
+    let idempotency = idempotency_key.map(|key| {
+        let request_hash = hash(&[
+            execution.execution.as_str().as_bytes(),
+            name.as_str().as_bytes(),
+            payload.as_str().as_bytes(),
+        ]);
+        Idempotency { key, request_hash }
+    });
+    NewEvent {
+        event_id: entropy::event_id(door.clock.now(), &*door.entropy),
+        execution,
+        name,
+        payload,
+        origin: Origin::Posted,
+        idempotency,
+        actor: caller.actor.clone(),
+        traceparent: Some(trace.traceparent.to_string()),
+    }
+}
+
+/// SHA-256 over parts, each preceded by its length, so that no two lists of parts are alike.
+pub(super) fn hash(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().into()
+}
+
+/// The verdict of the store on an event, as the outside sees it.
+pub(super) fn verdict(
+    door: &Door,
+    event: &NewEvent,
+    verdict: Verdict,
+) -> Result<(EventId, EventStatus), Problem> {
+    match verdict {
+        Verdict::Stored(Appended::Accepted { .. }, _) => Ok((event.event_id, EventStatus::Pending)),
+        Verdict::Stored(Appended::Repeat { event_id, status }, _) => Ok((event_id, status)),
+        Verdict::Stored(Appended::Mismatch, _) => Err(Problem::new(
+            Kind::KeyReused,
+            "this idempotency key was used before with another execution, name or payload",
+        )),
+        Verdict::Stored(Appended::NoExecution, _) => {
+            door.machines.gone(&event.execution);
+            Err(Problem::not_found("execution", &event.execution.execution))
+        }
+        Verdict::Refused => Err(Problem::new(Kind::Internal, "the store cannot take this event")),
+    }
+}

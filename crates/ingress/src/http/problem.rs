@@ -1,0 +1,260 @@
+//! Errors as the outside sees them: the one place that turns anything into `application/problem+json`.
+//!
+//! A handler returns a [`Problem`]; it travels as an extension of a bodiless response and [`finish`]
+//! writes the document, so that answers made by the router itself (404, 405) get the same shape and
+//! every document names its request. Details are for the caller; what only an operator should see is
+//! logged where it is handled.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use millstream_core::problem::{Problem as Fault, Problems};
+use millstream_store::StoreError;
+use serde::Serialize;
+
+use crate::accept::AcceptError;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:ident, $title:literal;)+) => {
+        /// The documented `type`s; the URN ends in the word.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Kind { $($(#[$doc])* $variant,)+ }
+
+        impl Kind {
+            pub const ALL: &'static [Kind] = &[$(Kind::$variant,)+];
+
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+
+            pub const fn status(self) -> StatusCode {
+                match self { $(Self::$variant => StatusCode::$status,)+ }
+            }
+
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The request cannot be read: JSON syntax, a header's value.
+    BadRequest = "bad-request", BAD_REQUEST, "The request cannot be read";
+    /// A key is needed and none, or none that is valid, was sent.
+    Unauthorized = "unauthorized", UNAUTHORIZED, "A valid API key is needed";
+    /// The key's role does not allow this call.
+    Forbidden = "forbidden", FORBIDDEN, "The key does not allow this";
+    /// The door is open without keys, on loopback, and the request names another host or origin.
+    HostRefused = "host-refused", FORBIDDEN, "This host or origin is not served";
+    /// No such definition, execution or event, or it belongs to somebody else.
+    NotFound = "not-found", NOT_FOUND, "There is no such thing";
+    /// No such path.
+    NoRoute = "no-such-route", NOT_FOUND, "There is no such path";
+    /// The path exists, the method does not; `Allow` names those that do.
+    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED, "The path does not know this method";
+    /// The body did not arrive in time.
+    BodyTimeout = "body-timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
+    /// The thing is in a state in which this does not apply, or the id stands for something else.
+    Conflict = "conflict", CONFLICT, "This does not apply now";
+    /// A body, payload or batch beyond its limit.
+    TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The request is too large";
+    /// Path and query beyond their limit.
+    UriTooLong = "uri-too-long", URI_TOO_LONG, "The address is too long";
+    /// A `Content-Type` that this path does not read.
+    UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE, "The content type is not supported";
+    /// The request is readable and wrong; `problems` says where.
+    Invalid = "invalid", UNPROCESSABLE_ENTITY, "The request is not valid";
+    /// The idempotency key was used before with other content.
+    KeyReused = "idempotency-key-reused", UNPROCESSABLE_ENTITY, "The idempotency key stands for another request";
+    /// The event is not mentioned by the execution's definition, or its name is reserved.
+    UnknownEvent = "unknown-event", UNPROCESSABLE_ENTITY, "The definition does not know this event";
+    /// Too much is in flight; nothing was accepted.
+    Busy = "busy", TOO_MANY_REQUESTS, "Too much is in flight";
+    /// Headers beyond their limit.
+    HeadersTooLarge = "headers-too-large", REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large";
+    /// Something is broken on this side; the log has more.
+    Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong on this side";
+    /// The store cannot be reached. What was sent may or may not have been accepted: repeat it with
+    /// the same idempotency key.
+    StoreUnavailable = "store-unavailable", SERVICE_UNAVAILABLE, "The store is unavailable";
+    /// The process is shutting down.
+    Draining = "draining", SERVICE_UNAVAILABLE, "This process is shutting down";
+}
+
+impl Kind {
+    /// The `type` member.
+    pub fn urn(self) -> String {
+        format!("urn:millstream:problem:{}", self.word())
+    }
+}
+
+/// One error for the outside.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    pub(crate) kind: Kind,
+    pub(crate) detail: String,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        let retry_after = match kind.status() {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some(Duration::from_secs(1)),
+            _ => None,
+        };
+        Self { kind, detail: detail.into(), faults: Vec::new(), retry_after }
+    }
+
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(Kind::BadRequest, detail)
+    }
+
+    pub(crate) fn not_found(what: &str, id: impl std::fmt::Display) -> Self {
+        Self::new(Kind::NotFound, format!("there is no {what} {id:?}", id = id.to_string()))
+    }
+
+    pub(crate) fn invalid(faults: Vec<Fault>) -> Self {
+        let detail = match faults.as_slice() {
+            [only] => only.to_string(),
+            several => format!("{} problems, the first: {}", several.len(), several[0]),
+        };
+        Self { faults, ..Self::new(Kind::Invalid, detail) }
+    }
+
+    /// The document, without an instance: as it stands inside a batch's verdicts.
+    pub(crate) fn document(&self) -> Document<'_> {
+        Document {
+            kind: self.kind.urn(),
+            title: self.kind.title(),
+            status: self.kind.status().as_u16(),
+            detail: &self.detail,
+            instance: None,
+            problems: &self.faults,
+        }
+    }
+}
+
+/// RFC 9457, in our field order.
+#[derive(Debug, Serialize)]
+pub(crate) struct Document<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    problems: &'a [Fault],
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Contention(_) => {
+                tracing::warn!(%error, "a request found the store unavailable");
+                Self::new(Kind::StoreUnavailable, "the store cannot be reached, try again")
+            }
+            StoreError::Corrupt(_) => {
+                tracing::error!(%error, "a request met data that cannot be read");
+                Self::new(Kind::Internal, "stored data cannot be read; the log has more")
+            }
+        }
+    }
+}
+
+impl From<AcceptError> for Problem {
+    fn from(error: AcceptError) -> Self {
+        match error {
+            AcceptError::QueueFull => Self::new(Kind::Busy, "too many events are waiting for a commit"),
+            AcceptError::Unavailable => Self::new(
+                Kind::StoreUnavailable,
+                "the store cannot be reached; repeat the request with the same Idempotency-Key",
+            ),
+            AcceptError::InDoubt => Self::new(
+                Kind::StoreUnavailable,
+                "the store did not answer in time; repeat the request with the same Idempotency-Key",
+            ),
+            AcceptError::Closed => Self::new(Kind::Draining, "this process is shutting down"),
+        }
+    }
+}
+
+impl From<Problems> for Problem {
+    fn from(problems: Problems) -> Self {
+        Self::invalid(problems.0)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        let mut response = self.kind.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Writes the document of a response that is an error, whoever made it.
+pub(crate) fn finish(mut response: Response<Body>, request_id: &str, path: &str) -> Response<Body> {
+    if !response.status().is_client_error() && !response.status().is_server_error() {
+        return response;
+    }
+    let problem = match response.extensions_mut().remove::<Problem>() {
+        Some(problem) => problem,
+        None => of_status(response.status(), path),
+    };
+    let document =
+        Document { instance: Some(format!("urn:millstream:request:{request_id}")), ..problem.document() };
+    let body = serde_json::to_vec(&document).unwrap_or_default();
+    *response.status_mut() = problem.kind.status();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+    if let Some(wait) = problem.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+    }
+    if let Some(challenge) = challenge(problem.kind) {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
+    if matches!(problem.kind, Kind::TooLarge | Kind::BodyTimeout) {
+        // The rest of the body may still be on its way; nobody is going to read it.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    *response.body_mut() = Body::from(body);
+    response
+}
+
+/// The problem behind a bare status of the router or an extractor.
+fn of_status(status: StatusCode, path: &str) -> Problem {
+    let kind = match status {
+        StatusCode::NOT_FOUND => Kind::NoRoute,
+        StatusCode::METHOD_NOT_ALLOWED => Kind::MethodNotAllowed,
+        StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => Kind::UnsupportedMediaType,
+        StatusCode::UNPROCESSABLE_ENTITY => Kind::Invalid,
+        status if status.is_client_error() => Kind::BadRequest,
+        _ => Kind::Internal,
+    };
+    let detail = if kind == Kind::NoRoute {
+        format!("nothing is served at {path:?}")
+    } else if kind == Kind::MethodNotAllowed {
+        format!("{path:?} does not know this method")
+    } else {
+        kind.title().to_owned()
+    };
+    Problem::new(kind, detail)
+}
+
+fn challenge(kind: Kind) -> Option<&'static str> {
+    if kind == Kind::Unauthorized {
+        Some(r#"Bearer realm="millstream""#)
+    } else if kind == Kind::Forbidden {
+        Some(r#"Bearer realm="millstream", error="insufficient_scope""#)
+    } else {
+        None
+    }
+}

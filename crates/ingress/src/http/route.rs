@@ -1,0 +1,131 @@
+//! A route and its documentation, in one value.
+//!
+//! The router and the OpenAPI document are both made from the same list of these, so that neither can
+//! have a path that the other does not know.
+
+use std::sync::Arc;
+
+use axum::handler::Handler;
+use axum::routing::{MethodRouter, get, post};
+use millstream_core::status::Role;
+
+use crate::door::Door;
+
+/// One method on one path.
+pub(crate) struct Route {
+    pub(crate) handler: MethodRouter<Arc<Door>>,
+    pub(crate) doc: Operation,
+}
+
+/// What the OpenAPI document says about a route. Schema names refer to `openapi/schemas.json`.
+#[derive(Debug, Clone)]
+pub(crate) struct Operation {
+    pub(crate) method: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) needs: Option<Role>,
+    pub(crate) query: &'static [&'static str],
+    pub(crate) headers: &'static [&'static str],
+    /// Media type and schema.
+    pub(crate) bodies: Vec<(&'static str, &'static str)>,
+    /// Whether a request without a body is fine.
+    pub(crate) body_use: BodyUse,
+    /// Status, media type, schema, meaning.
+    pub(crate) answers: Vec<(u16, &'static str, &'static str, &'static str)>,
+    /// Statuses of problems that are particular to this call.
+    pub(crate) problems: &'static [u16],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyUse {
+    Required,
+    Optional,
+}
+
+impl Route {
+    pub(crate) fn get<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<Door>>,
+        T: 'static,
+    {
+        Self { handler: get(handler), doc: Operation::new("get", path, id) }
+    }
+
+    pub(crate) fn post<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<Door>>,
+        T: 'static,
+    {
+        Self { handler: post(handler), doc: Operation::new("post", path, id) }
+    }
+
+    pub(crate) fn summary(mut self, summary: &'static str) -> Self {
+        self.doc.summary = summary;
+        self
+    }
+
+    pub(crate) fn needs(mut self, role: Role) -> Self {
+        self.doc.needs = Some(role);
+        self
+    }
+
+    pub(crate) fn query(mut self, names: &'static [&'static str]) -> Self {
+        self.doc.query = names;
+        self
+    }
+
+    pub(crate) fn headers(mut self, names: &'static [&'static str]) -> Self {
+        self.doc.headers = names;
+        self
+    }
+
+    pub(crate) fn body(mut self, media: &'static str, schema: &'static str) -> Self {
+        self.doc.bodies.push((media, schema));
+        self
+    }
+
+    pub(crate) fn body_optional(mut self) -> Self {
+        self.doc.body_use = BodyUse::Optional;
+        self
+    }
+
+    pub(crate) fn answer(mut self, status: u16, schema: &'static str, meaning: &'static str) -> Self {
+        self.doc.answers.push((status, "application/json", schema, meaning));
+        self
+    }
+
+    pub(crate) fn answer_in(
+        mut self,
+        status: u16,
+        media: &'static str,
+        schema: &'static str,
+        meaning: &'static str,
+    ) -> Self {
+        self.doc.answers.push((status, media, schema, meaning));
+        self
+    }
+
+    pub(crate) fn problems(mut self, statuses: &'static [u16]) -> Self {
+        self.doc.problems = statuses;
+        self
+    }
+}
+
+impl Operation {
+    fn new(method: &'static str, path: &'static str, id: &'static str) -> Self {
+        Self {
+            method,
+            path,
+            id,
+            summary: "",
+            needs: None,
+            query: &[],
+            headers: &[],
+            bodies: Vec::new(),
+            body_use: BodyUse::Required,
+            answers: Vec::new(),
+            problems: &[],
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! All routes in one router, behind the layers that every request passes.
+//!
+//! From the outside in: trace (ids, documents of errors, panics), admission (sizes, hosts), then the
+//! bound on requests in flight, which health and metrics stay outside of.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+
+use super::route::Route;
+use super::{batch, definitions, events, executions, health, history, interventions, start, tail, workers};
+use crate::door::{Deps, Door, Life};
+use crate::options::IngressOptions;
+use crate::{gate, trace};
+
+/// The router of a door that nobody listens at: for tests and for embedding. Its tasks live in `life`.
+pub fn router(deps: Deps, options: IngressOptions, life: &Life) -> Router {
+    serve_routes(Door::open(deps, options, None, life))
+}
+
+pub(crate) fn serve_routes(door: Arc<Door>) -> Router {
+    let mount = |router: Router<Arc<Door>>, route: Route| router.route(route.doc.path, route.handler);
+    let api = api_routes().into_iter().fold(Router::new(), mount);
+    let api = api.layer(from_fn_with_state(door.clone(), gate::in_flight));
+    let open = health::routes().into_iter().fold(Router::new(), mount);
+    api.merge(open)
+        .fallback(|| async { StatusCode::NOT_FOUND })
+        .layer(from_fn_with_state(door.clone(), gate::admit))
+        .layer(from_fn_with_state(door.clone(), trace::layer))
+        .with_state(door)
+}
+
+pub(crate) fn all_routes() -> Vec<Route> {
+    let mut routes = api_routes();
+    routes.extend(health::routes());
+    routes
+}
+
+fn api_routes() -> Vec<Route> {
+    [
+        definitions::routes(),
+        start::routes(),
+        executions::routes(),
+        history::routes(),
+        events::routes(),
+        batch::routes(),
+        interventions::routes(),
+        tail::routes(),
+        workers::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

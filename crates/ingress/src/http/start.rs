@@ -1,0 +1,372 @@
+//! Starting executions: one, or an array.
+//!
+//! Creation is decided here, at the door (see `docs/decisions/creation-at-the-door.md`): seq 1 depends
+//! on nothing but the definition and the input, so the execution, its first transition, its timers and
+//! the events that come with it are one append.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use millstream_core::definition::Mode;
+use millstream_core::entropy;
+use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name};
+use millstream_core::log::{Origin, State as Folded};
+use millstream_core::machine::{self, Machine};
+use millstream_core::problem::Problem as Fault;
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ExecutionStatus, PauseState, Role};
+use millstream_store::event_log::{Append, Appended, NewEvent, NewExecution};
+
+use super::events::patience;
+use super::posting::{self, Draft, Said};
+use super::problem::{Kind, Problem};
+use super::route::Route;
+use super::views::{ExecutionOut, Item, Items};
+use super::{batch, executions};
+use crate::accept::Verdict;
+use crate::auth::{Caller, Submitter};
+use crate::body::{Allowance, Body, Media};
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::gate::Slot;
+use crate::options::Limits;
+use crate::prefer::Prefer;
+use crate::query::Params;
+use crate::trace::Trace;
+use crate::wait::{self, Patience};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/executions", "start_execution", start)
+            .summary("Start an execution, or an array of them, each with its first events in one commit")
+            .needs(Role::Submit)
+            .headers(&["Idempotency-Key", "Prefer", "traceparent", "x-request-id"])
+            .body("application/json", "StartRequest")
+            .answer(201, "ExecutionOrVerdicts", "Created; of an array: at least one was")
+            .answer(
+                200,
+                "ExecutionOrVerdicts",
+                "Existed already with the same input; of an array: none was new",
+            )
+            .problems(&[404, 409, 413, 415, 422]),
+    ]
+}
+
+/// A start as a client wrote it.
+#[derive(Debug)]
+struct Wish {
+    definition: Name,
+    version: Option<i32>,
+    execution_id: Option<ExecutionId>,
+    input: RawJson,
+    events: Vec<Said>,
+}
+
+/// A start that only needs to be made durable.
+struct Ready {
+    new: NewExecution,
+    mode: Mode,
+    id_from: IdFrom,
+}
+
+/// Where the execution's id came from: it decides what a clash means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IdFrom {
+    Caller,
+    /// Made from the idempotency key: the same key is the same execution.
+    Key,
+    Chance,
+}
+
+async fn start(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    trace: Trace,
+    slot: Slot,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let (parts, body) = request.into_parts();
+    Media::of(&parts.headers, &[Media::Json])?;
+    let prefer = Prefer::of(&parts.headers)?;
+    let key = posting::idempotency_header(&parts.headers)?;
+    let limits = &door.options.limits;
+    let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let text = body.text()?;
+    if text.trim_start().starts_with('[') {
+        if key.is_some() {
+            return Err(Problem::bad_request(
+                "an array of starts takes no Idempotency-Key; give each an execution_id",
+            ));
+        }
+        return start_many(&door, &caller, &trace, text).await;
+    }
+
+    let wish = wish(body.json()?, "", limits)?;
+    let ready = prepare(&door, &caller, &trace, wish, key.as_deref()).await?;
+    let last_events: Vec<EventId> = ready.new.events.iter().map(|event| event.event_id).collect();
+    let mut verdicts = door.accept.submit(vec![Append::Start(Box::new(ready.new.clone()))]).await?;
+    let verdict = verdicts.pop().ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))?;
+    let (status, mut shown) = conclude(&door, &ready, verdict).await?;
+
+    let longest = patience(&door, prefer, ready.mode).filter(|_| status == Outcome::Created);
+    if let Some(longest) = longest
+        && !last_events.is_empty()
+    {
+        let begun = tokio::time::Instant::now();
+        for event in last_events {
+            let patience = Patience { longest: longest.saturating_sub(begun.elapsed()), until: prefer.until };
+            if let Err(error) = wait::outcome(&door, &slot, &ready.new.key, event, patience).await {
+                tracing::warn!(%error, "a wait was cut short");
+                break;
+            }
+        }
+        if let Ok(view) = executions::find(&door, &ready.new.key).await {
+            shown = view.into();
+        }
+    }
+    let location = format!("/v1/executions/{}", ready.new.key.execution);
+    let mut response = (status.code(), Json(shown)).into_response();
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    let applied = longest.and_then(|longest| prefer.applied(longest));
+    if let Some(applied) = applied.and_then(|applied| HeaderValue::from_str(&applied).ok()) {
+        response.headers_mut().insert("preference-applied", applied);
+    }
+    Ok(response)
+}
+
+/// Nobody waits for an array: its answer says what became durable.
+async fn start_many(door: &Door, caller: &Caller, trace: &Trace, text: &str) -> Result<Response, Problem> {
+    let limits = &door.options.limits;
+    let mut prepared = Vec::new();
+    for (at, item) in batch::array(text, limits.batch_items)?.into_iter().enumerate() {
+        let ready = match wish(item, &format!("items[{at}]"), limits) {
+            Ok(wish) => prepare(door, caller, trace, wish, None).await,
+            Err(problem) => Err(problem),
+        };
+        match ready {
+            // The store being down is not this item's fault.
+            Err(problem) if problem.kind == Kind::StoreUnavailable => return Err(problem),
+            ready => prepared.push(ready),
+        }
+    }
+    let items = prepared.iter().filter_map(|ready| ready.as_ref().ok());
+    let items = items.map(|ready| Append::Start(Box::new(ready.new.clone()))).collect();
+    let mut verdicts = door.accept.submit(items).await?.into_iter();
+
+    let mut created = StatusCode::OK;
+    let mut concluded = Vec::with_capacity(prepared.len());
+    for ready in prepared {
+        let outcome = match ready {
+            Err(problem) => Err(problem),
+            Ok(ready) => match verdicts.next() {
+                Some(verdict) => conclude(door, &ready, verdict).await,
+                None => Err(Problem::new(Kind::Internal, "the store gave no verdict")),
+            },
+        };
+        if let Ok((Outcome::Created, _)) = &outcome {
+            created = StatusCode::CREATED;
+        }
+        concluded.push(outcome);
+    }
+    let items = concluded.iter().map(|outcome| match outcome {
+        Ok((_, execution)) => Item::Good(execution),
+        Err(problem) => Item::Bad { problem: problem.document() },
+    });
+    Ok((created, Json(Items { items: items.collect() })).into_response())
+}
+
+fn wish(text: &str, path: &str, limits: &Limits) -> Result<Wish, Problem> {
+    let mut fields = Fields::of(text, path).map_err(Problem::invalid)?;
+    let definition = fields.required("definition");
+    let definition = fields.parsed("definition", definition, |text| Name::parse(text));
+    let version = fields.take("version");
+    let version = version.and_then(|text| match text.parse::<i32>() {
+        Ok(version) if version >= 1 => Some(version),
+        Ok(_) | Err(_) => {
+            fields.fault("version", "must be a whole number from 1 on");
+            None
+        }
+    });
+    let id = fields.text("execution_id");
+    let execution_id = fields.parsed("execution_id", id, |text| ExecutionId::parse(text));
+    let input = posting::bounded(&mut fields, "input", limits.payload_bytes)?.unwrap_or_else(RawJson::null);
+    let mut events = Vec::new();
+    if let Some(list) = fields.take("events") {
+        let base = fields.path_of("events");
+        let items = crate::fields::items(list, limits.batch_items);
+        match items {
+            Err(_) => {
+                fields.fault("events", format!("must be an array of at most {} events", limits.batch_items))
+            }
+            Ok(items) => {
+                for (at, item) in items.into_iter().enumerate() {
+                    match Fields::of(item, &format!("{base}[{at}]")) {
+                        Err(faults) => fields.faults(faults),
+                        Ok(mut event) => {
+                            events.extend(posting::said(&mut event, limits.payload_bytes)?);
+                            if let Err(faults) = event.finish() {
+                                fields.faults(faults);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    fields.finish().map_err(Problem::invalid)?;
+    let Some(definition) = definition else {
+        return Err(Problem::invalid(vec![Fault::new(path, "is incomplete")]));
+    };
+    Ok(Wish { definition, version, execution_id, input, events })
+}
+
+async fn prepare(
+    door: &Door,
+    caller: &Caller,
+    trace: &Trace,
+    wish: Wish,
+    key: Option<&str>,
+) -> Result<Ready, Problem> {
+    let found = door.machines.find(&caller.tenant, &wish.definition, wish.version).await?;
+    let Some((definition, machine)) = found else {
+        return Err(match wish.version {
+            None => Problem::not_found("definition", &wish.definition),
+            Some(version) => Problem::not_found("definition", format_args!("{}@{version}", wish.definition)),
+        });
+    };
+    for event in &wish.events {
+        posting::known(&machine, &event.name)?;
+    }
+    decide(door, caller, trace, wish, key, definition, &machine)
+}
+
+/// Seq 1, and the events that come with it.
+fn decide(
+    door: &Door,
+    caller: &Caller,
+    trace: &Trace,
+    wish: Wish,
+    idempotency_key: Option<&str>,
+    definition: DefinitionRef,
+    machine: &Machine,
+) -> Result<Ready, Problem> {
+    let now = door.clock.now();
+    let start_id = entropy::event_id(now, &*door.entropy);
+    let (applied, state) = machine::create(machine, start_id, &wish.input, now)
+        .map_err(|rejection| Problem::invalid(vec![Fault::new("input", rejection.reason)]))?;
+    let input_hash = input_hash(&wish);
+    let (execution, id_from) = match (wish.execution_id, idempotency_key) {
+        (Some(id), _) => (id, IdFrom::Caller),
+        (None, Some(key)) => (id_of_key(&caller.tenant, key)?, IdFrom::Key),
+        (None, None) => (parse_id(entropy::uuid_v7(now, &*door.entropy))?, IdFrom::Chance),
+    };
+    let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
+    let start = NewEvent {
+        event_id: start_id,
+        execution: key.clone(),
+        name: Name::start(),
+        payload: wish.input,
+        origin: Origin::Posted,
+        idempotency: None,
+        actor: caller.actor.clone(),
+        traceparent: Some(trace.traceparent.to_string()),
+    };
+    let events = wish.events.into_iter().map(|Said { name, payload }| {
+        let draft = Draft { execution: key.clone(), name, payload, idempotency_key: None };
+        posting::new_event(door, caller, trace, draft)
+    });
+    let events = events.collect();
+    let mode = machine.definition().mode();
+    let new = NewExecution { key, definition, input_hash, start, applied, state, events };
+    Ok(Ready { new, mode, id_from })
+}
+
+/// What makes a repeat a repeat: the request, not the version that "latest" happens to mean today.
+fn input_hash(wish: &Wish) -> [u8; 32] {
+    let version = wish.version.map(|version| version.to_string()).unwrap_or_default();
+    let mut parts: Vec<&[u8]> =
+        vec![wish.definition.as_str().as_bytes(), version.as_bytes(), wish.input.as_str().as_bytes()];
+    for event in &wish.events {
+        parts.push(event.name.as_str().as_bytes());
+        parts.push(event.payload.as_str().as_bytes());
+    }
+    posting::hash(&parts)
+}
+
+/// The id of the execution that an idempotency key stands for.
+fn id_of_key(tenant: &millstream_core::id::TenantId, key: &str) -> Result<ExecutionId, Problem> {
+    let hash = posting::hash(&[b"execution", tenant.as_str().as_bytes(), key.as_bytes()]);
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    parse_id(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+fn parse_id(id: uuid::Uuid) -> Result<ExecutionId, Problem> {
+    ExecutionId::parse(id.to_string())
+        .map_err(|error| Problem::new(Kind::Internal, format!("a new id {error}")))
+}
+
+/// Whether a start made something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Created,
+    Existed,
+}
+
+impl Outcome {
+    const fn code(self) -> StatusCode {
+        match self {
+            Self::Created => StatusCode::CREATED,
+            Self::Existed => StatusCode::OK,
+        }
+    }
+}
+
+async fn conclude(door: &Door, ready: &Ready, verdict: Verdict) -> Result<(Outcome, ExecutionOut), Problem> {
+    let key = &ready.new.key;
+    match verdict {
+        Verdict::Stored(Appended::Accepted { .. }, at) => {
+            door.machines.started(key.clone(), ready.new.definition.clone());
+            let Folded { state, phase, context, seq, reason, .. } = ready.new.state.clone();
+            let execution = ExecutionOut {
+                execution_id: key.execution.clone(),
+                definition: ready.new.definition.name.clone(),
+                version: ready.new.definition.version,
+                state,
+                status: ExecutionStatus::of(phase, PauseState::Running),
+                context,
+                seq,
+                created_at: at,
+                updated_at: at,
+                reason,
+            };
+            Ok((Outcome::Created, execution))
+        }
+        Verdict::Stored(Appended::Repeat { .. }, _) => {
+            Ok((Outcome::Existed, executions::find(door, key).await?.into()))
+        }
+        Verdict::Stored(Appended::Mismatch, _) => Err(match ready.id_from {
+            IdFrom::Caller | IdFrom::Chance => Problem::new(
+                Kind::Conflict,
+                format!(
+                    "execution {:?} exists with another definition, input or events",
+                    key.execution.as_str()
+                ),
+            ),
+            IdFrom::Key => {
+                Problem::new(Kind::KeyReused, "this idempotency key was used before with another request")
+            }
+        }),
+        Verdict::Stored(Appended::NoExecution, _) | Verdict::Refused => {
+            Err(Problem::new(Kind::Internal, "the store cannot take this execution"))
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Tail: the transitions of an execution as they happen, as server-sent events.
+//!
+//! Each message is `event: transition`, its `id` the seq, its data what history shows. A client that
+//! comes back with `Last-Event-ID` goes on after it and misses nothing, because everything is read from
+//! the log; announcements only say when to read. After the last transition of an ended execution comes
+//! `event: end` and the stream closes; a client that reconnects even then is told 204, which stops an
+//! `EventSource` for good. A drain, or a store that is down, ends the stream: reconnect.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::Stream;
+use millstream_core::id::{ExecutionKey, Seq};
+use millstream_core::problem::Problem as Fault;
+use millstream_core::status::{ExecutionStatus, Role};
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::problem::Problem;
+use super::route::Route;
+use super::views::TransitionOut;
+use super::{executions, posting};
+use crate::auth::Reader;
+use crate::door::Door;
+use crate::news::Ear;
+use crate::query::Params;
+
+const PAGE: usize = 100;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/executions/{execution_id}/tail", "tail_execution", tail)
+            .summary("Transitions as they happen; the id of a message is its seq")
+            .needs(Role::Read)
+            .query(&["after"])
+            .headers(&["Last-Event-ID"])
+            .answer_in(200, "text/event-stream", "Transition", "A stream of `transition`, then `end`")
+            .answer_in(204, "", "", "The execution has ended and everything was seen")
+            .problems(&[404]),
+    ]
+}
+
+async fn tail(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    mut params: Params,
+) -> Result<Response, Problem> {
+    let number = |text: &str| {
+        text.parse().ok().filter(|seq| *seq >= 0).map(Seq).ok_or("is not the seq of a transition")
+    };
+    let after = params.parsed("after", number);
+    params.finish()?;
+    let resumed = match headers.get("last-event-id") {
+        None => None,
+        Some(value) => Some(
+            number(value.to_str().unwrap_or(""))
+                .map_err(|message| Problem::invalid(vec![Fault::new("Last-Event-ID", message)]))?,
+        ),
+    };
+    let after = resumed.or(after).unwrap_or(Seq(0));
+
+    let execution = posting::execution_of(&caller, &id)?;
+    let permit = door.gate.tail()?;
+    let ear = door.news.about(execution.clone());
+    let view = executions::find(&door, &execution).await?;
+    if resumed.is_some() && view.state.phase.is_ended() && after >= view.state.seq {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
+    let tail = Tail {
+        door,
+        execution,
+        after,
+        ear,
+        waiting: VecDeque::new(),
+        stage: Stage::Reading,
+        _permit: permit,
+    };
+    Ok(Sse::new(tail.into_stream()).keep_alive(keep_alive).into_response())
+}
+
+struct Tail {
+    door: Arc<Door>,
+    execution: ExecutionKey,
+    /// The seq of the last transition that was read.
+    after: Seq,
+    ear: Ear,
+    waiting: VecDeque<TransitionOut>,
+    stage: Stage,
+    _permit: OwnedSemaphorePermit,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Reading,
+    /// Everything was read before the last look: wait for news first.
+    Listening,
+    Done,
+}
+
+#[derive(Serialize)]
+struct End {
+    status: ExecutionStatus,
+    seq: Seq,
+}
+
+impl Tail {
+    fn into_stream(self) -> impl Stream<Item = Result<Event, Infallible>> {
+        futures::stream::unfold(self, |mut tail| async move {
+            let event = tail.next().await?;
+            Some((Ok(event), tail))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(transition) = self.waiting.pop_front() {
+                let id = transition.seq.to_string();
+                return Event::default().event("transition").id(id).json_data(transition).ok();
+            }
+            if self.door.draining.is_cancelled() {
+                return None;
+            }
+            match self.stage {
+                Stage::Done => return None,
+                Stage::Listening => {
+                    let draining = self.door.draining.clone();
+                    tokio::select! {
+                        () = self.ear.listen(self.door.options.reread) => {}
+                        () = draining.cancelled() => return None,
+                    }
+                    self.stage = Stage::Reading;
+                }
+                Stage::Reading => match self.read().await {
+                    Ok(None) => {}
+                    Ok(Some(end)) => {
+                        self.stage = Stage::Done;
+                        return Event::default().event("end").json_data(end).ok();
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, execution = %self.execution, "a tail ends");
+                        return None;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Reads what is new. Says so when there is nothing and never will be.
+    async fn read(&mut self) -> millstream_store::Result<Option<End>> {
+        let views = &self.door.stores.execution_views;
+        let page = views.history(&self.execution, self.after, PAGE).await?;
+        if let Some(last) = page.last() {
+            self.after = last.transition.seq;
+            self.waiting = page.into_iter().map(TransitionOut::from).collect();
+            return Ok(None);
+        }
+        self.stage = Stage::Listening;
+        let view = views.executions(std::slice::from_ref(&self.execution)).await?;
+        match view.into_iter().next().flatten() {
+            // Gone by retention: it had ended and there is nothing left to tell.
+            None => {
+                self.stage = Stage::Done;
+                Ok(None)
+            }
+            Some(view) if view.state.phase.is_ended() && self.after >= view.state.seq => {
+                Ok(Some(End { status: view.status, seq: view.state.seq }))
+            }
+            // It moved on between the two reads.
+            Some(view) if view.state.seq > self.after => {
+                self.stage = Stage::Reading;
+                Ok(None)
+            }
+            Some(_) => Ok(None),
+        }
+    }
+}

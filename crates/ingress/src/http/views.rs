@@ -1,0 +1,225 @@
+//! What the outside sees of executions, events, transitions, actions and timers.
+//!
+//! These shapes are the contract; the store's views are not. A field that does not apply is null and
+//! not absent, unless it was added for operators.
+
+use millstream_core::id::{EventId, ExecutionId, Name, Seq, WorkerId};
+use millstream_core::log::{Context, State};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, PauseState};
+use millstream_core::time::Timestamp;
+use millstream_store::views::{ActionView, EventView, ExecutionView, HistoryEntry, TimerView};
+use serde::Serialize;
+
+use super::problem::Document;
+
+/// `{items, next_cursor}`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Page<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next_cursor: Option<String>,
+}
+
+impl<T> Page<T> {
+    /// A page of at most `limit` items out of `found`, which was asked for one more than that; `cursor`
+    /// makes a cursor of the last item given.
+    pub(crate) fn of<V>(
+        mut found: Vec<V>,
+        limit: usize,
+        cursor: impl FnOnce(&V) -> String,
+        show: impl FnMut(V) -> T,
+    ) -> Self {
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next_cursor = if more { found.last().map(cursor) } else { None };
+        Self { items: found.into_iter().map(show).collect(), next_cursor }
+    }
+}
+
+/// An item of a batch's answer: the thing, or what is wrong with it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Item<'a, T> {
+    Good(T),
+    Bad { problem: Document<'a> },
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Items<T> {
+    pub(crate) items: Vec<T>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ExecutionOut {
+    pub(crate) execution_id: ExecutionId,
+    pub(crate) definition: Name,
+    pub(crate) version: i32,
+    pub(crate) state: Name,
+    pub(crate) status: ExecutionStatus,
+    pub(crate) context: Context,
+    pub(crate) seq: Seq,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    /// Why it ended, where no final state says it; or why it is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+impl From<ExecutionView> for ExecutionOut {
+    fn from(view: ExecutionView) -> Self {
+        Self {
+            execution_id: view.execution.execution,
+            definition: view.definition.name,
+            version: view.definition.version,
+            state: view.state.state,
+            status: view.status,
+            context: view.state.context,
+            seq: view.state.seq,
+            created_at: view.created_at,
+            updated_at: view.updated_at,
+            reason: view.state.reason.or(view.paused_reason),
+        }
+    }
+}
+
+impl ExecutionOut {
+    /// An execution as it was at another state of its log. A pause is not in the log.
+    pub(crate) fn at(view: ExecutionView, state: State) -> Self {
+        Self {
+            status: ExecutionStatus::of(state.phase, PauseState::Running),
+            updated_at: state.at,
+            ..Self::from(ExecutionView { state, paused_reason: None, ..view })
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct AcceptedOut {
+    pub(crate) event_id: EventId,
+    pub(crate) execution_id: ExecutionId,
+    pub(crate) status: EventStatus,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct EventOut {
+    event_id: EventId,
+    execution_id: ExecutionId,
+    name: Name,
+    payload: RawJson,
+    status: EventStatus,
+    from_state: Option<Name>,
+    to_state: Option<Name>,
+    seq: Option<Seq>,
+    attempts: i32,
+    error: Option<String>,
+    actor: Option<String>,
+    worker_id: Option<WorkerId>,
+    created_at: Timestamp,
+    started_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
+}
+
+impl From<EventView> for EventOut {
+    fn from(view: EventView) -> Self {
+        Self {
+            event_id: view.event_id,
+            execution_id: view.execution.execution,
+            name: view.name,
+            payload: view.payload,
+            status: view.status,
+            from_state: view.from_state,
+            to_state: view.to_state,
+            seq: view.seq,
+            attempts: view.attempts,
+            error: view.error,
+            actor: view.actor,
+            worker_id: view.worker_id,
+            created_at: view.created_at,
+            started_at: view.started_at,
+            completed_at: view.completed_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TransitionOut {
+    pub(crate) seq: Seq,
+    event_id: EventId,
+    name: Name,
+    payload: RawJson,
+    from_state: Option<Name>,
+    to_state: Name,
+    actions: Vec<Name>,
+    at: Timestamp,
+}
+
+impl From<HistoryEntry> for TransitionOut {
+    fn from(entry: HistoryEntry) -> Self {
+        let transition = entry.transition;
+        Self {
+            seq: transition.seq,
+            event_id: transition.event_id,
+            name: transition.name,
+            payload: entry.payload,
+            from_state: transition.decision.from,
+            to_state: transition.decision.to,
+            actions: transition.decision.actions,
+            at: transition.at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ActionOut {
+    seq: Seq,
+    action: Name,
+    key: String,
+    event_id: EventId,
+    needs: Vec<Name>,
+    status: ActionStatus,
+    attempts: i32,
+    worker_id: Option<WorkerId>,
+    lease_until: Option<Timestamp>,
+    next_attempt_at: Option<Timestamp>,
+    input: Option<RawJson>,
+    result: Option<RawJson>,
+    error: Option<RawJson>,
+    created_at: Timestamp,
+    settled_at: Option<Timestamp>,
+}
+
+impl From<ActionView> for ActionOut {
+    fn from(view: ActionView) -> Self {
+        Self {
+            seq: view.key.seq,
+            key: view.key.to_string(),
+            action: view.key.action,
+            event_id: view.event_id,
+            needs: view.needs,
+            status: view.status,
+            attempts: view.attempts,
+            worker_id: view.worker_id,
+            lease_until: view.lease_until,
+            next_attempt_at: view.next_attempt_at,
+            input: view.input,
+            result: view.result,
+            error: view.error,
+            created_at: view.created_at,
+            settled_at: view.settled_at,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TimerOut {
+    armed_seq: Seq,
+    ordinal: i32,
+    send: Name,
+    fire_at: Timestamp,
+}
+
+impl From<TimerView> for TimerOut {
+    fn from(view: TimerView) -> Self {
+        Self { armed_seq: view.armed_seq, ordinal: view.ordinal, send: view.send, fire_at: view.fire_at }
+    }
+}

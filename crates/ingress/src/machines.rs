@@ -1,0 +1,109 @@
+//! What the door knows by heart: compiled definitions, and which execution runs which.
+//!
+//! A version of a definition never changes and an execution keeps its version for life, so both are
+//! cached without an expiry. The latest version of a name does change and is asked for every time.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+use millstream_core::definition::{self, Format};
+use millstream_core::id::{DefinitionRef, ExecutionKey, Name, TenantId};
+use millstream_core::machine::Machine;
+use millstream_store::definition_store::{DefinitionStore, StoredDefinition};
+use millstream_store::event_log::EventLog;
+use millstream_store::{Result, StoreError};
+
+const MACHINES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(512);
+const TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(100_000);
+
+pub(crate) struct Machines {
+    log: Arc<dyn EventLog>,
+    definitions: Arc<dyn DefinitionStore>,
+    machines: Mutex<LruCache<(TenantId, DefinitionRef), Arc<Machine>>>,
+    targets: Mutex<LruCache<ExecutionKey, DefinitionRef>>,
+}
+
+impl Machines {
+    pub(crate) fn of(log: Arc<dyn EventLog>, definitions: Arc<dyn DefinitionStore>) -> Self {
+        Self {
+            log,
+            definitions,
+            machines: Mutex::new(LruCache::new(MACHINES)),
+            targets: Mutex::new(LruCache::new(TARGETS)),
+        }
+    }
+
+    /// The machine of a version, or of the latest version.
+    pub(crate) async fn find(
+        &self,
+        tenant: &TenantId,
+        name: &Name,
+        version: Option<i32>,
+    ) -> Result<Option<(DefinitionRef, Arc<Machine>)>> {
+        if let Some(version) = version {
+            let wanted = (tenant.clone(), DefinitionRef { name: name.clone(), version });
+            if let Some(machine) = lock(&self.machines).get(&wanted) {
+                return Ok(Some((wanted.1, machine.clone())));
+            }
+        }
+        let Some(stored) = self.definitions.get(tenant, name, version).await? else { return Ok(None) };
+        let key = (tenant.clone(), stored.definition.clone());
+        if let Some(machine) = lock(&self.machines).get(&key) {
+            return Ok(Some((key.1, machine.clone())));
+        }
+        let machine = Arc::new(compile(&stored)?);
+        lock(&self.machines).put(key, machine.clone());
+        Ok(Some((stored.definition, machine)))
+    }
+
+    /// The definition that each execution runs, in order; `None` where there is no such execution.
+    pub(crate) async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
+        let mut found: Vec<Option<DefinitionRef>> = {
+            let mut targets = lock(&self.targets);
+            executions.iter().map(|key| targets.get(key).cloned()).collect()
+        };
+        let missing: Vec<usize> = (0..found.len()).filter(|&at| found[at].is_none()).collect();
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        let keys: Vec<ExecutionKey> = missing.iter().map(|&at| executions[at].clone()).collect();
+        let asked = self.log.targets(&keys).await?;
+        let mut targets = lock(&self.targets);
+        for ((at, key), target) in missing.into_iter().zip(keys).zip(asked) {
+            if let Some(target) = &target {
+                targets.put(key, target.clone());
+            }
+            found[at] = target;
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn started(&self, execution: ExecutionKey, definition: DefinitionRef) {
+        lock(&self.targets).put(execution, definition);
+    }
+
+    /// The store says that it is gone (retention): another one may come by that name.
+    pub(crate) fn gone(&self, execution: &ExecutionKey) {
+        lock(&self.targets).pop(execution);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn compile(stored: &StoredDefinition) -> Result<Machine> {
+    let unusable = |problems: &dyn std::fmt::Display| {
+        StoreError::Corrupt(format!("definition {} cannot be used: {problems}", stored.definition))
+    };
+    let definition =
+        definition::parse(&stored.source, Format::Json).map_err(|problems| unusable(&problems))?;
+    Machine::compile(definition).map_err(|problems| unusable(&problems))
+}
+
+impl std::fmt::Debug for Machines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machines").finish_non_exhaustive()
+    }
+}

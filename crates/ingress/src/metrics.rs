@@ -1,0 +1,107 @@
+//! The numbers that the door counts, by name, and those it looks up when somebody scrapes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+
+use crate::door::Door;
+
+/// Tells the recorder what the numbers mean. Call once, after it is installed.
+pub fn describe() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_counter!("millstream_http_requests_total", "Requests answered, by route, method and status.");
+    describe_histogram!("millstream_http_request_seconds", "Time to answer a request, by route.");
+    describe_gauge!("millstream_http_in_flight", "Requests being worked on.");
+    describe_histogram!(
+        "millstream_append_batch_size",
+        "Events and executions in one commit of the ingress."
+    );
+    describe_histogram!("millstream_append_seconds", "Time of one commit of the ingress.");
+    describe_counter!("millstream_append_failures_total", "Commits of the ingress that failed, by reason.");
+    describe_gauge!("millstream_append_queue_depth", "Requests waiting for a commit.");
+    describe_counter!("millstream_rings_total", "Bells rung by the ingress.");
+    describe_counter!("millstream_ring_failures_total", "Attempts to ring that failed.");
+    describe_counter!("millstream_ring_overflow_total", "Bells left to the overdue sweep.");
+    describe_gauge!("millstream_unrung", "Executions whose bell has not been rung yet.");
+    describe_gauge!("millstream_undecided", "Accepted events that are not decided.");
+    describe_gauge!("millstream_oldest_undecided_seconds", "Age of the oldest undecided event.");
+    describe_gauge!("millstream_dead", "Events that were put aside.");
+    describe_gauge!("millstream_paused", "Executions that are paused.");
+    describe_gauge!("millstream_open_actions", "Actions that are not settled.");
+    describe_gauge!("millstream_stream_length", "Entries in the stream, by lane.");
+    describe_gauge!("millstream_stream_pending", "Entries delivered and not acknowledged, by lane.");
+    describe_gauge!("millstream_stream_lag", "Entries not yet delivered, by lane.");
+}
+
+pub(crate) fn request(method: &Method, route: &str, status: StatusCode, seconds: f64) {
+    // Methods are an open set that clients choose from; an unknown one must not make a new series.
+    let method = match *method {
+        Method::GET | Method::POST | Method::HEAD | Method::PUT | Method::DELETE | Method::PATCH => {
+            method.to_string()
+        }
+        _ => "other".to_owned(),
+    };
+    let route = route.to_owned();
+    metrics::counter!(
+        "millstream_http_requests_total",
+        "method" => method, "route" => route.clone(), "status" => status.as_u16().to_string()
+    )
+    .increment(1);
+    metrics::histogram!("millstream_http_request_seconds", "route" => route).record(seconds);
+}
+
+/// Counts a request as being worked on for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct InFlight;
+
+impl InFlight {
+    pub(crate) fn begin() -> Self {
+        metrics::gauge!("millstream_http_in_flight").increment(1.0);
+        Self
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        metrics::gauge!("millstream_http_in_flight").decrement(1.0);
+    }
+}
+
+/// How long a scrape waits for the store and the stream before it goes without them.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Looks up what only the store and the stream know, then renders everything.
+pub(crate) async fn scrape(door: &Arc<Door>) -> String {
+    let (backlog, lanes) = tokio::join!(
+        tokio::time::timeout(PATIENCE, door.stores.event_views.backlog()),
+        tokio::time::timeout(PATIENCE, door.streams.care.stats()),
+    );
+    if let Ok(Ok(backlog)) = backlog {
+        let age = backlog.oldest.map_or(Duration::ZERO, |oldest| door.clock.now().since(oldest));
+        gauge("millstream_undecided", backlog.undecided);
+        metrics::gauge!("millstream_oldest_undecided_seconds").set(age.as_secs_f64());
+        gauge("millstream_dead", backlog.dead);
+        gauge("millstream_paused", backlog.paused);
+        gauge("millstream_open_actions", backlog.open_actions);
+    }
+    if let Ok(Ok(lanes)) = lanes {
+        for stats in lanes {
+            let lane = stats.lane.number().to_string();
+            for (name, value) in [
+                ("millstream_stream_length", stats.length),
+                ("millstream_stream_pending", stats.pending),
+                ("millstream_stream_lag", stats.lag),
+            ] {
+                #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+                metrics::gauge!(name, "lane" => lane.clone()).set(value as f64);
+            }
+        }
+    }
+    (door.render_metrics)()
+}
+
+fn gauge(name: &'static str, value: u64) {
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+    metrics::gauge!(name).set(value as f64);
+}

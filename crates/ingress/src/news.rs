@@ -1,0 +1,148 @@
+//! One ear for all who wait: hears every announcement and wakes those whom it concerns.
+//!
+//! A thousand callers that each listened to everything would wake a thousand times per commit. Here
+//! one task listens, and a waiter is woken for its own execution only. Announcements are best effort:
+//! waiters also read the store again every so often, and nothing here is needed for them to finish.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use millstream_core::id::ExecutionKey;
+use millstream_stream::announce::Announcer;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long to wait before asking a stream that is down for announcements again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Who wants to know about which execution.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct News(Arc<Mutex<HashMap<ExecutionKey, Line>>>);
+
+/// All ears for one execution.
+#[derive(Debug)]
+struct Line {
+    sender: watch::Sender<u64>,
+    ears: usize,
+}
+
+/// Interest in one execution, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Ear {
+    news: News,
+    execution: ExecutionKey,
+    heard: watch::Receiver<u64>,
+}
+
+impl News {
+    /// Starts listening; ends when `closing` is cancelled.
+    pub(crate) fn start(
+        announcer: Arc<dyn Announcer>,
+        closing: CancellationToken,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let news = Self::default();
+        tasks.spawn(listen(news.clone(), announcer, closing));
+        news
+    }
+
+    /// From now on every announcement about `execution` is heard.
+    pub(crate) fn about(&self, execution: ExecutionKey) -> Ear {
+        let mut lines = self.lines();
+        let line =
+            lines.entry(execution.clone()).or_insert_with(|| Line { sender: watch::channel(0).0, ears: 0 });
+        line.ears += 1;
+        let heard = line.sender.subscribe();
+        drop(lines);
+        Ear { news: self.clone(), execution, heard }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<ExecutionKey, Line>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, execution: &ExecutionKey) {
+        if let Some(line) = self.lines().get(execution) {
+            line.sender.send_modify(|count| *count += 1);
+        }
+    }
+
+    fn wake_all(&self) {
+        for line in self.lines().values() {
+            line.sender.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+impl Ear {
+    /// Until something is announced, at most for `longest`.
+    pub(crate) async fn listen(&mut self, longest: Duration) {
+        let _ = tokio::time::timeout(longest, self.heard.changed()).await;
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        let mut lines = self.news.lines();
+        if let Some(line) = lines.get_mut(&self.execution) {
+            line.ears -= 1;
+            if line.ears == 0 {
+                lines.remove(&self.execution);
+            }
+        }
+    }
+}
+
+async fn listen(news: News, announcer: Arc<dyn Announcer>, closing: CancellationToken) {
+    let run = async {
+        loop {
+            if let Ok(mut announcements) = announcer.listen().await {
+                loop {
+                    match announcements.recv().await {
+                        Ok(word) => news.wake(&word.execution),
+                        Err(RecvError::Lagged(_)) => news.wake_all(),
+                        Err(RecvError::Closed) => break,
+                    }
+                }
+            }
+            news.wake_all();
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    tokio::select! {
+        () = run => {}
+        () = closing.cancelled() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_core::id::{ExecutionId, TenantId};
+
+    fn key(id: &str) -> ExecutionKey {
+        ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }
+    }
+
+    #[tokio::test]
+    async fn a_waiter_is_woken_for_its_own_execution_only() {
+        let news = News::default();
+        let (mut mine, other) = (news.about(key("mine")), news.about(key("other")));
+        news.wake(&key("mine"));
+        mine.listen(Duration::from_secs(10)).await;
+        assert!(!other.heard.has_changed().unwrap());
+    }
+
+    #[tokio::test]
+    async fn nobody_is_remembered_after_the_last_one_left() {
+        let news = News::default();
+        let (first, second) = (news.about(key("x")), news.about(key("x")));
+        drop(first);
+        assert_eq!(news.lines().len(), 1);
+        drop(second);
+        assert_eq!(news.lines().len(), 0);
+    }
+}

@@ -1,0 +1,138 @@
+//! Everything about the door that can be set, with what it is for.
+//!
+//! Plain data: the app fills it in from files, environment and flags; nothing in this crate reads
+//! any of those.
+
+use std::time::Duration;
+
+use millstream_core::crash::CrashPoint;
+
+/// How the door behaves. `Default` is what a production ingress uses.
+#[derive(Debug, Clone)]
+pub struct IngressOptions {
+    /// Who may call.
+    pub auth: AuthMode,
+    /// What a request may cost.
+    pub limits: Limits,
+    /// `Host` names (and origins) that are served besides loopback names and the listen address while
+    /// the door is open on loopback. Without a port: any port.
+    pub allowed_hosts: Vec<String>,
+    /// How long callers of a `mode: sync` definition wait when they do not say.
+    pub sync_wait: Duration,
+    /// The longest `Prefer: wait` that is granted; longer ones are cut to this.
+    pub max_wait: Duration,
+    /// How often waits and tails read the store again in case an announcement was lost.
+    pub reread: Duration,
+    /// How often a silent tail sends a comment, so that proxies keep the connection.
+    pub keep_alive: Duration,
+    /// How long an answer waits for its commit. After that the outcome is in doubt and the answer is
+    /// 503; the commit itself is not cut off.
+    pub commit_timeout: Duration,
+    /// How many commits may be in flight at once. One keeps batches large and is right for one writer.
+    pub appenders: usize,
+    /// How long a looked-up key, or its absence, is believed. At most 5 s: a revoked key works that
+    /// long.
+    pub key_ttl: Duration,
+    /// Workers not heard of for this long are not listed.
+    pub worker_ttl: Duration,
+    /// After the signal: how long `/readyz` is red before the door stops accepting connections.
+    pub drain_delay: Duration,
+    /// After that: how long requests in flight may take before they are cut off.
+    pub drain_deadline: Duration,
+    /// Die at this place. Only in test builds.
+    pub crash: Option<CrashPoint>,
+}
+
+impl Default for IngressOptions {
+    fn default() -> Self {
+        Self {
+            auth: AuthMode::Keys,
+            limits: Limits::default(),
+            allowed_hosts: Vec::new(),
+            sync_wait: Duration::from_secs(10),
+            max_wait: Duration::from_secs(60),
+            reread: Duration::from_millis(500),
+            keep_alive: Duration::from_secs(15),
+            commit_timeout: Duration::from_secs(15),
+            appenders: 1,
+            key_ttl: Duration::from_secs(3),
+            worker_ttl: Duration::from_secs(30),
+            drain_delay: Duration::ZERO,
+            drain_deadline: Duration::from_secs(25),
+            crash: None,
+        }
+    }
+}
+
+/// Who may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthMode {
+    /// Every call needs a key.
+    Keys,
+    /// As long as no key exists every call is tenant `default`, admin; from the first key on, keys are
+    /// required. Refuses to run on an address that is not loopback.
+    OpenOnLoopback,
+    /// Calls without a key are tenant `default`, admin, wherever they come from. A key that is sent is
+    /// still checked.
+    InsecureNoAuth,
+}
+
+/// What a request may cost. Beyond it the answer is 413, 414, 422, 429 or 431, before memory grows.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// One event's payload, and one execution's input.
+    pub payload_bytes: usize,
+    /// The items of one batch.
+    pub batch_items: usize,
+    /// The body of one batch.
+    pub batch_bytes: usize,
+    /// The body of one definition.
+    pub definition_bytes: usize,
+    /// Path and query together.
+    pub uri_bytes: usize,
+    /// All header names and values together.
+    pub header_bytes: usize,
+    /// Requests being worked on; waits and tails have counts of their own.
+    pub in_flight: usize,
+    /// Callers that wait for an outcome. Beyond it a wait is not granted: the answer is 202 at once.
+    pub waits: usize,
+    /// Open tails.
+    pub tails: usize,
+    /// Open connections; more stay in the listen queue.
+    pub connections: usize,
+    /// Bodies held in memory, over all requests.
+    pub body_bytes_in_flight: usize,
+    /// Requests waiting for a commit.
+    pub queue_items: usize,
+    /// Bytes of payload waiting for a commit.
+    pub queue_bytes: usize,
+    /// Executions whose bell could not be rung yet; beyond it they are left to the overdue sweep.
+    pub unrung: usize,
+    /// Time for a client to send its request head (also how long an idle connection is kept).
+    pub head_timeout: Duration,
+    /// Time for a client to send its body.
+    pub body_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            payload_bytes: 256 * 1024,
+            batch_items: 1_000,
+            batch_bytes: 8 * 1024 * 1024,
+            definition_bytes: 512 * 1024,
+            uri_bytes: 8 * 1024,
+            header_bytes: 16 * 1024,
+            in_flight: 1_024,
+            waits: 4_096,
+            tails: 512,
+            connections: 8_192,
+            body_bytes_in_flight: 128 * 1024 * 1024,
+            queue_items: 8_192,
+            queue_bytes: 64 * 1024 * 1024,
+            unrung: 100_000,
+            head_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(30),
+        }
+    }
+}

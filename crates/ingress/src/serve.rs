@@ -1,0 +1,165 @@
+//! Sockets: accept connections, serve them, and leave in good order.
+//!
+//! Served by hyper itself and not by `axum::serve`, because only there can a slow client be timed out
+//! while it sends its head and a drain have a deadline.
+//!
+//! Drain: readiness turns red and waits and tails end; after `drain_delay` no connection is accepted
+//! any more; requests in flight finish, at most until `drain_deadline`; then the queue is committed,
+//! the last bells are rung, and `run` returns.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use millstream_store::StoreError;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::door::{Deps, Door, Life};
+use crate::http::serve_routes;
+use crate::options::{AuthMode, IngressOptions, Limits};
+
+/// Why the door does not open.
+#[derive(Debug, thiserror::Error)]
+pub enum IngressError {
+    #[error("the listening socket is unusable: {0}")]
+    Listener(#[from] std::io::Error),
+    #[error("{0} is not a loopback address and calls would need no key; create a key first")]
+    OpenBeyondLoopback(SocketAddr),
+    #[error("{0} is not a loopback address and no key exists; create one with `millstream keys create`")]
+    NoKeys(SocketAddr),
+}
+
+/// Serves until `shutdown` is cancelled and the drain is over.
+pub async fn run(
+    deps: Deps,
+    options: IngressOptions,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<(), IngressError> {
+    let address = listener.local_addr()?;
+    refuse_to_be_open(&deps, options.auth, address).await?;
+
+    let life = Life::until(shutdown.clone());
+    let (limits, delay, deadline) = (options.limits.clone(), options.drain_delay, options.drain_deadline);
+    let router = serve_routes(Door::open(deps, options, Some(address.to_string()), &life));
+    let connections = TaskTracker::new();
+    let goodbye = Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() };
+    connections.spawn(accept(listener, router, limits, goodbye.clone(), connections.clone()));
+    tracing::info!(%address, "the ingress is listening");
+
+    shutdown.cancelled().await;
+    tracing::info!(%address, "the ingress is draining");
+    tokio::time::sleep(delay).await;
+    goodbye.leaving.cancel();
+    connections.close();
+    if tokio::time::timeout(deadline, connections.wait()).await.is_err() {
+        tracing::warn!(open = connections.len(), "requests in flight are cut off at the deadline");
+        goodbye.cut.cancel();
+        connections.wait().await;
+    }
+    life.end().await;
+    Ok(())
+}
+
+/// How connections are told to end.
+#[derive(Debug, Clone)]
+struct Goodbye {
+    /// Finish the request in flight, take no other.
+    leaving: CancellationToken,
+    /// Now.
+    cut: CancellationToken,
+}
+
+/// Nobody comes in without a key from beyond this machine unless that was said out loud.
+async fn refuse_to_be_open(deps: &Deps, auth: AuthMode, address: SocketAddr) -> Result<(), IngressError> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    match auth {
+        AuthMode::InsecureNoAuth => Ok(()),
+        AuthMode::OpenOnLoopback => Err(IngressError::OpenBeyondLoopback(address)),
+        AuthMode::Keys => match deps.stores.keys.keys_exist().await {
+            Ok(false) => Err(IngressError::NoKeys(address)),
+            // With a store that is down every call fails closed; the door may come up before it.
+            Ok(true)
+            | Err(StoreError::Unavailable(_) | StoreError::Contention(_) | StoreError::Corrupt(_)) => Ok(()),
+        },
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    goodbye: Goodbye,
+    connections: TaskTracker,
+) {
+    let room = Arc::new(Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
+    loop {
+        let arrival = async {
+            // Room first: connections beyond the bound wait in the listen queue.
+            let place = room.clone().acquire_owned().await.ok()?;
+            Some((listener.accept().await, place))
+        };
+        let arrived = tokio::select! {
+            arrived = arrival => arrived,
+            () = goodbye.leaving.cancelled() => return,
+        };
+        match arrived {
+            None => return,
+            Some((Ok((stream, _)), place)) => {
+                let serving = connection(stream, place, router.clone(), limits.head_timeout, goodbye.clone());
+                connections.spawn(serving);
+            }
+            Some((Err(error), _)) => {
+                // Out of descriptors, or the client has gone: neither ends the loop, and the first
+                // needs a moment to pass.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    _place: OwnedSemaphorePermit,
+    router: Router,
+    head_timeout: Duration,
+    goodbye: Goodbye,
+) {
+    // Answers are small and complete: waiting for more to send only costs time.
+    let _ = stream.set_nodelay(true);
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_timeout)
+        .max_buf_size(64 * 1024)
+        .max_headers(100)
+        .keep_alive(true);
+    let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(serving);
+    let mut told = false;
+    loop {
+        tokio::select! {
+            ended = &mut serving => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection ended badly");
+                }
+                return;
+            }
+            () = goodbye.cut.cancelled() => return,
+            () = goodbye.leaving.cancelled(), if !told => {
+                serving.as_mut().graceful_shutdown();
+                told = true;
+            }
+        }
+    }
+}
