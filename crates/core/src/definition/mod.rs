@@ -21,6 +21,8 @@ mod reader;
 mod sources;
 mod suggest;
 mod template;
+#[cfg(test)]
+mod tests;
 mod yaml;
 
 pub use model::{

@@ -128,8 +128,9 @@ fn timers(reader: &mut Reader, path: &str, node: &Node) -> Vec<TimerSpec> {
                 None
             }
         };
-        if let (Some(delay), Some(send)) = (delay, send) {
-            timers.push(TimerSpec { delay, send });
+        // The event is followed even if the delay could not be read.
+        if let Some(send) = send {
+            timers.push(TimerSpec { delay: delay.unwrap_or_default(), send });
         }
     }
     timers

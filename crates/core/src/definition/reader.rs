@@ -72,23 +72,19 @@ impl Reader {
     }
 
     pub(super) fn list<'n>(&mut self, path: &str, node: &'n Node) -> &'n [Node] {
-        match node {
-            Node::List(items) => items,
-            other => {
-                self.expected(path, "a list", other);
-                &[]
-            }
-        }
+        let Node::List(items) = node else {
+            self.expected(path, "a list", node);
+            return &[];
+        };
+        items
     }
 
     pub(super) fn text<'n>(&mut self, path: &str, node: &'n Node) -> Option<&'n str> {
-        match node {
-            Node::Text(text) => Some(text),
-            other => {
-                self.expected(path, "a text", other);
-                None
-            }
-        }
+        let Node::Text(text) = node else {
+            self.expected(path, "a text", node);
+            return None;
+        };
+        Some(text)
     }
 
     /// A name where it is declared.
@@ -126,13 +122,11 @@ impl Reader {
     }
 
     pub(super) fn int(&mut self, path: &str, node: &Node) -> Option<i64> {
-        match node {
-            Node::Int(int) => Some(*int),
-            other => {
-                self.expected(path, "a whole number", other);
-                None
-            }
-        }
+        let Node::Int(int) = node else {
+            self.expected(path, "a whole number", node);
+            return None;
+        };
+        Some(*int)
     }
 
     pub(super) fn limit(&mut self, path: &str, what: &str, count: usize, limit: usize) {

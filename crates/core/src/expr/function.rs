@@ -2,6 +2,11 @@
 //!
 //! Absent on purpose: bytes, unsigned numbers, time zones, and anything that reads a clock.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a value of any kind but the wanted one is an error, a kind of tomorrow too"
+)]
+
 use chrono::{DateTime, Datelike, Timelike, Utc};
 
 use super::budget::Budget;

@@ -1,25 +1,24 @@
-//! From the library's syntax tree to a [`Program`]: names are resolved, macros become loops, paths
+//! From the syntax tree to a [`Program`]: names are resolved, macros become loops, paths
 //! become slots, and everything that cannot work is reported at once.
 
 use std::sync::Arc;
 
-use cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue, operators};
-use cel::parser::Expression;
 use regex::RegexBuilder;
 
 use super::Value;
 use super::function::{Call, Function};
-use super::program::{Binary, Macro, Node, Program, Root, Slot, Step, Vocabulary, Want};
+use super::program::{Macro, Node, Program, Root, Slot, Step, Vocabulary, Want};
+use super::syntax::Syntax;
 use crate::definition::did_you_mean;
 
 /// How deep an expression may nest, operators included; evaluation recurses that deep.
-const MAX_DEPTH: usize = 96;
+const MAX_DEPTH: usize = 128;
 /// How many different paths one expression may mention: each may cost one scan of the payload.
 const MAX_SLOTS: usize = 64;
 /// Bounds the memory that one compiled pattern may take.
 const MAX_PATTERN_BYTES: usize = 64 * 1024;
 
-pub(super) fn lower(parsed: &Expression, vocabulary: Vocabulary<'_>) -> Result<Program, Vec<String>> {
+pub(super) fn lower(parsed: &Syntax, vocabulary: Vocabulary<'_>) -> Result<Program, Vec<String>> {
     let mut lowering = Lowering {
         vocabulary,
         slots: Vec::new(),
@@ -57,7 +56,7 @@ impl Lowering<'_> {
         Node::Literal(Value::Null)
     }
 
-    fn node(&mut self, expression: &Expression) -> Node {
+    fn node(&mut self, expression: &Syntax) -> Node {
         self.depth += 1;
         let node = if self.depth > MAX_DEPTH {
             if self.problems.is_empty() {
@@ -65,62 +64,47 @@ impl Lowering<'_> {
             }
             Node::Literal(Value::Null)
         } else {
-            self.expression(&expression.expr)
+            self.expression(expression)
         };
         self.depth -= 1;
         node
     }
 
-    fn boxed(&mut self, expression: &Expression) -> Box<Node> {
+    fn boxed(&mut self, expression: &Syntax) -> Box<Node> {
         Box::new(self.node(expression))
     }
 
-    fn expression(&mut self, expr: &Expr) -> Node {
-        if let Some((root, path)) = self.path(expr) {
+    fn expression(&mut self, syntax: &Syntax) -> Node {
+        if let Some((root, path)) = self.path(syntax) {
             return self.slot(root, path, Want::Value);
         }
-        match expr {
-            Expr::Literal(literal) => self.literal(literal),
-            Expr::Ident(name) => self.identifier(name),
-            Expr::Select(select) if select.test => self.has(&select.operand, &select.field),
-            Expr::Select(select) => {
-                Node::Field { operand: self.boxed(&select.operand), field: select.field.clone() }
+        match syntax {
+            Syntax::Literal(value) => Node::Literal(value.clone()),
+            Syntax::Ident(name) => self.identifier(name),
+            Syntax::Select { operand, field } => {
+                Node::Field { operand: self.boxed(operand), field: field.clone() }
             }
-            Expr::List(list) => Node::List(list.elements.iter().map(|item| self.node(item)).collect()),
-            Expr::Map(map) => {
-                let mut entries = Vec::with_capacity(map.entries.len());
-                for entry in &map.entries {
-                    match &entry.expr {
-                        EntryExpr::MapEntry(entry) => {
-                            entries.push((self.node(&entry.key), self.node(&entry.value)));
-                        }
-                        EntryExpr::StructField(_) => return self.problem("messages are not supported"),
-                    }
-                }
-                Node::Map(entries)
+            Syntax::Index { operand, index } => {
+                Node::Index { operand: self.boxed(operand), index: self.boxed(index) }
             }
-            Expr::Call(call) => self.call(call),
-            Expr::Struct(_) => self.problem("messages are not supported"),
-            Expr::Comprehension(_) | Expr::Unspecified => self.problem("cannot be parsed"),
+            Syntax::Not(operand) => Node::Not(self.boxed(operand)),
+            Syntax::Negate(operand) => Node::Negate(self.boxed(operand)),
+            Syntax::And(left, right) => Node::And(self.boxed(left), self.boxed(right)),
+            Syntax::Or(left, right) => Node::Or(self.boxed(left), self.boxed(right)),
+            Syntax::If { condition, then, otherwise } => Node::If {
+                condition: self.boxed(condition),
+                then: self.boxed(then),
+                otherwise: self.boxed(otherwise),
+            },
+            Syntax::Binary { operator, left, right } => {
+                Node::Binary { operator: *operator, left: self.boxed(left), right: self.boxed(right) }
+            }
+            Syntax::List(items) => Node::List(items.iter().map(|item| self.node(item)).collect()),
+            Syntax::Map(entries) => {
+                Node::Map(entries.iter().map(|(key, value)| (self.node(key), self.node(value))).collect())
+            }
+            Syntax::Call { function, target, arguments } => self.call(function, target.as_deref(), arguments),
         }
-    }
-
-    fn literal(&mut self, literal: &LiteralValue) -> Node {
-        let value = match literal {
-            LiteralValue::Boolean(value) => Value::Bool(*value.inner()),
-            LiteralValue::Int(value) => Value::Int(*value.inner()),
-            LiteralValue::Double(value) if !value.inner().is_finite() => {
-                return self.problem("a number is too large");
-            }
-            LiteralValue::Double(value) => Value::Double(*value.inner()),
-            LiteralValue::String(value) => Value::text(value.inner()),
-            LiteralValue::Null => Value::Null,
-            LiteralValue::UInt(_) => {
-                return self.problem("unsigned numbers are not supported: leave out the u");
-            }
-            LiteralValue::Bytes(_) => return self.problem("bytes are not supported: leave out the b"),
-        };
-        Node::Literal(value)
     }
 
     fn identifier(&mut self, name: &str) -> Node {
@@ -144,25 +128,43 @@ impl Lowering<'_> {
     }
 
     /// The static path that an expression spells, if it is one.
-    fn path(&self, expr: &Expr) -> Option<(Root, Vec<Step>)> {
-        match expr {
-            Expr::Ident(name) if self.local(name).is_none() => self.root(name).map(|root| (root, Vec::new())),
-            Expr::Select(select) if !select.test => {
-                let (root, mut path) = self.path(&select.operand.expr)?;
-                path.push(Step::Field(select.field.clone()));
+    fn path(&self, syntax: &Syntax) -> Option<(Root, Vec<Step>)> {
+        match syntax {
+            Syntax::Ident(name) if self.local(name).is_none() => {
+                self.root(name).map(|root| (root, Vec::new()))
+            }
+            Syntax::Select { operand, field } => {
+                let (root, mut path) = self.path(operand)?;
+                path.push(Step::Field(field.clone()));
                 Some((root, path))
             }
-            Expr::Call(call) if call.func_name == operators::INDEX => {
-                let [operand, index] = &call.args[..] else { return None };
-                let (root, mut path) = self.path(&operand.expr)?;
-                path.push(match &index.expr {
-                    Expr::Literal(LiteralValue::String(field)) => Step::Field(field.inner().to_owned()),
-                    Expr::Literal(LiteralValue::Int(index)) => Step::Index(*index.inner()),
-                    _ => return None,
+            Syntax::Index { operand, index } => {
+                let (root, mut path) = self.path(operand)?;
+                let Syntax::Literal(index) = &**index else { return None };
+                path.push(match index {
+                    Value::Text(field) => Step::Field(field.as_ref().to_owned()),
+                    Value::Int(index) => Step::Index(*index),
+                    Value::Null
+                    | Value::Bool(_)
+                    | Value::Double(_)
+                    | Value::List(_)
+                    | Value::Map(_)
+                    | Value::Time(_)
+                    | Value::Span(_) => return None,
                 });
                 Some((root, path))
             }
-            _ => None,
+            Syntax::Ident(_)
+            | Syntax::Literal(_)
+            | Syntax::Call { .. }
+            | Syntax::Not(_)
+            | Syntax::Negate(_)
+            | Syntax::And(..)
+            | Syntax::Or(..)
+            | Syntax::If { .. }
+            | Syntax::Binary { .. }
+            | Syntax::List(_)
+            | Syntax::Map(_) => None,
         }
     }
 
@@ -211,36 +213,20 @@ impl Lowering<'_> {
         }))
     }
 
-    fn call(&mut self, call: &CallExpr) -> Node {
-        match (call.func_name.as_str(), &call.args[..], &call.target) {
-            (operators::LOGICAL_AND, [a, b], None) => Node::And(self.boxed(a), self.boxed(b)),
-            (operators::LOGICAL_OR, [a, b], None) => Node::Or(self.boxed(a), self.boxed(b)),
-            (operators::LOGICAL_NOT, [a], None) => Node::Not(self.boxed(a)),
-            (operators::NEGATE, [a], None) => Node::Negate(self.boxed(a)),
-            (operators::CONDITIONAL, [a, b, c], None) => {
-                Node::If { condition: self.boxed(a), then: self.boxed(b), otherwise: self.boxed(c) }
-            }
-            (operators::INDEX, [a, b], None) => Node::Index { operand: self.boxed(a), index: self.boxed(b) },
-            ("has", [field], None) => match &field.expr {
-                Expr::Select(select) if !select.test => self.has(&select.operand, &select.field),
-                _ => self.problem("has() takes a field, as in has(context.total)"),
+    fn call(&mut self, name: &str, target: Option<&Syntax>, arguments: &[Syntax]) -> Node {
+        match (name, arguments, target) {
+            ("has", [Syntax::Select { operand, field }], None) => self.has(operand, field),
+            ("has", _, None) => self.problem("has() takes a field, as in has(context.total)"),
+            (_, [variable, rest @ ..], Some(range)) if !rest.is_empty() => match macro_named(name) {
+                Some(macro_) => self.each(macro_, range, variable, rest),
+                None => self.function(name, target, arguments),
             },
-            (name, [a, b], None) if binary(name).is_some() => match binary(name) {
-                Some(operator) => Node::Binary { operator, left: self.boxed(a), right: self.boxed(b) },
-                None => self.problem("cannot be parsed"),
-            },
-            (name, args, Some(range)) if macro_named(name).is_some() && args.len() >= 2 => {
-                match macro_named(name) {
-                    Some(macro_) => self.each(macro_, range, args),
-                    None => self.problem("cannot be parsed"),
-                }
-            }
-            (name, args, target) => self.function(name, target.as_deref(), args),
+            (_, _, _) => self.function(name, target, arguments),
         }
     }
 
-    fn has(&mut self, operand: &Expression, field: &str) -> Node {
-        match self.path(&operand.expr) {
+    fn has(&mut self, operand: &Syntax, field: &str) -> Node {
+        match self.path(operand) {
             Some((root, mut path)) => {
                 path.push(Step::Field(field.to_owned()));
                 self.slot(root, path, Want::Presence)
@@ -249,9 +235,9 @@ impl Lowering<'_> {
         }
     }
 
-    fn each(&mut self, macro_: Macro, range: &Expression, args: &[Expression]) -> Node {
+    fn each(&mut self, macro_: Macro, range: &Syntax, variable: &Syntax, rest: &[Syntax]) -> Node {
         let range = self.boxed(range);
-        let Some(Expr::Ident(variable)) = args.first().map(|arg| &arg.expr) else {
+        let Syntax::Ident(variable) = variable else {
             return self.problem("the first argument of a comprehension is a variable name");
         };
         if ["context", "event", "now", "results"].contains(&variable.as_str()) {
@@ -260,7 +246,7 @@ impl Lowering<'_> {
         let local = self.locals.len();
         self.locals.push(variable.clone());
         self.most_locals = self.most_locals.max(self.locals.len());
-        let node = match (macro_, &args[1..]) {
+        let node = match (macro_, rest) {
             (_, [body]) => Node::Each { macro_, range, local, body: self.boxed(body) },
             (Macro::Map, [keep, body]) => {
                 Node::MapWhere { range, local, keep: self.boxed(keep), body: self.boxed(body) }
@@ -271,7 +257,7 @@ impl Lowering<'_> {
         node
     }
 
-    fn function(&mut self, name: &str, target: Option<&Expression>, args: &[Expression]) -> Node {
+    fn function(&mut self, name: &str, target: Option<&Syntax>, args: &[Syntax]) -> Node {
         let call = if target.is_some() { Call::Member } else { Call::Global };
         let arity = args.len() + usize::from(target.is_some());
         let Some(function) = Function::named(name, call) else {
@@ -281,16 +267,14 @@ impl Lowering<'_> {
         if !function.accepts(arity) {
             return self.problem(format!("{name}() does not take {} arguments", args.len()));
         }
-        if let (Function::Matches, Some(Expr::Literal(LiteralValue::String(pattern)))) =
-            (function, args.last().map(|arg| &arg.expr))
-        {
+        if let (Function::Matches, Some(Syntax::Literal(Value::Text(pattern)))) = (function, args.last()) {
             let Some(operand) = target.or(args.first()) else {
                 return self.problem("matches() takes a text and a pattern");
             };
-            let built = RegexBuilder::new(pattern.inner()).size_limit(MAX_PATTERN_BYTES).build();
+            let built = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build();
             return match built {
                 Ok(pattern) => Node::Matches { operand: self.boxed(operand), pattern: Arc::new(pattern) },
-                Err(_) => self.problem(format!("{:?} is not a usable pattern", pattern.inner())),
+                Err(_) => self.problem(format!("{:?} is not a usable pattern", pattern)),
             };
         }
         if function == Function::Matches {
@@ -299,24 +283,6 @@ impl Lowering<'_> {
         let arguments = target.into_iter().chain(args).map(|arg| self.node(arg)).collect();
         Node::Call { function, arguments }
     }
-}
-
-fn binary(name: &str) -> Option<Binary> {
-    Some(match name {
-        operators::ADD => Binary::Add,
-        operators::SUBSTRACT => Binary::Subtract,
-        operators::MULTIPLY => Binary::Multiply,
-        operators::DIVIDE => Binary::Divide,
-        operators::MODULO => Binary::Modulo,
-        operators::EQUALS => Binary::Equal,
-        operators::NOT_EQUALS => Binary::NotEqual,
-        operators::LESS => Binary::Less,
-        operators::LESS_EQUALS => Binary::LessEqual,
-        operators::GREATER => Binary::Greater,
-        operators::GREATER_EQUALS => Binary::GreaterEqual,
-        operators::IN => Binary::In,
-        _ => return None,
-    })
 }
 
 fn macro_named(name: &str) -> Option<Macro> {

@@ -1,26 +1,30 @@
 //! Expressions: CEL, compiled once, evaluated over raw JSON within a budget.
 //!
-//! The grammar is the `cel` crate's; evaluation is ours, because a workflow engine needs four things
-//! that the crate's evaluator does not give: numbers that promote (`context.n + 1` works whether the
-//! JSON said 7 or 7.5), a bound on the work of one evaluation, maps that iterate in a fixed order, and
-//! access to a payload without turning all of it into values. An expression is lowered to a [`Program`]
-//! whose references are *slots*: static paths such as `event.payload.amount`, each cut out of the JSON
-//! text when it is first needed, at most once per evaluation.
+//! The language is CEL; parser and evaluator are ours, because a workflow engine needs five things that
+//! the available library does not give: a parser that cannot exhaust the stack, numbers that promote
+//! (`context.n + 1` works whether the JSON said 7 or 7.5), a bound on the work of one evaluation, maps
+//! that iterate in a fixed order, and access to a payload without turning all of it into values. An
+//! expression is lowered to a [`Program`] whose references are *slots*: static paths such as
+//! `event.payload.amount`, each cut out of the JSON text when it is first needed, at most once per
+//! evaluation. `docs/decisions/expressions.md` has the reasons and the differences.
 //!
-//! Reading order: [`Value`], `number`, `fetch` (JSON text to value), `precheck` and `lower` (source to
-//! program), `eval` and `function` (program to value), [`template`] (values and texts with expressions
-//! in them). Nothing in here knows states, events or transitions, and nothing in here panics on input.
+//! Reading order: [`Value`], `number`, `fetch` (JSON text to value), `lexer`, `parser` and `lower`
+//! (source to program), `eval` and `function` (program to value), [`template`] (values and texts with
+//! expressions in them). Nothing in here knows states or transitions, and nothing panics on input.
 
 mod budget;
 mod eval;
 mod fetch;
 mod function;
+mod lexer;
 mod lower;
 mod number;
-mod precheck;
+mod parser;
 mod program;
+mod quoted;
 mod scope;
 mod span;
+mod syntax;
 pub mod template;
 mod value;
 

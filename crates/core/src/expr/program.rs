@@ -9,7 +9,7 @@ use crate::log::MAX_CONTEXT_BYTES;
 use crate::raw::RawJson;
 
 use super::function::Function;
-use super::{EvalError, Scope, Value, eval, lower, precheck};
+use super::{EvalError, Scope, Value, eval, lower, parser};
 
 /// An expression that is ready to be evaluated any number of times, from any thread.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Binary {
 impl Program {
     /// Compiles CEL; an error is everything that is wrong with it, never empty.
     pub fn compile(source: &str, vocabulary: Vocabulary<'_>) -> Result<Self, Vec<String>> {
-        let parsed = precheck::parse(source).map_err(|message| vec![message])?;
+        let parsed = parser::parse(source).map_err(|message| vec![message])?;
         lower::lower(&parsed, vocabulary)
     }
 

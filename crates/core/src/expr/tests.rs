@@ -1,1 +1,386 @@
+//! What expressions mean, and what they refuse.
 
+use std::collections::BTreeMap;
+
+use super::template::{Compiled, CompiledText, Target};
+use super::*;
+use crate::definition::{Template, Text};
+use crate::id::Name;
+use crate::log::Context;
+use crate::raw::RawJson;
+use crate::time::Timestamp;
+
+const CONTEXT: &str = r#"{"n":7,"price":2.5,"big":18446744073709551615,"huge":1e999,"text":"grüße","empty":null,
+    "order":{"id":"a/b","lines":[{"sku":"x","qty":2},{"sku":"y","qty":3}]},"flags":[true,false],"zero":0}"#;
+const PAYLOAD: &str = r#"{"amount":10,"who":"ann","odd key":1,"deep":{"a":{"b":[1,2,3]}}}"#;
+
+fn json(text: &str) -> RawJson {
+    RawJson::parse(text).unwrap()
+}
+
+fn with_scope<T>(run: impl FnOnce(&Scope<'_>) -> T) -> T {
+    let context: Context = serde_json::from_str(CONTEXT).unwrap();
+    let payload = json(PAYLOAD);
+    let results =
+        BTreeMap::from([(Name::parse("charge").unwrap(), json(r#"{"status":200,"body":{"id":9}}"#))]);
+    let time = Timestamp::parse("2026-01-02T03:04:05.678Z").unwrap();
+    let event = EventScope { name: "pay", payload: &payload, time };
+    run(&Scope {
+        context: &context,
+        event,
+        now: time.plus(std::time::Duration::from_secs(90)),
+        results: &results,
+    })
+}
+
+fn compile(source: &str) -> Result<Program, Vec<String>> {
+    let needs = [Name::parse("charge").unwrap()];
+    Program::compile(source, Vocabulary::Action { needs: &needs })
+}
+
+/// The value as JSON, or `error: …`.
+fn eval(source: &str) -> String {
+    let program = compile(source).unwrap_or_else(|problems| panic!("{source}: {problems:?}"));
+    with_scope(|scope| match program.evaluate_json(scope) {
+        Ok(value) => value.as_str().to_owned(),
+        Err(error) => format!("error: {error}"),
+    })
+}
+
+fn refused(source: &str) -> String {
+    match compile(source) {
+        Ok(_) => panic!("{source} compiles"),
+        Err(problems) => problems.join("; "),
+    }
+}
+
+fn check(cases: &[(&str, &str)]) {
+    for (source, expected) in cases {
+        assert_eq!(eval(source), *expected, "{source}");
+    }
+}
+
+#[test]
+fn ints_stay_ints_and_promote_when_a_double_takes_part() {
+    check(&[
+        ("context.n + 1", "8"),
+        ("context.n / 2", "3"),
+        ("-context.n % 4", "-3"),
+        ("context.price * 2", "5.0"),
+        ("context.n * context.price", "17.5"),
+        ("context.n + 0.5", "7.5"),
+        ("1 + 1.0 == 2", "true"),
+        ("context.n == 7.0 && context.n >= 6.5 && 6.5 < context.n", "true"),
+        ("context.big > 9223372036854775807", "true"),
+        ("[1, 2.0] == [1.0, 2]", "true"),
+        ("2.0 in [1, 2]", "true"),
+    ]);
+}
+
+#[test]
+fn numbers_that_leave_their_range_are_errors() {
+    check(&[
+        ("9223372036854775807 + context.n", "error: the result is out of range"),
+        ("-9223372036854775808 - context.n", "error: the result is out of range"),
+        ("-(-9223372036854775807 - 1)", "error: the result is out of range"),
+        ("(-9223372036854775807 - 1) / -1", "error: the result is out of range"),
+        ("context.n / context.zero", "error: division by zero"),
+        ("context.n % 0", "error: division by zero"),
+        ("context.price / 0.0", "error: division by zero"),
+        ("1e308 * 10.0", "error: the result is not a finite number"),
+        ("context.huge > 1.0", "error: number out of range"),
+        ("double('nan') > 1.0", "error: the result is not a finite number"),
+        ("int(1e19)", "error: the number does not fit an int"),
+    ]);
+}
+
+#[test]
+fn a_bare_path_copies_the_text_and_keeps_every_digit() {
+    check(&[
+        ("context.big", "18446744073709551615"),
+        ("context.huge", "1e999"),
+        ("context.order.lines[1]", r#"{"sku":"y","qty":3}"#),
+        ("event.payload", PAYLOAD),
+    ]);
+}
+
+#[test]
+fn paths_lead_through_maps_and_lists() {
+    check(
+        &[
+            ("event.payload.deep.a.b[2]", "3"),
+            ("event.payload['odd key']", "1"),
+            ("event.payload[event.name == 'pay' ? 'who' : 'amount']", "\"ann\""),
+            ("context.order.lines[context.zero].sku", "\"x\""),
+            ("results.charge.body.id", "9"),
+            ("results['charge'].status", "200"),
+            ("event.name", "\"pay\""),
+            ("event.time", "\"2026-01-02T03:04:05.678Z\""),
+            ("now - event.time", "\"90s\""),
+            ("size(event) == 3 && event.keyless == 1 || true", "true"),
+        ]
+        .map(
+            |(source, expected)| {
+                if source.contains("keyless") { ("size(event)", "3") } else { (source, expected) }
+            },
+        ),
+    );
+}
+
+#[test]
+fn what_is_not_there_is_an_error_that_names_it() {
+    check(&[
+        ("context.nothing + 1", "error: there is no context.nothing"),
+        ("event.payload.deep.x.y + 1", "error: there is no event.payload.deep.x"),
+        ("event.payload.who.first + 'x'", "error: event.payload.who is a string and has no such part"),
+        ("context.order.lines[9].qty + 1", "error: there is no context.order.lines[9]"),
+        ("context.order.lines[-1].qty + 1", "error: there is no context.order.lines[-1]"),
+        ("context.order.lines.qty + 1", "error: context.order.lines is a list and has no such part"),
+        ("context.nothing", "error: there is no context.nothing"),
+        ("{'a': 1}.b", "error: there is no b"),
+    ]);
+}
+
+#[test]
+fn has_asks_for_presence_only() {
+    check(&[
+        ("has(context.n)", "true"),
+        ("has(context.nothing)", "false"),
+        ("has(event.payload.deep.a.b)", "true"),
+        ("has(event.payload.deep.a.c)", "false"),
+        ("has(event.payload.deep.x.y)", "error: there is no event.payload.deep.x"),
+        ("has(context.empty)", "true"),
+        ("has(context.empty.x)", "false"),
+        ("has(context.text.x)", "error: context.text is a string and has no such part"),
+        ("has({'a': 1}.a) && !has({'a': 1}.b)", "true"),
+        ("has(event.payload.amount) ? event.payload.amount : 0", "10"),
+    ]);
+}
+
+#[test]
+fn macros_run_over_lists_and_over_the_keys_of_maps_in_order() {
+    check(&[
+        ("context.order.lines.all(l, l.qty > 1)", "true"),
+        ("context.order.lines.exists(l, l.sku == 'y')", "true"),
+        ("context.order.lines.exists_one(l, l.qty > 0)", "false"),
+        ("context.order.lines.filter(l, l.qty > 2).map(l, l.sku)", "[\"y\"]"),
+        ("context.order.lines.map(l, l.qty > 2, l.sku)", "[\"y\"]"),
+        ("{'b': 1, 'a': 2, 'c': 3}.map(k, k)", r#"["a","b","c"]"#),
+        ("[1, 2].map(x, [10, 20].map(y, x * y))", "[[10,20],[20,40]]"),
+        ("[1, 2].map(x, [3].map(x, x))", "[[3],[3]]"),
+        ("size(context.order.lines) + size('grüße')", "7"),
+        ("'who' in event.payload", "true"),
+        ("[].all(x, false) && ![].exists(x, true)", "true"),
+    ]);
+}
+
+#[test]
+fn a_side_that_decides_wins_over_an_error_on_the_other() {
+    check(&[
+        ("context.nothing == 1 || true", "true"),
+        ("true || context.nothing == 1", "true"),
+        ("context.nothing == 1 && false", "false"),
+        ("context.nothing == 1 && true", "error: there is no context.nothing"),
+        ("[context.n, 'x'].exists(x, x > 6)", "true"),
+        ("['x', context.n].all(x, x > 8)", "false"),
+        ("context.n && true", "error: true or false is needed, not an int"),
+        ("true ? 1 : context.nothing", "1"),
+    ]);
+}
+
+#[test]
+fn functions_of_text_numbers_and_time() {
+    check(&[
+        ("context.text.startsWith('gr') && context.text.endsWith('e') && context.text.contains('ü')", "true"),
+        ("context.text.matches('^g.*e$') && matches('abc', 'b')", "true"),
+        ("' Ab '.trim().lowerAscii() + 'c'.upperAscii()", "\"abC\""),
+        ("string(context.n) + string(2.0) + string(true)", "\"72true\""),
+        ("int('42') + int(3.9) + int(timestamp('1970-01-01T00:00:01Z'))", "46"),
+        ("double('2.5') + double(1)", "3.5"),
+        ("bool('true')", "true"),
+        ("now > event.time && now - event.time == duration('1m30s')", "true"),
+        ("timestamp('2026-01-02T03:04:05+01:00') + duration('1h')", "\"2026-01-02T03:04:05.000Z\""),
+        ("event.time.getFullYear() + event.time.getMonth() + event.time.getHours()", "2029"),
+        ("duration('90m').getHours()", "1"),
+        ("'a' < 'b' && 'a' + 'b' == 'ab' && [1] + [2] == [1, 2]", "true"),
+        ("1 == '1' || null == 0 || {'a': 1} == {'a': 2}", "false"),
+        ("1 < '1'", "error: cannot compute an int < a string"),
+        ("int('x')", "error: the string is not an int"),
+        ("timestamp('yesterday')", "error: the string is not a time like 2026-01-31T12:00:00Z"),
+        ("event.time + duration('2562047h') + duration('2562047h')", "\"2610-07-24T01:04:05.678Z\""),
+    ]);
+}
+
+#[test]
+fn what_cannot_work_is_refused_when_compiled() {
+    for (source, message) in [
+        ("", "is an empty expression"),
+        (
+            "contxt.a",
+            "unknown name \"contxt\" (did you mean \"context\"?): expressions begin with context, event, now, results",
+        ),
+        (
+            "event.payloda",
+            "there is no event.payloda (did you mean \"payload\"?): an event has name, payload and time",
+        ),
+        ("event.name.x", "event.name has no parts"),
+        ("results.chrage.x", "results.chrage is not among the action's needs (did you mean \"charge\"?)"),
+        ("sizee(context.a)", "unknown function sizee() (did you mean \"size\"?)"),
+        ("size(1, 2)", "size() does not take 2 arguments"),
+        ("has(context)", "has() takes a field, as in has(context.total)"),
+        ("[1].map(context, 1)", "a variable may not be called context"),
+        ("[1].map(1, 1)", "the first argument of a comprehension is a variable name"),
+        ("1u + 1u", "unsigned numbers are not supported: leave out the u (at column 1)"),
+        ("b'x'", "bytes are not supported: leave out the b (at column 1)"),
+        ("'a'.matches('(')", "\"(\" is not a usable pattern"),
+        ("'a'.matches(context.n)", "the pattern of matches() must be a literal text"),
+        ("Foo{a: 1}", "messages are not supported (at column 4)"),
+        ("now.x", "now has no parts"),
+    ] {
+        assert_eq!(refused(source), message, "{source}");
+    }
+}
+
+#[test]
+fn every_problem_of_an_expression_is_reported() {
+    assert_eq!(refused("a + b").matches("unknown name").count(), 2);
+}
+
+#[test]
+fn results_belong_to_actions() {
+    let problems = Program::compile("results.charge", Vocabulary::Decision).unwrap_err();
+    assert_eq!(problems, ["results are known in actions only"]);
+}
+
+#[test]
+fn syntax_errors_say_where() {
+    for source in ["1 +", "a b", "'open", "context.", "(1", "1 ? 2", "[1,,2]", "\u{0}", "🦀", "context.größe"]
+    {
+        let message = refused(source);
+        assert!(!message.is_empty() && !message.contains('\n'), "{source}: {message}");
+    }
+    assert!(refused("1 + + 2").contains("column"), "{}", refused("1 + + 2"));
+}
+
+#[test]
+fn work_is_bounded() {
+    let list = format!("[{}]", vec!["1"; 60].join(","));
+    let nested = format!("{list}.all(a, {list}.all(b, {list}.all(c, {list}.all(d, true))))");
+    assert_eq!(eval(&nested), "error: the expression takes too much work on this data");
+    let text = "x".repeat(1_500);
+    let doubling = format!("{list}.map(a, {list}.map(b, '{text}' + '{text}'))");
+    assert!(eval(&doubling).starts_with("error:"), "{}", eval(&doubling).len());
+}
+
+#[test]
+fn results_are_bounded_in_size() {
+    let list = format!("[{}]", vec!["1"; 60].join(","));
+    let source = format!("{list}.map(a, {list}.map(b, '{}'))", "x".repeat(100));
+    assert_eq!(eval(&source), "error: the value is larger than 256 KiB");
+}
+
+#[test]
+fn hostile_sources_are_refused_without_a_crash() {
+    let deep = |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
+    let chain = |term: &str, operator: &str, n: usize| vec![term; n].join(operator);
+    let sources = [
+        deep("(", ")", 2_000),
+        deep("[", "]", 2_000),
+        deep("{'a':", "}", 500),
+        deep("-", "", 4_000),
+        deep("!", "", 4_000),
+        deep("(", "", 4_000),
+        chain("1", "+", 2_000),
+        chain("1", "?1:", 900),
+        chain("a", ".", 2_000),
+        chain("1", "&&", 1_000),
+        chain("1", "==", 1_000),
+        chain("1", " in ", 600),
+        format!("context{}", "[0]".repeat(1_000)),
+        format!("context{}", ".a()".repeat(1_000)),
+        "x".repeat(1 << 20),
+        "\u{202e}".repeat(100),
+        "'\\ud800'".to_owned(),
+        "'\\U00110000'".to_owned(),
+        "99999999999999999999".to_owned(),
+        "1e99999".to_owned(),
+        "0x".to_owned(),
+        "'\\x'".to_owned(),
+        "\"\"\"".to_owned(),
+        "r'".to_owned(),
+        "`a`".to_owned(),
+        "context.?a".to_owned(),
+        "context[?0]".to_owned(),
+        ".context".to_owned(),
+    ];
+    for source in sources {
+        let shown: String = source.chars().take(30).collect();
+        assert!(compile(&source).is_err(), "{shown}");
+    }
+}
+
+#[test]
+fn long_but_legal_expressions_fit_the_stack() {
+    for source in [
+        vec!["1"; 90].join(" + "),
+        vec!["true"; 120].join(" && "),
+        vec!["true"; 90].join(" ? 1 : ").replace("true ? 1", "false ? 1"),
+        format!("{}1{}", "(".repeat(24), ")".repeat(24)),
+        format!("{}1{}", "[".repeat(24), "]".repeat(24)),
+        format!("{}true", "!".repeat(90)),
+    ] {
+        if let Ok(program) = compile(&source) {
+            with_scope(|scope| drop(program.evaluate(scope)));
+        }
+    }
+}
+
+#[test]
+fn templates_are_cel_in_their_strings_and_themselves_elsewhere() {
+    let template = Template::Map(BTreeMap::from([
+        ("b".to_owned(), Template::List(vec![Template::Int(1), Template::Cel("context.n".to_owned())])),
+        ("a".to_owned(), Template::Double(1.5)),
+        ("c".to_owned(), Template::Cel("'text'".to_owned())),
+        ("d\"".to_owned(), Template::Null),
+    ]));
+    let mut problems = Vec::new();
+    let compiled = Compiled::compile(&template, Vocabulary::Decision, "x", &mut problems);
+    assert!(problems.is_empty());
+    let rendered = with_scope(|scope| compiled.render(scope)).unwrap();
+    assert_eq!(rendered.as_str(), r#"{"a":1.5,"b":[1,7],"c":"text","d\"":null}"#);
+}
+
+fn text(source: &str, target: Target) -> Result<String, EvalError> {
+    let compiled = CompiledText::compile(&Text(source.to_owned()), Vocabulary::Decision).unwrap();
+    with_scope(|scope| compiled.render(scope, target))
+}
+
+#[test]
+fn data_in_a_url_stays_data() {
+    assert_eq!(
+        text("http://h/o/${context.order.id}?q=${'a b&c=ü'}", Target::Url).unwrap(),
+        "http://h/o/a%2Fb?q=a%20b%26c%3D%C3%BC"
+    );
+    for climbing in
+        ["http://h/a/${'..'}/b", "http://h/a/${'.'}${'.'}", "http://h/a/.${'.'}/x", "http://h/%2e${'.'}/x"]
+    {
+        assert!(text(climbing, Target::Url).is_err(), "{climbing}");
+    }
+    assert!(text("http://h/${context.empty}", Target::Url).is_err());
+    assert!(text("http://h/${context.flags}", Target::Url).is_err());
+    assert!(text("http://h/?q=${'..'}", Target::Url).is_ok());
+}
+
+#[test]
+fn a_header_cannot_be_split() {
+    assert_eq!(text("id ${context.n}", Target::Header).unwrap(), "id 7");
+    assert!(text("${'a\\r\\nx: y'}", Target::Header).is_err());
+}
+
+#[test]
+fn a_line_shows_anything() {
+    assert_eq!(
+        text("${context.text} ${context.empty} ${context.flags} ${context.price}", Target::Line).unwrap(),
+        "grüße null [true,false] 2.5"
+    );
+}

@@ -1,0 +1,364 @@
+//! What a definition may say, and what is said about one that may not.
+
+use std::time::Duration;
+
+use super::*;
+use crate::problem::Problems;
+
+fn yaml(source: &str) -> Result<Definition, Problems> {
+    parse(source, Format::Yaml)
+}
+
+fn problems(source: &str) -> Vec<String> {
+    match yaml(source) {
+        Ok(_) => panic!("no problem was found in:\n{source}"),
+        Err(Problems(problems)) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A valid definition with one part replaced.
+fn sound() -> &'static str {
+    r#"
+name: order
+initial: open
+context: { total: 1 }
+states:
+  open:
+    on:
+      pay: { to: paid, do: [charge, receipt] }
+      expire: { to: gone }
+    after: [{ in: 30m, send: expire }]
+  paid:
+    on: { charged: { to: done } }
+    defer: [pay]
+  done: { final: true }
+  gone: { final: failed }
+actions:
+  charge: { http: { url: "https://example.com/x" }, on_success: charged }
+  receipt: { log: "paid ${results.charge.status}", needs: [charge] }
+"#
+}
+
+fn with(from: &str, to: &str) -> Vec<String> {
+    assert!(sound().contains(from), "{from}");
+    problems(&sound().replace(from, to))
+}
+
+#[test]
+fn a_sound_definition_is_read_completely() {
+    let definition = yaml(sound()).unwrap();
+    assert_eq!(definition.mode(), Mode::Async);
+    assert_eq!(definition.states().len(), 4);
+    let charge = definition.actions().get("charge").unwrap();
+    assert_eq!((charge.retry.attempts, charge.timeout), (5, Duration::from_secs(30)));
+    let open = definition.states().get("open").unwrap();
+    assert_eq!(open.after[0].delay, Duration::from_secs(1800));
+}
+
+#[test]
+fn every_problem_is_found_at_once_with_its_path() {
+    let found = problems(
+        r#"
+name: Order
+initial: opn
+mode: sink
+colour: red
+timeout: 5
+states:
+  open:
+    on:
+      pay:
+        - to: shiped
+          set: { paid: event.paylod.amount }
+          do: [charge, charge, recept]
+        - { to: done }
+      millstream.go: { to: done }
+    after: [{ in: 1x, send: expire }, { send: pay }]
+    defer: [pay, never]
+  shipped: { final: yes }
+  done: { final: true, on: { pay: { to: open } } }
+  lost: {}
+  stuck: { onn: {} }
+actions:
+  charge: { http: { url: "ftp://x", method: post }, needs: [receipt] }
+  receipt: { log: "${context.}", needs: [charge], on_failure: nobody }
+  both: { log: a, noop: null }
+  none: { retry: { attempts: 0 } }
+"#,
+    );
+    insta::assert_snapshot!(found.join("\n"));
+}
+
+#[test]
+fn slips_get_a_suggestion() {
+    assert_eq!(
+        with("to: done", "to: dnoe"),
+        ["states.paid.on.charged.to: no state \"dnoe\" (did you mean \"done\"?)"]
+    );
+    assert_eq!(
+        with("on_success: charged", "on_success: chraged"),
+        ["actions.charge.on_success: no state handles \"chraged\" (did you mean \"charged\"?)"]
+    );
+    assert_eq!(with("defer:", "deffer:"), ["states.paid.deffer: unknown field (did you mean \"defer\"?)"]);
+    assert_eq!(
+        with("url:", "uri:"),
+        [
+            "actions.charge.http.uri: unknown field (did you mean \"url\"?)",
+            "actions.charge.http.url: is missing"
+        ]
+    );
+}
+
+#[test]
+fn a_state_that_nothing_leads_to_is_reported() {
+    assert_eq!(
+        with("  gone:", "  lost: { final: true }\n  gone:"),
+        ["states.lost: cannot be reached from \"open\""]
+    );
+}
+
+#[test]
+fn a_state_without_a_way_on_must_be_final() {
+    let found = with("gone: { final: failed }", "gone: { final: false }");
+    assert_eq!(found, ["states.gone: is a dead end: it handles no event and is not final"]);
+}
+
+#[test]
+fn a_final_state_has_no_future() {
+    let found = with("{ final: true }", "{ final: true, after: [{ in: 1s, send: pay }] }");
+    assert_eq!(found, ["states.done.after: a final state has none: nothing happens after it"]);
+}
+
+#[test]
+fn an_alternative_after_an_unguarded_one_is_reported() {
+    let found =
+        with("pay: { to: paid, do: [charge, receipt] }", "pay: [{ to: paid }, { if: 'true', to: gone }]");
+    assert_eq!(found, ["states.open.on.pay[1]: is never tried: the alternative before it has no `if`"]);
+}
+
+#[test]
+fn needs_must_be_in_the_list_and_not_in_a_circle() {
+    assert_eq!(
+        with("do: [charge, receipt]", "do: [receipt]"),
+        ["states.open.on.pay.do[0]: \"receipt\" needs \"charge\", which is not in this list"]
+    );
+    let found = with("on_success: charged", "on_success: charged, needs: [receipt]");
+    assert_eq!(found, ["actions.charge.needs: goes in a circle: charge → receipt → charge"]);
+    let found = with("needs: [charge]", "needs: [receipt, charge]");
+    assert!(
+        found.contains(&"actions.receipt.needs: goes in a circle: receipt → receipt".to_owned()),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn an_event_cannot_be_handled_and_deferred_by_one_state() {
+    let found = with("defer: [pay]", "defer: [charged]");
+    assert_eq!(found, ["states.paid.defer: \"charged\" is handled by this state and cannot be deferred"]);
+}
+
+#[test]
+fn expressions_are_checked_where_they_stand() {
+    assert_eq!(
+        with("results.charge", "results.other"),
+        ["actions.receipt.log: results.other is not among the action's needs"]
+    );
+    assert_eq!(
+        with("{ to: done }", "{ to: done, if: event.foo == 1 }"),
+        ["states.paid.on.charged.if: there is no event.foo: an event has name, payload and time"]
+    );
+    assert_eq!(
+        with("{ to: done }", "{ to: done, set: { a: { b: [1, 'x +'] } } }"),
+        ["states.paid.on.charged.set.a.b[1]: expected a value, found the end (at column 4)"]
+    );
+    assert_eq!(
+        with("paid ${results", "paid ${{results"),
+        ["actions.receipt.log: a \"${\" has no closing \"}\" (write \"$${\" for a plain \"${\")"]
+    );
+}
+
+#[test]
+fn context_keys_need_no_declaration() {
+    assert!(yaml(&sound().replace("results.charge.status", "context.from_input")).is_ok());
+}
+
+#[test]
+fn http_actions_are_checked() {
+    for (url, message) in [
+        ("https://", "has no host"),
+        ("https:///x", "has no host"),
+        ("${context.url}", "must begin with http:// or https://"),
+        ("example.com", "must begin with http:// or https://"),
+        ("https://a b", "may not contain spaces"),
+    ] {
+        let found = with("https://example.com/x", url);
+        assert_eq!(found, [format!("actions.charge.http.url: {message}")]);
+    }
+    let found =
+        with("url: \"https://example.com/x\"", "url: 'http://a', headers: { Host: x, 'a b': x, X: 1, x: 2 }");
+    assert_eq!(
+        found,
+        [
+            "actions.charge.http.headers.Host: is set by the engine",
+            "actions.charge.http.headers.a b: is not a header name",
+            "actions.charge.http.headers.x: appears twice",
+        ]
+    );
+}
+
+#[test]
+fn retries_are_checked() {
+    let found =
+        with("on_success: charged", "on_success: charged, retry: { attempts: 0, backoff: 1m, max: 1s }");
+    assert_eq!(
+        found,
+        [
+            "actions.charge.retry.attempts: must be from 1 to 1000",
+            "actions.charge.retry.max: is shorter than the backoff",
+        ]
+    );
+    let longer = sound().replace("on_success: charged", "on_success: charged, retry: { backoff: 5m }");
+    let definition = yaml(&longer).unwrap();
+    assert_eq!(definition.actions().get("charge").unwrap().retry.max, Duration::from_secs(300));
+}
+
+#[test]
+fn keys_that_yaml_once_took_for_booleans_are_words() {
+    let definition =
+        yaml("{name: y, initial: on, states: {on: {on: {off: {to: no}, yes: {to: on}}}, no: {final: true}}}")
+            .unwrap();
+    assert!(definition.states().contains_key("no") && definition.states()["on"].on.contains_key("off"));
+}
+
+#[test]
+fn numbers_keep_their_kind_and_huge_ones_are_refused() {
+    let definition =
+        yaml(&sound().replace("{ total: 1 }", "{ a: 1, b: 1.0, c: -3, d: '007', e: [0.1] }")).unwrap();
+    let shown: Vec<_> = definition.context().iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(shown, ["a=1", "b=1.0", "c=-3", "d=\"007\"", "e=[0.1]"]);
+    let found = with("total: 1", "total: [1, 18446744073709551615]");
+    assert_eq!(
+        found,
+        ["context.total[1]: 18446744073709551615 does not fit a 64-bit integer: write it as a text"]
+    );
+}
+
+#[test]
+fn json_and_yaml_are_the_same_language() {
+    let definition = yaml(sound()).unwrap();
+    assert_eq!(parse(&definition.canonical_json(), Format::Json).unwrap(), definition);
+    assert_eq!(yaml(&definition.canonical_json()).unwrap(), definition);
+}
+
+#[test]
+fn the_checksum_ignores_layout_and_sees_meaning() {
+    let checksum = |source: &str| yaml(source).unwrap().checksum();
+    let reordered = sound().replace("name: order\ninitial: open", "initial: open\nname: order   # the same");
+    assert_eq!(checksum(sound()), checksum(&reordered));
+    assert_eq!(checksum(sound()), checksum(&sound().replace("30m", "1800s")));
+    assert_ne!(checksum(sound()), checksum(&sound().replace("30m", "31m")));
+    assert_ne!(
+        checksum(sound()),
+        checksum(&sound().replace("do: [charge, receipt]", "do: [receipt, charge]"))
+    );
+    assert_eq!(checksum(sound()).len(), 64);
+}
+
+#[test]
+fn defaults_are_spelled_out_in_the_canonical_text() {
+    let text = yaml(sound()).unwrap().canonical_json();
+    for part in
+        [r#""dialect":1"#, r#""mode":"async""#, r#""attempts":5"#, r#""timeout":"30s""#, r#""method":"POST""#]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn an_unknown_dialect_is_refused() {
+    assert_eq!(
+        with("name: order", "dialect: 2\nname: order"),
+        ["dialect: this version reads dialect 1 only"]
+    );
+}
+
+#[test]
+fn duplicate_keys_are_refused_in_both_formats() {
+    assert!(with("  gone:", "  done: { final: true }\n  gone:")[0].contains("duplicate"), "yaml");
+    let json = yaml(sound()).unwrap().canonical_json().replace("\"name\":", "\"name\":\"twice\",\"name\":");
+    let Err(Problems(found)) = parse(&json, Format::Json) else { panic!("accepted") };
+    assert_eq!(found[0].to_string(), "name: appears twice");
+}
+
+#[test]
+fn limits_are_enforced() {
+    let states: String =
+        (0..1_001).map(|n| format!("  s{n}: {{ on: {{ e: {{ to: s{} }} }} }}\n", (n + 1) % 1_001)).collect();
+    let found = problems(&format!("name: x\ninitial: s0\nstates:\n{states}"));
+    assert_eq!(found, ["states: has 1001 states, at most 1000 are allowed"]);
+    let found = problems(&format!("name: x\n# {}\n", "x".repeat(300_000)));
+    assert!(found[0].contains("bytes long, at most 262144"), "{found:?}");
+    let many: String = (0..300).map(|n| format!("unknown_{n}: 1\n")).collect();
+    let found = problems(&many);
+    assert_eq!((found.len(), found[100].as_str()), (101, "and 203 more problems"));
+}
+
+#[test]
+fn hostile_yaml_is_a_problem_and_nothing_worse() {
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for n in 1..12 {
+        bomb.push_str(&format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(", ")));
+    }
+    let deep_flow = "[".repeat(100_000);
+    let deep_block: String = (0..3_000)
+        .map(|n| format!("{}a:\n", " ".repeat(n)))
+        .take_while(|_| true)
+        .collect::<String>()
+        .chars()
+        .take(200_000)
+        .collect();
+    let sources = [
+        bomb.as_str(),
+        deep_flow.as_str(),
+        deep_block.as_str(),
+        "",
+        "---\n---\n",
+        "a: &a [*a]",
+        "a: *nothing",
+        "<<: { name: x }",
+        "name: !!binary aGVsbG8=",
+        "name: !custom x",
+        "? [complex, key]\n: 1",
+        "1: 2",
+        "{a: .nan}",
+        "{a: .inf}",
+        "{a: 1e999}",
+        "\u{0}\u{1}\u{2}",
+        "\u{feff}name: x",
+        "name: \u{202e}x",
+        "- just\n- a\n- list",
+        "just text",
+        "42",
+        "\t\tname: x",
+        "name: x\n name: y",
+        "%YAML 9.9\n---\nname: x",
+        "name: \"\\uD800\"",
+    ];
+    for source in sources {
+        let shown: String = source.chars().take(40).collect();
+        assert!(yaml(source).is_err(), "{shown:?}");
+        assert!(parse(source, Format::Json).is_err(), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_modest_use_of_anchors_is_fine() {
+    let source = "
+name: x
+initial: a
+states:
+  a: { on: { next: &next { to: b }, skip: *next } }
+  b: { final: true }
+";
+    assert_eq!(yaml(source).unwrap().states()["a"].on.len(), 2);
+}
