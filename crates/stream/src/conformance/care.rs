@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use millstream_core::lane::{LANES, Lane};
 
 use super::bench::{Bench, HOUR, PATIENCE, bells, hear, worker};
+use crate::doorbell::BellReader;
 
 pub async fn the_generation_stays_while_nothing_is_lost(bench: Bench) {
     let first = bench.streams.care.generation().await.unwrap();
@@ -47,10 +48,9 @@ pub async fn a_consumer_with_pending_entries_is_never_removed(bench: Bench) {
 }
 
 pub async fn a_consumer_known_to_be_gone_is_removed_at_once(bench: Bench) {
-    let mut gone = bench.join(&worker("gone")).await;
-    let mut stays = bench.join(&worker("stays")).await;
-    for reader in [&mut gone, &mut stays] {
-        reader.read(1, Duration::ZERO).await.unwrap();
+    for name in ["gone", "stays"] {
+        let mut reader = bench.join(&worker(name)).await;
+        serve(&bench, &mut reader).await;
     }
     assert_eq!(bench.streams.care.remove_consumers(None, HOUR).await.unwrap(), 0);
     assert_eq!(bench.streams.care.remove_consumers(Some(&worker("gone")), HOUR).await.unwrap(), 1);
@@ -60,11 +60,11 @@ pub async fn a_consumer_known_to_be_gone_is_removed_at_once(bench: Bench) {
 pub async fn an_idle_consumer_is_removed_and_a_fresh_one_is_kept(bench: Bench) {
     let idle = Duration::from_millis(600);
     let mut silent = bench.join(&worker("silent")).await;
-    silent.read(1, Duration::ZERO).await.unwrap();
+    serve(&bench, &mut silent).await;
     let mut busy = bench.join(&worker("busy")).await;
     let deadline = Instant::now() + PATIENCE;
     loop {
-        busy.read(1, Duration::ZERO).await.unwrap();
+        serve(&bench, &mut busy).await;
         match bench.streams.care.remove_consumers(None, idle).await.unwrap() {
             0 => assert!(Instant::now() < deadline, "the silent one was not removed"),
             removed => {
@@ -78,12 +78,23 @@ pub async fn an_idle_consumer_is_removed_and_a_fresh_one_is_kept(bench: Bench) {
     assert_eq!(bench.streams.care.remove_consumers(Some(&worker("busy")), HOUR).await.unwrap(), 1);
 }
 
-pub async fn a_removed_consumer_may_come_back(bench: Bench) {
+pub async fn a_removed_consumer_comes_back_with_its_next_entry(bench: Bench) {
     let mut reader = bench.join(&worker("w")).await;
-    reader.read(1, Duration::ZERO).await.unwrap();
+    serve(&bench, &mut reader).await;
+    let blocked = tokio::spawn(async move { reader.read(10, PATIENCE).await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(bench.streams.care.remove_consumers(Some(&worker("w")), HOUR).await.unwrap(), 1);
     bench.ring(&bells(0, 1)).await;
-    hear(&mut reader, 1).await;
+    assert_eq!(blocked.await.unwrap().len(), 1);
+    assert_eq!(bench.pending().await, 1);
+}
+
+/// Gives the reader an entry and acknowledges it. A server need not know a consumer, or count it as
+/// active, before it has been given something.
+async fn serve(bench: &Bench, reader: &mut Box<dyn BellReader>) {
+    bench.ring(&bells(0, 1)).await;
+    let heard = hear(reader, 1).await;
+    bench.ack(&heard).await;
 }
 
 pub async fn a_sound_server_passes_the_check(bench: Bench) {

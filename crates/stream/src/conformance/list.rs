@@ -44,7 +44,7 @@ macro_rules! stream_conformance_tests {
                 a_consumer_with_pending_entries_is_never_removed,
                 a_consumer_known_to_be_gone_is_removed_at_once,
                 an_idle_consumer_is_removed_and_a_fresh_one_is_kept,
-                a_removed_consumer_may_come_back,
+                a_removed_consumer_comes_back_with_its_next_entry,
                 a_sound_server_passes_the_check,
             }
             lock {

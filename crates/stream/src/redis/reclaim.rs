@@ -1,8 +1,8 @@
 //! Taking over entries from consumers that let them lie.
 //!
 //! XAUTOCLAIM looks at ten times COUNT pending entries per call and returns a cursor; with a long
-//! pending list one call may see only fresh ones. The cursor is followed for a full round of every
-//! lane and kept where `max` cut it short. The first lane changes from call to call, so that one lane
+//! pending list one call may see only fresh ones. The cursor is followed to the end of every
+//! lane's list, and kept for the next call where `max` cut it short. The first lane changes from call to call, so that one lane
 //! that always has something does not hide the others.
 //!
 //! Answers that get lost leave entries pending with this consumer, unseen and fresh: they are idle
@@ -129,23 +129,14 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// From `cursor` to the end of the list and on to where it began, or until `max` are there.
-    /// Returns where to go on.
+    /// From `cursor` to the end of the list, or until `max` are there. Returns where to go on; what lies
+    /// before `cursor` was looked at in the call that left it there and has its turn in the next.
     async fn round(&self, cursor: String, max: usize, entries: &mut Entries) -> Result<String> {
-        let began_at_start = cursor == START;
-        let mut wrapped = false;
         let mut next = cursor;
         loop {
             let room = max - entries.deliveries.len();
             next = self.step(&next, room.min(STEP), entries).await?;
-            if next == START {
-                // A round that began in the middle covers the first half as well, once.
-                if began_at_start || wrapped {
-                    return Ok(next);
-                }
-                wrapped = true;
-            }
-            if entries.deliveries.len() >= max {
+            if next == START || entries.deliveries.len() >= max {
                 return Ok(next);
             }
         }

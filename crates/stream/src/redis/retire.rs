@@ -3,6 +3,9 @@
 //! `XGROUP DELCONSUMER` destroys the consumer's pending entries for ever. So it happens in a script
 //! that looks again, and only where nothing is pending. Candidates are those that have nothing pending
 //! in *any* lane: a consumer is one worker in all lanes.
+//!
+//! Redis 7.0 counts a consumer as active only when it is given something, so a live one that had
+//! nothing to do for long may be removed too. It comes back by itself with its next entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,0 +1,295 @@
+//! What Redis does to us, and how we come out of it: real servers, real faults.
+
+mod redis_server;
+
+use std::time::{Duration, Instant};
+
+use millstream_stream::doorbell::Redelivered;
+use millstream_stream::locks::LockToken;
+use millstream_stream::{RedisOptions, RedisStream, StreamError, Streams};
+
+use redis_server::{Rig, bell, execution, lanes, worker};
+
+const SLICE: Duration = Duration::from_millis(200);
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn a_flush_under_a_blocked_reader_is_amnesia_and_then_entries_flow_again() {
+    let rig = Rig::start().await;
+    let generation = rig.streams.care.generation().await.unwrap();
+    let mut reader = rig.join("w").await;
+    let blocked = tokio::spawn(async move { (reader.read(10, Duration::from_secs(20)).await, reader) });
+    rig.until_blocked().await;
+    rig.server.flush_all().await;
+    let (outcome, mut reader) = blocked.await.unwrap();
+    assert!(matches!(outcome, Err(StreamError::Amnesia(_))), "{outcome:?}");
+    rig.streams.bells.publish(&[bell(1)]).await.unwrap();
+    assert_eq!(reader.read(10, Duration::from_secs(20)).await.unwrap()[0].bell, bell(1));
+    assert_ne!(rig.streams.care.generation().await.unwrap(), generation);
+}
+
+#[tokio::test]
+async fn a_bell_rung_between_a_flush_and_the_next_read_is_not_lost() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    rig.server.flush_all().await;
+    rig.streams.bells.publish(&[bell(1)]).await.unwrap();
+    assert!(matches!(reader.read(10, SLICE).await, Err(StreamError::Amnesia(_))));
+    assert_eq!(reader.read(10, SLICE).await.unwrap()[0].bell, bell(1));
+}
+
+#[tokio::test]
+async fn a_destroyed_group_is_amnesia_and_changes_the_generation() {
+    let rig = Rig::start().await;
+    let generation = rig.streams.care.generation().await.unwrap();
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&[bell(1)]).await.unwrap();
+    let key = rig.bells_key();
+    rig.command(&["XGROUP", "DESTROY", &key, "workers"]).await;
+    assert!(matches!(reader.read(10, SLICE).await, Err(StreamError::Amnesia(_))));
+    assert_eq!(reader.read(10, SLICE).await.unwrap()[0].bell, bell(1), "the new group starts at 0");
+    assert_ne!(rig.streams.care.generation().await.unwrap(), generation, "nobody else noticed the loss");
+}
+
+#[tokio::test]
+async fn a_destroyed_group_is_noticed_by_reclaim_and_refresh_as_well() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&[bell(1)]).await.unwrap();
+    let entry = reader.read(10, SLICE).await.unwrap().remove(0).entry;
+    let key = rig.bells_key();
+    rig.command(&["XGROUP", "DESTROY", &key, "workers"]).await;
+    let outcome = rig.streams.bells.reclaim(&worker("w"), HOUR, 10).await;
+    assert!(matches!(outcome, Err(StreamError::Amnesia(_))), "{outcome:?}");
+    rig.command(&["XGROUP", "DESTROY", &key, "workers"]).await;
+    let outcome = rig.streams.bells.refresh(&worker("w"), &[entry]).await;
+    assert!(matches!(outcome, Err(StreamError::Amnesia(_))), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_again() {
+    let rig = Rig::start().await;
+    let (keys, token) = ([execution(1)], LockToken("a".to_owned()));
+    for _ in 0..2 {
+        assert_eq!(rig.streams.locks.acquire(&keys, &token, HOUR).await.unwrap(), [true]);
+        rig.command(&["SCRIPT", "FLUSH"]).await;
+        assert_eq!(rig.streams.locks.extend(&keys, &token, HOUR).await.unwrap(), [true]);
+        rig.command(&["SCRIPT", "FLUSH"]).await;
+        rig.streams.locks.release(&keys, &token).await.unwrap();
+    }
+    assert_eq!(rig.streams.locks.acquire(&keys, &LockToken("b".to_owned()), HOUR).await.unwrap(), [true]);
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_empty_is_another_generation_and_readers_recover() {
+    let mut rig = Rig::start().await;
+    let generation = rig.streams.care.generation().await.unwrap();
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&[bell(1)]).await.unwrap();
+    assert_eq!(reader.read(10, SLICE).await.unwrap().len(), 1);
+    rig.server.kill();
+    assert!(matches!(reader.read(10, SLICE).await, Err(StreamError::Unavailable(_))));
+    assert!(matches!(rig.streams.bells.publish(&[bell(2)]).await, Err(StreamError::Unavailable(_))));
+    rig.server.start_empty().await;
+    let mut forgot = 0;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let heard = loop {
+        assert!(Instant::now() < deadline, "the reader did not recover");
+        match reader.read(10, SLICE).await {
+            Ok(none) if none.is_empty() => rig.streams.bells.publish(&[bell(3)]).await.unwrap(),
+            Ok(heard) => break heard,
+            Err(StreamError::Amnesia(_)) => forgot += 1,
+            Err(StreamError::Unavailable(_)) => {}
+            Err(error @ StreamError::Unusable(_)) => panic!("{error}"),
+        }
+    };
+    assert_eq!((heard[0].bell.clone(), forgot), (bell(3), 1));
+    assert_ne!(rig.streams.care.generation().await.unwrap(), generation);
+}
+
+#[tokio::test]
+async fn entries_that_no_code_has_seen_are_read_back_after_an_error() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&[bell(1)]).await.unwrap();
+    let seen = reader.read(10, SLICE).await.unwrap();
+    // The future is dropped while it blocks; the server hands the next entry to the dead request.
+    let cut = tokio::time::timeout(SLICE, reader.read(10, Duration::from_secs(2))).await;
+    assert!(cut.is_err());
+    rig.hand_out_unseen("w", &[bell(2), bell(3)]).await;
+    let heard = reader.read(1, SLICE).await.unwrap();
+    assert_eq!((heard.len(), heard[0].bell.clone()), (1, bell(2)));
+    assert_eq!(heard[0].redelivered, Redelivered::First, "no code has tried it");
+    assert_eq!(reader.read(1, SLICE).await.unwrap()[0].bell, bell(3));
+    rig.streams.bells.publish(&[bell(4)]).await.unwrap();
+    assert_eq!(reader.read(10, SLICE).await.unwrap()[0].bell, bell(4));
+    assert_eq!(seen[0].bell, bell(1), "and what was seen did not come again");
+}
+
+#[tokio::test]
+async fn entries_read_by_a_request_whose_connection_died_are_read_back() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    let blocked = tokio::spawn(async move { (reader.read(10, Duration::from_secs(20)).await, reader) });
+    rig.until_blocked().await;
+    rig.kill_blocked_clients().await;
+    let (outcome, mut reader) = blocked.await.unwrap();
+    assert!(matches!(outcome, Err(StreamError::Unavailable(_))), "{outcome:?}");
+    rig.hand_out_unseen("w", &[bell(1)]).await;
+    assert_eq!(reader.read(10, SLICE).await.unwrap()[0].bell, bell(1));
+}
+
+#[tokio::test]
+async fn an_unreadable_entry_is_dropped_and_does_not_stop_the_others() {
+    let rig = Rig::start().await;
+    let key = rig.bells_key();
+    let mut reader = rig.join("w").await;
+    rig.command(&["XADD", &key, "*", "hello", "world"]).await;
+    rig.command(&["XADD", &key, "*", "b", "m", "t", "NOT A TENANT", "e", "x"]).await;
+    rig.streams.bells.publish(&[bell(1)]).await.unwrap();
+    let heard = reader.read(10, SLICE).await.unwrap();
+    assert_eq!(heard.len(), 1);
+    rig.streams.bells.ack(&[heard[0].entry.clone()]).await.unwrap();
+    let rows = rig.streams.care.stats().await.unwrap();
+    assert!(rows.iter().all(|row| row.length == 0 && row.pending == 0), "{rows:?}");
+}
+
+#[tokio::test]
+async fn entries_deleted_while_pending_do_not_come_back() {
+    let rig = Rig::start().await;
+    let key = rig.bells_key();
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&[bell(1), bell(2)]).await.unwrap();
+    let heard = reader.read(10, SLICE).await.unwrap();
+    rig.command(&["XDEL", &key, &heard[0].entry.id]).await;
+    let taken = rig.streams.bells.reclaim(&worker("heir"), Duration::ZERO, 10).await.unwrap();
+    assert_eq!(taken.iter().map(|taken| &taken.bell).collect::<Vec<_>>(), [&bell(2)]);
+    let pending: u64 = rig.streams.care.stats().await.unwrap().iter().map(|row| row.pending).sum();
+    assert_eq!(pending, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_evicts_is_refused() {
+    let rig = Rig::start().await;
+    for policy in ["allkeys-lru", "volatile-lru"] {
+        rig.command(&["CONFIG", "SET", "maxmemory-policy", policy]).await;
+        let outcome = rig.streams.care.check().await;
+        assert!(matches!(&outcome, Err(StreamError::Unusable(why)) if why.contains(policy)), "{outcome:?}");
+    }
+    rig.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await;
+    assert!(rig.streams.care.check().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn where_settings_may_not_be_read_the_check_looks_elsewhere_or_warns() {
+    let rig = Rig::start().await;
+    rig.command(&["ACL", "SETUSER", "default", "-config"]).await;
+    assert!(rig.streams.care.check().await.unwrap().is_empty(), "INFO says it too");
+    rig.command(&["ACL", "SETUSER", "default", "-info"]).await;
+    let warnings = rig.streams.care.check().await.unwrap();
+    assert!(warnings.iter().any(|warning| warning.contains("maxmemory-policy")), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_bells_and_still_lets_work_be_finished() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&[bell(1)]).await.unwrap();
+    rig.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let outcome = rig.streams.bells.publish(&[bell(2)]).await;
+    assert!(matches!(&outcome, Err(StreamError::Unavailable(why)) if why.contains("OOM")), "{outcome:?}");
+    let heard = reader.read(10, SLICE).await.unwrap();
+    assert_eq!(heard[0].bell, bell(1));
+    assert_eq!(rig.streams.bells.reclaim(&worker("heir"), Duration::ZERO, 10).await.unwrap().len(), 1);
+    rig.streams.bells.ack(&[heard[0].entry.clone()]).await.unwrap();
+    rig.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    rig.streams.bells.publish(&[bell(2)]).await.unwrap();
+    assert_eq!(reader.read(10, SLICE).await.unwrap()[0].bell, bell(2));
+}
+
+#[tokio::test]
+async fn a_lane_drops_its_oldest_bells_beyond_its_capacity() {
+    let rig = Rig::with(RedisOptions { lane_capacity: 500, ..RedisOptions::default() }).await;
+    let bells: Vec<_> = (0..5_000).map(bell).collect();
+    rig.streams.bells.publish(&bells).await.unwrap();
+    let length: u64 = rig.streams.care.stats().await.unwrap().iter().map(|row| row.length).sum();
+    assert!((500..1_000).contains(&length), "{length}");
+}
+
+#[tokio::test]
+async fn a_subscription_comes_back_with_its_server() {
+    let mut rig = Rig::start().await;
+    let mut listener = rig.streams.announcer.listen().await.unwrap();
+    rig.server.kill();
+    rig.server.start_empty().await;
+    let news = rig.news(7);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        assert!(Instant::now() < deadline, "the subscription did not come back");
+        rig.streams.announcer.announce(std::slice::from_ref(&news)).await.unwrap();
+        if let Ok(heard) = tokio::time::timeout(SLICE, listener.recv()).await {
+            assert_eq!(heard.unwrap(), news);
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_subscription_ends_with_its_owner() {
+    let rig = Rig::start().await;
+    let mut listener = rig.streams.announcer.listen().await.unwrap();
+    drop(rig.streams);
+    let closed = tokio::time::timeout(Duration::from_secs(10), listener.recv()).await.unwrap();
+    assert!(matches!(closed, Err(tokio::sync::broadcast::error::RecvError::Closed)), "{closed:?}");
+}
+
+#[tokio::test]
+async fn an_absent_server_is_unavailable_soon_and_listening_still_works() {
+    let mut rig = Rig::start().await;
+    rig.server.kill();
+    let started = Instant::now();
+    let streams = &rig.streams;
+    let joined = streams.bells.reader(&worker("w"), &lanes()).await;
+    assert!(matches!(joined.err(), Some(StreamError::Unavailable(_))));
+    assert!(matches!(streams.bells.publish(&[bell(1)]).await, Err(StreamError::Unavailable(_))));
+    assert!(matches!(streams.care.generation().await, Err(StreamError::Unavailable(_))));
+    assert!(matches!(streams.care.check().await, Err(StreamError::Unavailable(_))));
+    assert!(streams.announcer.listen().await.is_ok());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_silent_server_is_unavailable_soon() {
+    // Accepts connections and never says a word, as behind a broken network.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}/", silent.local_addr().unwrap());
+    let streams = Streams::of(RedisStream::connect(&url, RedisOptions::default()).unwrap());
+    let started = Instant::now();
+    assert!(matches!(streams.bells.publish(&[bell(1)]).await, Err(StreamError::Unavailable(_))));
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_stopped_server_does_not_hold_up_pooled_commands() {
+    let rig = Rig::start().await;
+    rig.streams.bells.publish(&[bell(1)]).await.unwrap();
+    let _paused = rig.pause().await;
+    for _ in 0..2 {
+        let started = Instant::now();
+        assert!(matches!(rig.streams.bells.publish(&[bell(2)]).await, Err(StreamError::Unavailable(_))));
+        assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    }
+}
+
+#[test]
+fn an_url_that_makes_no_sense_is_refused() {
+    for url in ["", "http://127.0.0.1/", "redis//x"] {
+        let refused = RedisStream::connect(url, RedisOptions::default());
+        assert!(matches!(refused, Err(StreamError::Unusable(_))), "{url}");
+    }
+}
+
+#[test]
+fn an_encrypted_url_is_understood() {
+    assert!(RedisStream::connect("rediss://127.0.0.1:6380/", RedisOptions::default()).is_ok());
+}
