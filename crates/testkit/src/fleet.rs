@@ -21,6 +21,7 @@ use crate::guard::{self, Ending};
 use crate::port;
 use crate::postgres::{self, TestCluster, TestDatabase};
 use crate::redis::{self, TestRedis};
+use crate::sqlite;
 
 const READY: Duration = Duration::from_secs(30);
 /// The engine's own drain deadline is 25 s; a process that needs longer has failed.
@@ -211,6 +212,20 @@ impl Fleet {
         self.workers[index].wait(DRAINED).await
     }
 
+    /// Runs a statement on the store behind the engine's back, and answers how many rows it changed.
+    pub async fn sql(&self, statement: &str) -> u64 {
+        match &self.database {
+            Some(Database::Shared(database)) => postgres::execute(&database.url, statement).await,
+            Some(Database::Own(cluster)) => postgres::execute(&cluster.url("millstream"), statement).await,
+            None => sqlite::execute(&self.sqlite_file(), statement).await,
+        }
+    }
+
+    /// The database of an embedded engine.
+    pub fn sqlite_file(&self) -> PathBuf {
+        self.data().join("millstream.db")
+    }
+
     /// Runs a subcommand with the fleet's settings to its end.
     pub fn cli<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Output {
         self.command(&[]).args(arguments).output().expect("run the binary")
@@ -227,10 +242,9 @@ impl Fleet {
         match &self.database {
             Some(Database::Shared(database)) => command.env("MILLSTREAM_DATABASE_URL", &database.url),
             Some(Database::Own(cluster)) => command.env("MILLSTREAM_DATABASE_URL", cluster.url("millstream")),
-            None => command.env(
-                "MILLSTREAM_DATABASE_URL",
-                format!("sqlite://{}", self.data().join("millstream.db").display()),
-            ),
+            None => {
+                command.env("MILLSTREAM_DATABASE_URL", format!("sqlite://{}", self.sqlite_file().display()))
+            }
         };
         if let Some(redis) = &self.redis {
             command.env("MILLSTREAM_REDIS_URL", &redis.url);

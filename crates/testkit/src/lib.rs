@@ -20,6 +20,7 @@ pub mod port;
 pub mod postgres;
 pub mod redis;
 pub mod sink;
+pub mod sqlite;
 pub mod tail;
 
 pub use client::{Client, Reply};

@@ -55,7 +55,7 @@ impl Drop for TestDatabase {
         // database with it, so failing to drop it is nobody's problem.
         let dropping = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(execute(&admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")))
+            runtime.block_on(run(&admin, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")))
         });
         drop(dropping.join());
     }
@@ -202,13 +202,19 @@ fn with_database(admin: &str, name: &str) -> String {
 }
 
 async fn create(admin: &str, name: &str) {
-    execute(admin, format!("CREATE DATABASE {name}"))
+    run(admin, format!("CREATE DATABASE {name}"))
         .await
         .unwrap_or_else(|error| panic!("create database {name} on {admin}: {error}"));
 }
 
-async fn execute(url: &str, sql: String) -> Result<(), sqlx::Error> {
+/// Runs one statement and answers how many rows it changed.
+pub async fn execute(url: &str, statement: &str) -> u64 {
+    run(url, statement.to_owned()).await.unwrap_or_else(|error| panic!("{statement}: {error}"))
+}
+
+async fn run(url: &str, statement: String) -> Result<u64, sqlx::Error> {
     let mut connection = PgConnection::connect(url).await?;
-    sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await?;
-    connection.close().await
+    let done = sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await?;
+    connection.close().await?;
+    Ok(done.rows_affected())
 }
