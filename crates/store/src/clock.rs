@@ -12,6 +12,12 @@ use millstream_core::time::Timestamp;
 /// Where roles get `now` from.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Timestamp;
+
+    /// Take a new measurement: the store said `store_time` and the question took `round_trip`. A clock
+    /// that does not follow the store pays no attention.
+    fn follow(&self, store_time: Timestamp, round_trip: Duration) {
+        let _ = (store_time, round_trip);
+    }
 }
 
 /// Monotonic time plus an offset that follows the store.
@@ -41,6 +47,10 @@ impl StoreClock {
 impl Clock for StoreClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.offset.load(Ordering::Relaxed).saturating_add(self.elapsed()))
+    }
+
+    fn follow(&self, store_time: Timestamp, round_trip: Duration) {
+        self.adjust(store_time, round_trip);
     }
 }
 

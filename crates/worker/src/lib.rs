@@ -1,1 +1,46 @@
-//! placeholder
+//! The worker: consumes doorbells, decides, commits, acknowledges, performs, settles, and repairs.
+//!
+//! Follow one event: [`reading`] (a doorbell is read) → [`consume`] and [`kept`] (held, grouped by
+//! execution) → [`process`] (lock, [`load`], `core` decides, [`turn`] turns that into rows,
+//! [`commit`], [`aftermath`], ack) → [`perform`] (each action under its lease) → [`settle`] (its outcome
+//! becomes the next event). Each crash between two of these steps is repaired by one file:
+//! [`reclaim`], [`poison`] and those in [`duties`]. [`run()`] starts it all and [`drain`] ends it.
+//!
+//! The store decides everything that matters. A worker may die at any point, run twice, or believe
+//! for a while in a lock that it has lost; the fences in the store make that harmless.
+//!
+//! Refuses: knowing the ingress, naming a backend, reading the environment, and holding a
+//! transaction open while it talks to anybody.
+
+mod aftermath;
+mod alarm;
+mod commit;
+mod consume;
+mod crash;
+mod deps;
+mod drain;
+mod duties;
+mod error;
+mod kept;
+mod load;
+mod machines;
+mod metrics;
+mod options;
+mod outage;
+mod perform;
+mod poison;
+mod process;
+mod reading;
+mod reclaim;
+mod renew;
+pub mod replay;
+mod run;
+mod settle;
+mod states;
+mod turn;
+mod worker;
+
+pub use deps::Deps;
+pub use error::WorkerError;
+pub use options::{HttpOptions, Retention, WorkerOptions};
+pub use run::run;

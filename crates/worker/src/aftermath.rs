@@ -1,0 +1,105 @@
+//! What a worker tells the world after a commit: actions to perform, news, doorbells, log lines.
+//!
+//! All of it may be lost with the process; each loss is repaired elsewhere (leases run out, listeners
+//! read again, undecided events are swept).
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Instant;
+
+use millstream_core::id::{EventId, ExecutionKey, Seq};
+use millstream_store::action_store::LeasedAction;
+use millstream_stream::announce::News;
+use millstream_stream::doorbell::Bell;
+
+use crate::perform::slots::Reserved;
+use crate::perform::{self, Errand};
+use crate::turn::Line;
+use crate::worker::Worker;
+
+#[derive(Debug, Default)]
+pub(crate) struct Aftermath {
+    news: Vec<News>,
+    bells: BTreeSet<Bell>,
+    lines: Vec<Line>,
+}
+
+impl Aftermath {
+    /// Hands leased actions over at once; they do not wait for the rest of the visit.
+    pub(crate) fn perform(
+        &mut self,
+        worker: &Worker,
+        leased: Vec<LeasedAction>,
+        reserved: &mut Reserved,
+        asked: Instant,
+    ) {
+        for action in leased {
+            let errand = Errand::new(worker, action, reserved.take(), asked);
+            worker.performers.hand_over(errand);
+        }
+    }
+
+    pub(crate) fn news(&mut self, execution: &ExecutionKey, seq: Seq, event: EventId) {
+        self.news.push(News { execution: execution.clone(), seq, event: Some(event) });
+    }
+
+    pub(crate) fn ring_mailbox(&mut self, execution: ExecutionKey) {
+        self.bells.insert(Bell::Mailbox(execution));
+    }
+
+    pub(crate) fn ring_actions(&mut self, execution: ExecutionKey) {
+        self.bells.insert(Bell::Actions(execution));
+    }
+
+    pub(crate) fn lines(&mut self, lines: Vec<Line>) {
+        self.lines.extend(lines);
+    }
+
+    /// Tells everything; returns the executions whose mailbox could not be rung. `before_bells` is
+    /// awaited before ringing, so that those who hear the bell find the door unlocked.
+    pub(crate) async fn tell(
+        self,
+        worker: &Worker,
+        before_bells: impl Future<Output = ()>,
+    ) -> HashSet<ExecutionKey> {
+        for line in self.lines {
+            perform::log::write(&line.key, &line.text);
+        }
+        let announce = async {
+            if !self.news.is_empty() {
+                // Listeners read the store again by themselves.
+                let _ = worker.deps.streams.announcer.announce(&self.news).await;
+            }
+        };
+        let ring = async {
+            before_bells.await;
+            let bells: Vec<Bell> = self.bells.into_iter().collect();
+            if ring(worker, &bells).await { HashSet::new() } else { mailboxes(bells) }
+        };
+        futures::join!(announce, ring).1
+    }
+}
+
+/// Rings; `false` when the stream could not be reached.
+pub(crate) async fn ring(worker: &Worker, bells: &[Bell]) -> bool {
+    if bells.is_empty() {
+        return true;
+    }
+    match worker.deps.streams.bells.publish(bells).await {
+        Ok(()) => true,
+        Err(error) => {
+            worker.stream_outage.met(&error);
+            false
+        }
+    }
+}
+
+fn mailboxes(bells: Vec<Bell>) -> HashSet<ExecutionKey> {
+    bells
+        .into_iter()
+        .filter_map(|bell| match bell {
+            Bell::Mailbox(execution) => Some(execution),
+            // The next look at due actions finds these.
+            Bell::Actions(_) => None,
+        })
+        .collect()
+}

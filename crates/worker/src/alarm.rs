@@ -1,0 +1,85 @@
+//! Wakes a loop at the earliest of the instants that were set.
+//!
+//! It only saves waiting: the loops also look on their own at a slow tick, so the number of instants
+//! kept is bounded and the latest ones are forgotten first.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// More instants than this are not worth remembering.
+const KEPT: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(crate) struct Alarm {
+    instants: Mutex<BTreeSet<Instant>>,
+    earlier: Notify,
+}
+
+impl Alarm {
+    pub(crate) fn set(&self, at: Instant) {
+        let mut instants = self.instants.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_next = instants.first().is_none_or(|first| at < *first);
+        instants.insert(at);
+        if instants.len() > KEPT {
+            instants.pop_last();
+        }
+        drop(instants);
+        if is_next {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Returns when an instant has passed, or after `longest`.
+    pub(crate) async fn wait(&self, longest: Duration) {
+        let end = Instant::now() + longest;
+        loop {
+            let now = Instant::now();
+            let until = self.take_next(now).map_or(end, |next| next.min(end));
+            if until <= now {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(until.into()) => {}
+                () = self.earlier.notified() => {}
+            }
+        }
+    }
+
+    /// The next instant; those that have passed are taken out.
+    fn take_next(&self, now: Instant) -> Option<Instant> {
+        let mut instants = self.instants.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = instants.first().copied();
+        while instants.first().is_some_and(|first| *first <= now) {
+            instants.pop_first();
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_earlier_instant_wakes_a_loop_that_waits_for_a_later_one() {
+        let alarm = Arc::new(Alarm::default());
+        alarm.set(Instant::now() + Duration::from_secs(600));
+        let waiting = tokio::spawn({
+            let alarm = Arc::clone(&alarm);
+            async move { alarm.wait(Duration::from_secs(600)).await }
+        });
+        tokio::task::yield_now().await;
+        alarm.set(Instant::now());
+        tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn waits_no_longer_than_asked() {
+        Alarm::default().wait(Duration::from_millis(1)).await;
+    }
+}

@@ -1,0 +1,220 @@
+//! Deciding a group of executions and writing what was decided, in one transaction.
+//!
+//! Ready actions are leased along with the commit as far as this worker has free slots, which are
+//! reserved before it asks. The outcome of a commit that failed half-way is in doubt: nothing is
+//! assumed, the decoded state is dropped, and the next visit reads what is there.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use millstream_core::crash::CrashPoint;
+use millstream_core::machine;
+use millstream_core::status::{ActionStatus, PauseState};
+use millstream_store::StoreError;
+use millstream_store::execution_store::{Commit, Committed, EventVerdict, LeaseGrant, More};
+
+use crate::aftermath::Aftermath;
+use crate::kept::{End, Why};
+use crate::load::{Company, Found};
+use crate::turn::{self, Before, Line};
+use crate::worker::Worker;
+use crate::{crash, metrics, poison};
+
+/// A transaction that loses against others is repeated at once, this often.
+const CONTENTIONS: u32 = 8;
+
+/// What is committed together: capped by bytes, and suspects alone after everybody else.
+pub(crate) fn groups(found: Vec<Found>, max_bytes: usize) -> Vec<Vec<Found>> {
+    let (mut groups, mut alone, mut group, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), 0usize);
+    for mut found in found {
+        poison::cut(&mut found);
+        if found.company == Company::Alone {
+            alone.push(vec![found]);
+            continue;
+        }
+        let size = found.state.context_bytes()
+            + found.loaded.mailbox.iter().map(|event| event.payload.len() + 512).sum::<usize>();
+        if bytes + size > max_bytes && !group.is_empty() {
+            groups.push(std::mem::take(&mut group));
+            bytes = 0;
+        }
+        bytes += size;
+        group.push(found);
+    }
+    if !group.is_empty() {
+        groups.push(group);
+    }
+    groups.append(&mut alone);
+    groups
+}
+
+struct Member {
+    at: usize,
+    more: More,
+    lines: Vec<Line>,
+}
+
+/// Decides and commits; returns those that conflicted.
+pub(crate) async fn commit(
+    worker: &Worker,
+    group: Vec<Found>,
+    ends: &mut [Option<End>],
+    aftermath: &mut Aftermath,
+) -> Vec<usize> {
+    let (mut members, mut commits) = (Vec::new(), Vec::new());
+    for found in group {
+        let at = found.at();
+        match decide(worker, found, aftermath) {
+            Some((member, commit)) => {
+                members.push(member);
+                commits.push(commit);
+            }
+            None => ends[at] = Some(End::Answered),
+        }
+    }
+    let mut conflicts = Vec::new();
+    let mut ranges: Vec<Range<usize>> = vec![0..commits.len()];
+    let mut commits: Vec<Option<Commit>> = commits.into_iter().map(Some).collect();
+    while let Some(range) = ranges.pop() {
+        let batch: Vec<Commit> = commits[range.clone()].iter_mut().filter_map(Option::take).collect();
+        if batch.is_empty() {
+            continue;
+        }
+        match write(worker, &batch, aftermath).await {
+            Ok(verdicts) => {
+                for ((member, commit), verdict) in members[range].iter_mut().zip(batch).zip(verdicts) {
+                    match verdict {
+                        Committed::Done { leased: _, unleased, emitted: _ } => {
+                            ends[member.at] = Some(End::Answered);
+                            let lines = std::mem::take(&mut member.lines);
+                            committed(worker, commit, member.more, lines, unleased, aftermath);
+                        }
+                        Committed::Conflict => {
+                            ::metrics::counter!(metrics::CONFLICTS).increment(1);
+                            conflicts.push(member.at);
+                        }
+                        Committed::Missing => ends[member.at] = Some(End::Answered),
+                    }
+                }
+            }
+            Err(StoreError::Corrupt(_)) if range.len() > 1 => {
+                let middle = range.start + range.len() / 2;
+                for (slot, commit) in commits[range.clone()].iter_mut().zip(batch) {
+                    *slot = Some(commit);
+                }
+                ranges.push(middle..range.end);
+                ranges.push(range.start..middle);
+            }
+            Err(StoreError::Corrupt(why)) => {
+                for member in &members[range] {
+                    ends[member.at] = Some(End::Kept(Why::Failed { why: why.clone() }));
+                }
+            }
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => {
+                worker.store_outage.met(&error);
+                for member in &members[range] {
+                    ends[member.at] = Some(End::Kept(Why::Unavailable));
+                }
+            }
+        }
+    }
+    conflicts
+}
+
+/// The turn itself: pure code between two calls of the store.
+fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(Member, Commit)> {
+    let at = found.at();
+    let Found { loaded, state, machine, .. } = found;
+    let before = Before::of(loaded.execution.clone(), loaded.snapshot_seq, &state);
+    let turn = machine::turn(&machine, state, &loaded.mailbox, loaded.pause, worker.now());
+    if turn.outcomes.is_empty() {
+        if loaded.more == More::Remains {
+            aftermath.ring_mailbox(loaded.execution.clone());
+        }
+        worker.states.put(loaded.execution, turn.state);
+        return None;
+    }
+    let mut new_id = || worker.event_id();
+    let decision = turn::decision(&machine, before, turn, &loaded.mailbox, &mut new_id)?;
+    // A paused mailbox was loaded without what waits in it; its cancellation sets that free.
+    let more = match loaded.pause {
+        PauseState::Running => loaded.more,
+        PauseState::Paused => More::Remains,
+    };
+    Some((Member { at, more, lines: decision.lines }, decision.commit))
+}
+
+/// One transaction, repeated while it merely loses against others.
+async fn write(
+    worker: &Worker,
+    batch: &[Commit],
+    aftermath: &mut Aftermath,
+) -> Result<Vec<Committed>, StoreError> {
+    let ready = batch
+        .iter()
+        .flat_map(|commit| &commit.actions)
+        .filter(|action| action.status == ActionStatus::Ready)
+        .count();
+    let events: usize = batch.iter().map(|commit| commit.decided.len()).sum();
+    #[expect(clippy::cast_precision_loss, reason = "a batch size")]
+    ::metrics::histogram!(metrics::BATCH_EVENTS).record(events as f64);
+    let mut reserved = worker.slots.reserve(ready);
+    let mut contentions = 0;
+    crash::here(worker.options.crash, CrashPoint::WorkerBeforeCommit);
+    loop {
+        let asked = Instant::now();
+        let grant = LeaseGrant { slots: reserved.len(), ttl: worker.options.lease };
+        let executions = &worker.deps.stores.executions;
+        match executions.commit(&worker.options.worker, batch, grant, worker.now()).await {
+            Ok(mut verdicts) => {
+                ::metrics::histogram!(metrics::COMMIT_SECONDS).record(asked.elapsed().as_secs_f64());
+                crash::here(worker.options.crash, CrashPoint::WorkerAfterCommit);
+                worker.store_outage.over();
+                for verdict in &mut verdicts {
+                    if let Committed::Done { leased, .. } = verdict {
+                        let leased = std::mem::take(leased);
+                        aftermath.perform(worker, leased, &mut reserved, asked);
+                    }
+                }
+                return Ok(verdicts);
+            }
+            Err(StoreError::Contention(_)) if contentions < CONTENTIONS => {
+                contentions += 1;
+                tokio::time::sleep(worker.around(Duration::from_millis(1 << contentions))).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What follows from a commit that is durable.
+fn committed(
+    worker: &Worker,
+    commit: Commit,
+    more: More,
+    lines: Vec<Line>,
+    unleased: usize,
+    aftermath: &mut Aftermath,
+) {
+    for decided in &commit.decided {
+        let verdict = match &decided.verdict {
+            EventVerdict::Applied { .. } => "applied",
+            EventVerdict::Rejected { .. } => "rejected",
+            EventVerdict::Deferred => "deferred",
+        };
+        ::metrics::counter!(metrics::DECIDED, "verdict" => verdict).increment(1);
+        aftermath.news(&commit.execution, commit.state.seq, decided.event_id);
+    }
+    for timer in &commit.timers {
+        worker.timers.set(worker.instant_of(timer.fire_at));
+    }
+    if more == More::Remains || !commit.emitted.is_empty() {
+        aftermath.ring_mailbox(commit.execution.clone());
+    }
+    if unleased > 0 {
+        worker.hunger.set(Instant::now());
+        aftermath.ring_actions(commit.execution.clone());
+    }
+    aftermath.lines(lines);
+    worker.states.put(commit.execution, commit.state);
+}

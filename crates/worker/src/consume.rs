@@ -1,0 +1,178 @@
+//! Reading doorbells and deciding what to visit.
+//!
+//! ```text
+//! reader ──┐                          ┌─→ visit (process.rs) ─┐   up to `visits` at a time
+//! reclaim ─┼─→ arrivals ─→ drive ─→ kept.rs                   │
+//! poll ────┘                          └───────── ended ←──────┘
+//! ```
+//!
+//! `drive` owns everything that is held and never waits for the network itself. The reader is a task
+//! of its own because a read must never be cancelled: the server may have handed an entry to it.
+//! Doorbells for actions are acknowledged at once, they only make the worker hungry; the store knows
+//! which actions are left.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use millstream_core::id::ExecutionKey;
+use millstream_stream::doorbell::{Bell, Delivery, EntryId, Redelivered};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::kept::{End, Kept, Suspicion, Visit, Why};
+use crate::worker::Worker;
+use crate::{metrics, process};
+
+/// Word that executions want a visit.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    Rung(Vec<Delivery>),
+    /// Found in the store while nobody could ring.
+    Found(Vec<ExecutionKey>),
+}
+
+/// What can happen to the driver.
+enum Next {
+    Arrived(Option<Arrival>),
+    Ended(Vec<(Visit, End)>),
+    KeptIsDue,
+    Refresh,
+    Stop,
+}
+
+/// What the driver holds when it stops.
+pub(crate) struct Holding {
+    kept: Kept,
+    visits: JoinSet<Vec<(Visit, End)>>,
+}
+
+/// Visits what arrives until the worker stops.
+pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Arrival>) -> Holding {
+    let mut kept = Kept::default();
+    let mut visits = JoinSet::new();
+    // Acks of doorbells for actions and refreshes: nobody waits for them.
+    let mut background = JoinSet::new();
+    let mut refresh = tokio::time::interval(worker.options.reclaim_idle / 3);
+    refresh.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        while visits.len() < worker.options.visits {
+            let batch = kept.take(worker.options.batch, Instant::now());
+            if batch.is_empty() {
+                break;
+            }
+            visits.spawn(guarded(Arc::clone(worker), batch));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "bounded by the held option")]
+        ::metrics::gauge!(metrics::HELD, "worker" => worker.options.worker.to_string())
+            .set(kept.len() as f64);
+        let due = kept.next().filter(|_| visits.len() < worker.options.visits);
+        let next = tokio::select! {
+            arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
+            Some(ended) = visits.join_next(), if !visits.is_empty() => Next::Ended(finished(ended)),
+            () = sleep_until(due), if due.is_some() => Next::KeptIsDue,
+            _ = refresh.tick() => Next::Refresh,
+            () = worker.stop.cancelled() => Next::Stop,
+        };
+        while background.try_join_next().is_some() {}
+        match next {
+            Next::Arrived(Some(arrival)) => arrived(worker, &mut kept, &mut background, arrival),
+            Next::Ended(ended) => note(worker, &mut kept, ended),
+            Next::KeptIsDue => {}
+            Next::Refresh => {
+                background.spawn(keep_fresh(Arc::clone(worker), kept.entries()));
+            }
+            // Nobody is left to ring: only when the worker stops.
+            Next::Arrived(None) | Next::Stop => return Holding { kept, visits },
+        }
+    }
+}
+
+/// Waits for the visits under way; those that take too long are left to reclaim.
+pub(crate) async fn finish_visits(worker: &Worker, held: Holding, deadline: Instant) -> Kept {
+    let Holding { mut kept, mut visits } = held;
+    while let Ok(Some(ended)) = tokio::time::timeout_at(deadline.into(), visits.join_next()).await {
+        note(worker, &mut kept, finished(ended));
+    }
+    kept
+}
+
+fn note(worker: &Worker, kept: &mut Kept, ended: Vec<(Visit, End)>) {
+    for (visit, end) in ended {
+        kept.ended(visit, end, Instant::now(), worker.unit());
+    }
+}
+
+/// A visit whose own guard did not catch a panic: all its executions are suspected.
+async fn guarded(worker: Arc<Worker>, batch: Vec<Visit>) -> Vec<(Visit, End)> {
+    let copy = batch.clone();
+    match AssertUnwindSafe(process::visit(worker, batch)).catch_unwind().await {
+        Ok(ended) => ended,
+        Err(panic) => {
+            let why = process::panic_text(&*panic);
+            tracing::error!(error = %why, "a panic in a visit");
+            let failed = || End::Kept(Why::Failed { why: why.clone() });
+            copy.into_iter().map(|visit| (visit, failed())).collect()
+        }
+    }
+}
+
+pub(crate) fn arrived(worker: &Arc<Worker>, kept: &mut Kept, background: &mut JoinSet<()>, arrival: Arrival) {
+    match arrival {
+        Arrival::Found(executions) => {
+            for execution in executions {
+                kept.arrive(execution, None, Suspicion::None);
+            }
+        }
+        Arrival::Rung(deliveries) => {
+            ::metrics::counter!(metrics::DELIVERIES).increment(deliveries.len() as u64);
+            let mut for_actions = Vec::new();
+            for Delivery { entry, bell, redelivered } in deliveries {
+                let suspicion = match redelivered {
+                    Redelivered::First => Suspicion::None,
+                    Redelivered::Again => {
+                        Suspicion::Cut { why: "its worker died, or lost touch, while deciding it".to_owned() }
+                    }
+                };
+                match bell {
+                    Bell::Mailbox(execution) => kept.arrive(execution, Some(entry), suspicion),
+                    Bell::Actions(_) => for_actions.push(entry),
+                }
+            }
+            if !for_actions.is_empty() {
+                worker.hunger.set(Instant::now());
+                // Lost or late, it is reclaimed and acknowledged then.
+                background.spawn(ack_quietly(Arc::clone(worker), for_actions));
+            }
+        }
+    }
+}
+
+async fn ack_quietly(worker: Arc<Worker>, entries: Vec<EntryId>) {
+    if let Err(error) = worker.deps.streams.bells.ack(&entries).await {
+        worker.stream_outage.met(&error);
+    }
+}
+
+/// Tells the stream that these are in live hands.
+async fn keep_fresh(worker: Arc<Worker>, entries: Vec<EntryId>) {
+    if entries.is_empty() {
+        return;
+    }
+    if let Err(error) = worker.deps.streams.bells.refresh(&worker.options.worker, &entries).await {
+        worker.stream_outage.met(&error);
+    }
+}
+
+/// A visit never panics; one that was aborted leaves its doorbells to reclaim.
+fn finished(ended: Result<Vec<(Visit, End)>, tokio::task::JoinError>) -> Vec<(Visit, End)> {
+    ended.unwrap_or_else(|error| {
+        tracing::error!(error = %error, "a visit ended without a result");
+        Vec::new()
+    })
+}
+
+async fn sleep_until(instant: Option<Instant>) {
+    tokio::time::sleep_until(instant.unwrap_or_else(|| Instant::now() + Duration::from_secs(1)).into()).await;
+}

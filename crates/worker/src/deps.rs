@@ -1,0 +1,17 @@
+//! What a worker is given: the outside world, behind traits.
+
+use std::sync::Arc;
+
+use millstream_core::entropy::Entropy;
+use millstream_store::Stores;
+use millstream_store::clock::Clock;
+use millstream_stream::Streams;
+
+#[derive(Debug, Clone)]
+pub struct Deps {
+    pub stores: Stores,
+    pub streams: Streams,
+    /// Store time. A clock that follows the store is corrected by the worker's clock duty.
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+}

@@ -1,0 +1,91 @@
+//! Stopping without leaving work behind: finish what is in hand, hand back the rest.
+//!
+//! In order, within `options.drain`: no more reading; visits under way finish; doorbells that are
+//! still held are rung anew and then acknowledged, so that another worker hears them at once; actions
+//! under way finish, those not begun were given back; when time is up attempts are dropped and their
+//! leases released; the worker's row and its empty consumer go. Whatever of this fails costs others
+//! the wait for a reclaim or a lease, nothing more.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_stream::doorbell::{Bell, EntryId};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::consume::{self, Arrival};
+use crate::duties::consumers::GONE;
+use crate::kept::Kept;
+use crate::metrics;
+use crate::worker::Worker;
+
+/// The last steps get so long even when the time is up.
+const LAST_STEPS: Duration = Duration::from_secs(2);
+
+/// Takes in what the readers still deliver, and hands back everything that is held.
+pub(crate) async fn hand_back(
+    worker: &Arc<Worker>,
+    mut kept: Kept,
+    mut arrivals: mpsc::Receiver<Arrival>,
+    deadline: Instant,
+) {
+    let mut background = JoinSet::new();
+    // Ends when the readers have: each of them returns after at most one more read.
+    while let Ok(Some(arrival)) = tokio::time::timeout_at(deadline.into(), arrivals.recv()).await {
+        consume::arrived(worker, &mut kept, &mut background, arrival);
+    }
+    let left = kept.hand_back();
+    let bells: Vec<Bell> = left.iter().map(|(execution, _)| Bell::Mailbox(execution.clone())).collect();
+    let entries: Vec<EntryId> = left.into_iter().flat_map(|(_, entries)| entries).collect();
+    if entries.is_empty() {
+        return;
+    }
+    tracing::info!(doorbells = entries.len(), "handing back doorbells");
+    let back = async {
+        worker.deps.streams.bells.publish(&bells).await?;
+        worker.deps.streams.bells.ack(&entries).await
+    };
+    match tokio::time::timeout(LAST_STEPS, back).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => worker.stream_outage.met(&error),
+        Err(_) => worker.stream_outage.met(&"no answer while handing back"),
+    }
+    while background.join_next().await.is_some() {}
+}
+
+/// Waits for actions under way, then stops performing and releases what is still leased.
+pub(crate) async fn finish_actions(
+    worker: &Worker,
+    performing: &mut JoinSet<&'static str>,
+    deadline: Instant,
+) {
+    let _ = tokio::time::timeout_at(deadline.into(), worker.slots.all_free()).await;
+    let left = worker.leases.all();
+    worker.halt.cancel();
+    while performing.join_next().await.is_some() {}
+    if left.is_empty() {
+        return;
+    }
+    tracing::info!(actions = left.len(), "handing back actions");
+    let release = worker.deps.stores.actions.release(&left, worker.now());
+    match tokio::time::timeout(LAST_STEPS, release).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => worker.store_outage.met(&error),
+        Err(_) => worker.store_outage.met(&"no answer while handing back"),
+    }
+}
+
+/// Says goodbye.
+pub(crate) async fn leave(worker: &Worker) {
+    let me = &worker.options.worker;
+    let goodbye = async {
+        if let Err(error) = worker.deps.stores.workers.leave(me).await {
+            worker.store_outage.met(&error);
+        }
+        if let Err(error) = worker.deps.streams.care.remove_consumers(Some(me), GONE).await {
+            worker.stream_outage.met(&error);
+        }
+    };
+    let _ = tokio::time::timeout(LAST_STEPS, goodbye).await;
+    ::metrics::gauge!(metrics::UP, "worker" => me.to_string()).set(0.0);
+}

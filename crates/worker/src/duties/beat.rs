@@ -1,0 +1,29 @@
+//! Says that the worker is up, for the list of workers. Nothing is decided by it.
+
+use std::sync::Arc;
+
+use millstream_core::time::Timestamp;
+use millstream_store::worker_store::WorkerBeat;
+
+use super::every::Undone;
+use crate::metrics;
+use crate::worker::Worker;
+
+pub(crate) async fn beat(worker: Arc<Worker>, started_at: Timestamp) -> Result<(), Undone> {
+    let options = &worker.options;
+    let in_flight = worker.slots.in_use();
+    let id = options.worker.to_string();
+    ::metrics::gauge!(metrics::UP, "worker" => id.clone()).set(1.0);
+    #[expect(clippy::cast_precision_loss, reason = "bounded by the slots")]
+    ::metrics::gauge!(metrics::IN_FLIGHT, "worker" => id).set(in_flight as f64);
+    let beat = WorkerBeat {
+        worker: options.worker.clone(),
+        started_at,
+        lanes: options.lanes.iter().map(|lane| lane.number()).collect(),
+        in_flight: i32::try_from(in_flight).unwrap_or(i32::MAX),
+        version: options.version.clone(),
+    };
+    worker.deps.stores.workers.beat(&beat, worker.now()).await?;
+    worker.store_outage.over();
+    Ok(())
+}

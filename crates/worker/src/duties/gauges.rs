@@ -1,0 +1,27 @@
+//! Measures what an operator wants to know about the whole, not about this worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::every::Undone;
+use crate::metrics;
+use crate::worker::Worker;
+
+pub(crate) const PERIOD: Duration = Duration::from_secs(15);
+
+#[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+pub(crate) async fn measure(worker: Arc<Worker>) -> Result<(), Undone> {
+    let backlog = worker.deps.stores.event_views.backlog().await?;
+    let oldest = backlog.oldest.map_or(0.0, |oldest| worker.now().since(oldest).as_secs_f64());
+    ::metrics::gauge!(metrics::UNDECIDED).set(backlog.undecided as f64);
+    ::metrics::gauge!(metrics::OLDEST_UNDECIDED).set(oldest);
+    ::metrics::gauge!(metrics::DEAD_EVENTS).set(backlog.dead as f64);
+    ::metrics::gauge!(metrics::PAUSED_EXECUTIONS).set(backlog.paused as f64);
+    ::metrics::gauge!(metrics::OPEN_ACTIONS).set(backlog.open_actions as f64);
+    for lane in worker.deps.streams.care.stats().await? {
+        let number = lane.lane.number().to_string();
+        ::metrics::gauge!(metrics::LANE_PENDING, "lane" => number.clone()).set(lane.pending as f64);
+        ::metrics::gauge!(metrics::LANE_LAG, "lane" => number).set(lane.lag as f64);
+    }
+    Ok(())
+}

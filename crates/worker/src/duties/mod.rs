@@ -1,0 +1,24 @@
+//! What has to be done from time to time, whoever does it. Each repair is one file.
+//!
+//! | file | repairs |
+//! |---|---|
+//! | [`due_timers`] | timers that have come due |
+//! | [`due_actions`] | actions that are ready, and those whose lease has run out |
+//! | [`overdue`] | events that are committed and were never rung, or rung and never decided |
+//! | [`ring_all`] | a stream that lost its memory |
+//! | [`consumers`] | consumers and worker rows of the dead |
+//! | [`retention`] | rows that have outlived their use |
+//! | [`beat`], [`clock`], [`gauges`] | nothing: they keep others informed |
+//!
+//! Doorbells of the dead are taken over in [`crate::reclaim`].
+
+pub(crate) mod beat;
+pub(crate) mod clock;
+pub(crate) mod consumers;
+pub(crate) mod due_actions;
+pub(crate) mod due_timers;
+pub(crate) mod every;
+pub(crate) mod gauges;
+pub(crate) mod overdue;
+pub(crate) mod retention;
+pub(crate) mod ring_all;

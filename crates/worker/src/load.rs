@@ -1,0 +1,213 @@
+//! Loading a batch of executions and sorting out what cannot be decided.
+//!
+//! States that this worker decoded before are taken from the cache and only what is newer is asked
+//! for. An execution that cannot be read (its snapshot, its log, its definition) is paused with the
+//! reason; that never stops the worker or the others in the batch.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use millstream_core::id::ExecutionKey;
+use millstream_core::log::{Kept as KeptAs, State, Waiting};
+use millstream_core::machine::{self, Machine};
+use millstream_store::StoreError;
+use millstream_store::execution_store::{Loaded, LoadedExecution, MailboxLimits, More, Wanted};
+
+use crate::kept::{End, Visit, Why};
+use crate::metrics;
+use crate::worker::Worker;
+
+/// An execution with something to decide.
+#[derive(Debug)]
+pub(crate) struct Found {
+    at: usize,
+    pub(crate) loaded: LoadedExecution,
+    pub(crate) state: State,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) company: Company,
+}
+
+/// Whether an execution may share its commit with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Company {
+    Welcome,
+    /// Deciding it was cut short before.
+    Alone,
+}
+
+impl Found {
+    /// The place of its visit in the batch.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The event that is decided first.
+    pub(crate) fn head(&self) -> Option<&Waiting> {
+        let mailbox = &self.loaded.mailbox;
+        mailbox.iter().find(|event| event.kept == KeptAs::Undecided).or_else(|| mailbox.first())
+    }
+}
+
+/// Loads the `open` ones; those that end here get their end.
+pub(crate) async fn load(
+    worker: &Worker,
+    visits: &[Visit],
+    open: &[usize],
+    ends: &mut [Option<End>],
+) -> Vec<Found> {
+    let cached: Vec<Option<State>> =
+        open.iter().map(|at| worker.states.take(&visits[*at].execution)).collect();
+    let wanted: Vec<Wanted> = open
+        .iter()
+        .zip(&cached)
+        .map(|(at, state)| Wanted {
+            execution: visits[*at].execution.clone(),
+            known: state.as_ref().map(|state| state.seq),
+        })
+        .collect();
+    let started = Instant::now();
+    let loaded = load_all(worker, &wanted).await;
+    ::metrics::histogram!(metrics::LOAD_SECONDS).record(started.elapsed().as_secs_f64());
+
+    let mut found = Vec::new();
+    let mut unreadable = Vec::new();
+    for ((at, cached), loaded) in open.iter().copied().zip(cached).zip(loaded) {
+        match sort(worker, cached, loaded).await {
+            Sorted::Decide(loaded, state, machine) => {
+                found.push(Found { at, loaded: *loaded, state, machine, company: Company::Welcome });
+            }
+            Sorted::End(end) => ends[at] = Some(end),
+            Sorted::Unreadable(reason) => unreadable.push((at, reason)),
+        }
+    }
+    pause(worker, visits, unreadable, ends).await;
+    found
+}
+
+enum Sorted {
+    Decide(Box<LoadedExecution>, State, Arc<Machine>),
+    End(End),
+    Unreadable(String),
+}
+
+async fn sort(worker: &Worker, cached: Option<State>, loaded: Result<Loaded, StoreError>) -> Sorted {
+    let mut loaded = match loaded {
+        Ok(Loaded::Found(loaded)) => loaded,
+        Ok(Loaded::Missing) => return Sorted::End(End::Answered),
+        Ok(Loaded::Corrupt { reason }) | Err(StoreError::Corrupt(reason)) => {
+            return Sorted::Unreadable(reason);
+        }
+        Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => {
+            worker.store_outage.met(&error);
+            return Sorted::End(End::Kept(Why::Unavailable));
+        }
+    };
+    worker.store_outage.over();
+    let state = match loaded.state.take() {
+        Some((snapshot, newer)) => {
+            newer.iter().fold(snapshot, |state, transition| machine::evolve(Some(state), transition))
+        }
+        None => match cached {
+            Some(state) => state,
+            None => return Sorted::Unreadable("the store returned no state".to_owned()),
+        },
+    };
+    if state.seq != loaded.seq {
+        return Sorted::Unreadable(format!("its log ends at seq {}, not at {}", state.seq, loaded.seq));
+    }
+    if loaded.mailbox.iter().all(|event| event.kept == KeptAs::Deferred) {
+        worker.states.put(loaded.execution, state);
+        return Sorted::End(End::Answered);
+    }
+    let store = &*worker.deps.stores.definitions;
+    match worker.machines.get(store, &loaded.execution.tenant, &loaded.definition).await {
+        Ok(Ok(machine)) => Sorted::Decide(loaded, state, machine),
+        Ok(Err(reason)) => Sorted::Unreadable(reason.to_string()),
+        Err(error) => {
+            worker.store_outage.met(&error);
+            Sorted::End(End::Kept(Why::Unavailable))
+        }
+    }
+}
+
+/// One call, as long as the whole batch can be read; otherwise bisected so that one fails alone.
+async fn load_all(worker: &Worker, wanted: &[Wanted]) -> Vec<Result<Loaded, StoreError>> {
+    let limits = MailboxLimits {
+        events: worker.options.mailbox.events,
+        bytes: worker.options.mailbox.bytes.min(worker.options.visit_bytes / wanted.len().max(1)),
+    };
+    let mut results = Vec::with_capacity(wanted.len());
+    let mut ranges: Vec<Range<usize>> = vec![0..wanted.len()];
+    while let Some(range) = ranges.pop() {
+        if range.is_empty() {
+            continue;
+        }
+        match worker.deps.stores.executions.load(&wanted[range.clone()], limits).await {
+            Ok(loaded) => results.extend(loaded.into_iter().map(Ok)),
+            Err(StoreError::Corrupt(_)) if range.len() > 1 => {
+                let middle = range.start + range.len() / 2;
+                ranges.push(middle..range.end);
+                ranges.push(range.start..middle);
+            }
+            Err(StoreError::Corrupt(reason)) => results.push(Err(StoreError::Corrupt(reason))),
+            Err(StoreError::Unavailable(reason) | StoreError::Contention(reason)) => {
+                results.extend(range.map(|_| Err(StoreError::Unavailable(reason.clone()))));
+            }
+        }
+    }
+    results
+}
+
+async fn pause(
+    worker: &Worker,
+    visits: &[Visit],
+    unreadable: Vec<(usize, String)>,
+    ends: &mut [Option<End>],
+) {
+    if unreadable.is_empty() {
+        return;
+    }
+    let pauses: Vec<(ExecutionKey, String)> =
+        unreadable.iter().map(|(at, reason)| (visits[*at].execution.clone(), reason.clone())).collect();
+    let paused = worker.deps.stores.interventions.pause(&pauses, worker.now()).await;
+    for ((at, reason), (execution, _)) in unreadable.into_iter().zip(&pauses) {
+        ends[at] = Some(match &paused {
+            Ok(()) => {
+                ::metrics::counter!(metrics::PAUSED).increment(1);
+                tracing::error!(execution.key = %execution, error = %reason, "execution paused: it cannot be read");
+                End::Answered
+            }
+            Err(error) => {
+                tracing::error!(execution.key = %execution, error = %error, "an unreadable execution could not be paused");
+                End::Kept(Why::Unavailable)
+            }
+        });
+    }
+}
+
+/// What of a mailbox is decided in this turn: an event whose deciding was cut short before goes
+/// alone, and nothing goes along with it.
+pub(crate) fn slice(loaded: &mut LoadedExecution) -> Company {
+    let mut undecided = loaded.mailbox.iter().filter(|event| event.kept == KeptAs::Undecided);
+    let Some(head) = undecided.next() else { return Company::Welcome };
+    let (take, company) = if head.attempts > 0 {
+        (1, Company::Alone)
+    } else {
+        (1 + undecided.take_while(|event| event.attempts == 0).count(), Company::Welcome)
+    };
+    let mut left = take;
+    let before = loaded.mailbox.len();
+    loaded.mailbox.retain(|event| match event.kept {
+        KeptAs::Deferred => true,
+        KeptAs::Undecided if left > 0 => {
+            left -= 1;
+            true
+        }
+        KeptAs::Undecided => false,
+    });
+    if loaded.mailbox.len() < before {
+        loaded.more = More::Remains;
+    }
+    company
+}

@@ -1,0 +1,60 @@
+//! Compiled definitions, kept.
+//!
+//! A version of a definition never changes, so an entry is right for ever. Also kept is the fact that
+//! one does not compile (written by a newer build, say): its executions are paused one by one
+//! without compiling it again for each. What the store could not answer is not kept.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+use millstream_core::definition::{self, Format};
+use millstream_core::id::{DefinitionRef, TenantId};
+use millstream_core::machine::Machine;
+use millstream_store::StoreError;
+use millstream_store::definition_store::DefinitionStore;
+
+/// A machine, or why there is none.
+pub(crate) type Usable = Result<Arc<Machine>, Arc<str>>;
+
+const KEPT: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+
+#[derive(Debug)]
+pub(crate) struct Machines(Mutex<LruCache<(TenantId, DefinitionRef), Usable>>);
+
+impl Default for Machines {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(KEPT)))
+    }
+}
+
+impl Machines {
+    pub(crate) async fn get(
+        &self,
+        store: &dyn DefinitionStore,
+        tenant: &TenantId,
+        definition: &DefinitionRef,
+    ) -> Result<Usable, StoreError> {
+        let key = (tenant.clone(), definition.clone());
+        if let Some(found) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(found.clone());
+        }
+        let usable = match store.get(tenant, &definition.name, Some(definition.version)).await {
+            Ok(Some(stored)) => compile(&stored.source, definition),
+            Ok(None) => Err(format!("definition {definition} is gone").into()),
+            Err(StoreError::Corrupt(reason)) => {
+                Err(format!("definition {definition} cannot be read: {reason}").into())
+            }
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => return Err(error),
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).put(key, usable.clone());
+        Ok(usable)
+    }
+}
+
+fn compile(source: &str, definition: &DefinitionRef) -> Usable {
+    definition::parse(source, Format::Json)
+        .and_then(Machine::compile)
+        .map(Arc::new)
+        .map_err(|problems| format!("definition {definition} does not compile: {problems}").into())
+}

@@ -1,0 +1,71 @@
+//! Every metric of the worker, named and described in one place.
+//!
+//! Names are constants so that a misspelt one does not compile. The recorder is the app's business;
+//! without one all of this costs nothing.
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+
+pub(crate) const UP: &str = "millstream_worker_up";
+pub(crate) const DELIVERIES: &str = "millstream_worker_deliveries_total";
+pub(crate) const HELD: &str = "millstream_worker_held_doorbells";
+pub(crate) const BATCH_EXECUTIONS: &str = "millstream_worker_batch_executions";
+pub(crate) const BATCH_EVENTS: &str = "millstream_worker_batch_events";
+pub(crate) const LOAD_SECONDS: &str = "millstream_worker_load_seconds";
+pub(crate) const COMMIT_SECONDS: &str = "millstream_worker_commit_seconds";
+pub(crate) const SETTLE_SECONDS: &str = "millstream_worker_settle_seconds";
+pub(crate) const DECIDED: &str = "millstream_worker_decided_total";
+pub(crate) const LOCK_BUSY: &str = "millstream_worker_lock_busy_total";
+pub(crate) const CONFLICTS: &str = "millstream_worker_conflicts_total";
+pub(crate) const DEAD: &str = "millstream_worker_dead_total";
+pub(crate) const PAUSED: &str = "millstream_worker_paused_total";
+pub(crate) const RECLAIMED: &str = "millstream_worker_reclaimed_total";
+pub(crate) const SWEPT: &str = "millstream_worker_swept_total";
+pub(crate) const POLLED: &str = "millstream_worker_polled_total";
+pub(crate) const TIMERS_FIRED: &str = "millstream_worker_timers_fired_total";
+pub(crate) const IN_FLIGHT: &str = "millstream_worker_actions_in_flight";
+pub(crate) const ATTEMPTS: &str = "millstream_worker_action_attempts_total";
+pub(crate) const ATTEMPT_SECONDS: &str = "millstream_worker_action_attempt_seconds";
+pub(crate) const RETRIES: &str = "millstream_worker_action_retries_total";
+pub(crate) const LEASES_LOST: &str = "millstream_worker_leases_lost_total";
+pub(crate) const PURGED: &str = "millstream_worker_purged_total";
+pub(crate) const UNDECIDED: &str = "millstream_undecided_events";
+pub(crate) const OLDEST_UNDECIDED: &str = "millstream_oldest_undecided_seconds";
+pub(crate) const DEAD_EVENTS: &str = "millstream_dead_events";
+pub(crate) const PAUSED_EXECUTIONS: &str = "millstream_paused_executions";
+pub(crate) const OPEN_ACTIONS: &str = "millstream_open_actions";
+pub(crate) const LANE_PENDING: &str = "millstream_stream_pending";
+pub(crate) const LANE_LAG: &str = "millstream_stream_lag";
+
+/// Tells the recorder what the names mean. Repeating it is harmless.
+pub(crate) fn describe() {
+    describe_gauge!(UP, "1 while the worker runs");
+    describe_counter!(DELIVERIES, "Doorbells read");
+    describe_gauge!(HELD, "Doorbells read and not yet acknowledged");
+    describe_histogram!(BATCH_EXECUTIONS, "Executions per visit");
+    describe_histogram!(BATCH_EVENTS, "Events decided per commit");
+    describe_histogram!(LOAD_SECONDS, Unit::Seconds, "Loading a batch of executions");
+    describe_histogram!(COMMIT_SECONDS, Unit::Seconds, "Committing a batch of executions");
+    describe_histogram!(SETTLE_SECONDS, Unit::Seconds, "Settling a batch of actions");
+    describe_counter!(DECIDED, "Events decided, by verdict");
+    describe_counter!(LOCK_BUSY, "Executions that another worker had locked");
+    describe_counter!(CONFLICTS, "Commits that lost against another worker");
+    describe_counter!(DEAD, "Events put aside by the poison rule");
+    describe_counter!(PAUSED, "Executions paused because they could not be read");
+    describe_counter!(RECLAIMED, "Doorbells taken over from other consumers");
+    describe_counter!(SWEPT, "Executions rung again, by sweep");
+    describe_counter!(POLLED, "Executions found in the store while the stream was down");
+    describe_counter!(TIMERS_FIRED, "Timers turned into events");
+    describe_gauge!(IN_FLIGHT, "Actions in the worker's hands");
+    describe_counter!(ATTEMPTS, "Attempts at actions, by outcome");
+    describe_histogram!(ATTEMPT_SECONDS, Unit::Seconds, "One attempt at an action, by kind");
+    describe_counter!(RETRIES, "Attempts that will be repeated");
+    describe_counter!(LEASES_LOST, "Leases on actions that passed on while held");
+    describe_counter!(PURGED, "Rows removed by retention, by kind");
+    describe_gauge!(UNDECIDED, "Events that wait for a decision");
+    describe_gauge!(OLDEST_UNDECIDED, Unit::Seconds, "Age of the oldest undecided event");
+    describe_gauge!(DEAD_EVENTS, "Events put aside and not yet retried");
+    describe_gauge!(PAUSED_EXECUTIONS, "Executions that are paused");
+    describe_gauge!(OPEN_ACTIONS, "Actions that are not settled");
+    describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");
+    describe_gauge!(LANE_LAG, "Doorbells not yet delivered, per lane");
+}

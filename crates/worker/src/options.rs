@@ -1,0 +1,203 @@
+//! What a worker is told at its start. It reads no file and no environment.
+//!
+//! The lengths of time depend on each other; [`WorkerOptions::check`] refuses sets in which a live
+//! worker could be taken for a dead one.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use millstream_core::crash::CrashPoint;
+use millstream_core::id::WorkerId;
+use millstream_core::lane::Lane;
+use millstream_store::execution_store::MailboxLimits;
+
+use crate::error::WorkerError;
+
+/// Everything that can be set about one worker loop.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// Unique per start; there is no default.
+    pub worker: WorkerId,
+    /// The lanes that it reads.
+    pub lanes: Vec<Lane>,
+    /// Doorbells taken per lane and read, and executions decided per commit.
+    pub batch: usize,
+    /// Batches in flight at the same time: the next one is loaded while the last one commits.
+    pub visits: usize,
+    /// Doorbells held at most (read and not acknowledged). Beyond it reading waits.
+    pub held: usize,
+    /// How long one read waits for news; also how long a shutdown may go unnoticed by the reader.
+    pub block: Duration,
+    /// How much of one mailbox a visit takes.
+    pub mailbox: MailboxLimits,
+    /// How many bytes of mailboxes one visit loads, and one commit writes, over all its executions.
+    pub visit_bytes: usize,
+    /// Bytes of decoded state kept for the next visit.
+    pub state_cache_bytes: usize,
+    /// Actions performed at the same time.
+    pub action_slots: usize,
+    /// How long a lease on an action lasts; renewed at a third.
+    pub lease: Duration,
+    /// How long a lock on an execution lasts; extended at a third.
+    pub lock_ttl: Duration,
+    /// A doorbell idle for this long belongs to a dead worker; refreshed at a third.
+    pub reclaim_idle: Duration,
+    /// An event undecided for this long is rung again, then at double the age.
+    pub overdue: Duration,
+    /// The longest pause between two looks at timers and at actions that nobody rang for.
+    pub tick: Duration,
+    /// How often it says that it is up.
+    pub beat: Duration,
+    /// How long a shutdown may take to finish what is in hand; the rest is handed back.
+    pub drain: Duration,
+    /// How often deciding an event may be cut short before it is put aside.
+    pub poison_cap: i32,
+    pub http: HttpOptions,
+    pub retention: Retention,
+    /// Shown in the list of workers.
+    pub version: String,
+    /// Die here. Only builds with debug assertions obey.
+    pub crash: Option<CrashPoint>,
+}
+
+/// What HTTP actions may do.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// Networks that may be reached although they are private.
+    pub allow: Vec<IpNet>,
+    /// Longer answers are refused.
+    pub max_response: usize,
+    pub connect_timeout: Duration,
+    pub max_redirects: usize,
+}
+
+/// How long things are kept after their end.
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    pub completed: Duration,
+    pub failed: Duration,
+    pub cancelled: Duration,
+    /// Of idempotency keys.
+    pub keys: Duration,
+}
+
+const UNNAMED: &str = "unnamed";
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl WorkerOptions {
+    /// The defaults, for this worker.
+    pub fn of(worker: WorkerId) -> Self {
+        Self {
+            worker,
+            lanes: Lane::all().collect(),
+            batch: 64,
+            visits: 2,
+            held: 8192,
+            block: Duration::from_millis(500),
+            mailbox: MailboxLimits::default(),
+            visit_bytes: 16 * 1024 * 1024,
+            state_cache_bytes: 64 * 1024 * 1024,
+            action_slots: 64,
+            lease: Duration::from_secs(15),
+            lock_ttl: Duration::from_secs(15),
+            reclaim_idle: Duration::from_secs(30),
+            overdue: Duration::from_secs(10),
+            tick: Duration::from_secs(1),
+            beat: Duration::from_secs(5),
+            drain: Duration::from_secs(25),
+            poison_cap: 5,
+            http: HttpOptions::default(),
+            retention: Retention::default(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            crash: None,
+        }
+    }
+
+    /// Every inequality that the repairs rely on, all at once.
+    pub fn check(&self) -> Result<(), WorkerError> {
+        let mut wrong = Vec::new();
+        let mut must = |holds: bool, what: &str| {
+            if !holds {
+                wrong.push(what.to_owned());
+            }
+        };
+        must(self.worker.as_str() != UNNAMED, "worker: a worker needs an id of its own");
+        must(!self.lanes.is_empty(), "lanes: at least one lane must be read");
+        must(self.batch > 0, "batch: must be at least 1");
+        must(self.visits > 0, "visits: must be at least 1");
+        must(self.held >= self.batch, "held: must be at least batch");
+        must(self.action_slots > 0, "action_slots: must be at least 1");
+        must(self.mailbox.events > 0, "mailbox.events: must be at least 1");
+        must(self.poison_cap > 0, "poison_cap: must be at least 1");
+        must(self.lease >= Duration::from_millis(30), "lease: must leave room to renew it at a third");
+        must(
+            self.lock_ttl < self.reclaim_idle,
+            "lock_ttl: must be shorter than reclaim_idle, or a reclaimed doorbell meets the dead worker's lock",
+        );
+        must(
+            self.block * 3 <= self.reclaim_idle,
+            "reclaim_idle: must be at least three times block, or doorbells in a live reader's hands are taken over",
+        );
+        must(
+            self.beat * 3 <= Duration::from_secs(60),
+            "beat: must be at most 20s, or a live worker is taken for gone",
+        );
+        must(!self.tick.is_zero(), "tick: must not be zero");
+        must(!self.overdue.is_zero(), "overdue: must not be zero");
+        if wrong.is_empty() { Ok(()) } else { Err(WorkerError::Options(wrong)) }
+    }
+}
+
+/// Without a name: [`WorkerOptions::check`] asks for one.
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        #[expect(clippy::expect_used, reason = "a literal of allowed characters")]
+        Self::of(WorkerId::parse(UNNAMED).expect("a valid id"))
+    }
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            allow: Vec::new(),
+            max_response: 1024 * 1024,
+            connect_timeout: Duration::from_secs(5),
+            max_redirects: 5,
+        }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { completed: 30 * DAY, failed: 30 * DAY, cancelled: 30 * DAY, keys: 90 * DAY }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named() -> WorkerOptions {
+        WorkerOptions::of(WorkerId::parse("w").unwrap())
+    }
+
+    #[test]
+    fn the_defaults_hold_together_once_there_is_a_name() {
+        named().check().unwrap();
+        assert!(WorkerOptions::default().check().is_err());
+    }
+
+    #[test]
+    fn a_lock_that_outlives_reclaim_is_refused() {
+        let options = WorkerOptions { lock_ttl: Duration::from_secs(30), ..named() };
+        let error = options.check().unwrap_err().to_string();
+        assert!(error.contains("lock_ttl"), "{error}");
+    }
+
+    #[test]
+    fn everything_wrong_is_named_at_once() {
+        let options = WorkerOptions { batch: 0, action_slots: 0, poison_cap: 0, ..named() };
+        let WorkerError::Options(wrong) = options.check().unwrap_err() else { panic!("other error") };
+        assert_eq!(wrong.len(), 3, "{wrong:?}");
+    }
+}

@@ -1,0 +1,28 @@
+//! Logs an outage once when it begins and once when it ends, however often it is met.
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug)]
+pub(crate) struct Outage {
+    what: &'static str,
+    open: AtomicBool,
+}
+
+impl Outage {
+    pub(crate) fn of(what: &'static str) -> Self {
+        Self { what, open: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn met(&self, error: &dyn Display) {
+        if !self.open.swap(true, Ordering::Relaxed) {
+            tracing::warn!(outage.of = self.what, error = %error, "{} is unavailable, going on as far as possible", self.what);
+        }
+    }
+
+    pub(crate) fn over(&self) {
+        if self.open.load(Ordering::Relaxed) && self.open.swap(false, Ordering::Relaxed) {
+            tracing::info!(outage.of = self.what, "{} is available again", self.what);
+        }
+    }
+}

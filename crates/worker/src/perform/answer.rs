@@ -1,0 +1,132 @@
+//! What an HTTP answer means: success, try again, or never mind.
+//!
+//! 2xx succeeds. 408, 425, 429 and 5xx may pass, after as long as `Retry-After` asks. Everything else
+//! is for good. The result of a success is `{status, headers, body}`: the headers that tell something
+//! about the body, and the body as JSON if it is declared or looks like JSON, else as text.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_TYPE, DATE, ETAG, HeaderMap, LAST_MODIFIED, LOCATION, RETRY_AFTER};
+use serde::Serialize;
+
+/// So much of an unsuccessful answer goes into the error message.
+const SHOWN: usize = 500;
+
+#[derive(Serialize)]
+struct Result<'a> {
+    status: u16,
+    headers: BTreeMap<&'a str, &'a str>,
+    body: RawJson,
+}
+
+pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Attempt {
+    if status.is_success() {
+        let kept = [CONTENT_TYPE, ETAG, LAST_MODIFIED, LOCATION];
+        let kept = headers
+            .iter()
+            .filter(|(name, _)| kept.contains(name))
+            .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+            .collect();
+        let result = Result { status: status.as_u16(), headers: kept, body: body_json(headers, body) };
+        return Attempt::Success { result: RawJson::of(&result) };
+    }
+    let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
+    let message =
+        if shown.is_empty() { format!("answered {status}") } else { format!("answered {status}: {shown}") };
+    let error = ActionError { class: ErrorClass::Status, message, status: Some(status.as_u16()) };
+    if may_pass(status) {
+        Attempt::Transient { error, retry_after: retry_after(headers) }
+    } else {
+        Attempt::Permanent { error }
+    }
+}
+
+fn may_pass(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 425 | 429) || status.is_server_error()
+}
+
+fn body_json(headers: &HeaderMap, body: &[u8]) -> RawJson {
+    if body.is_empty() {
+        return RawJson::null();
+    }
+    let text = String::from_utf8_lossy(body);
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let may_be_json = kind.is_none_or(|kind| kind.to_ascii_lowercase().contains("json"));
+    if may_be_json && let Ok(json) = RawJson::parse(&text) {
+        return json;
+    }
+    RawJson::of(&text)
+}
+
+/// Seconds, or a date; a date is measured against the answer's own `Date` if it has one, so that
+/// two clocks that disagree do not matter.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = http_date(text)?;
+    let now = headers.get(DATE).and_then(|date| http_date(date.to_str().ok()?))?;
+    Some(until.since(now))
+}
+
+fn http_date(text: &str) -> Option<Timestamp> {
+    let time = DateTime::parse_from_rfc2822(text).ok()?.with_timezone(&Utc);
+    Some(Timestamp::from_millis(time.timestamp_millis()))
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+
+    use super::*;
+
+    fn with(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
+    }
+
+    fn judged(status: u16, headers: &HeaderMap) -> Attempt {
+        judge(StatusCode::from_u16(status).unwrap(), headers, b"x")
+    }
+
+    #[test]
+    fn statuses_are_sorted_into_success_transient_and_permanent() {
+        let none = HeaderMap::new();
+        for status in [200, 201, 202, 204, 299] {
+            assert!(matches!(judged(status, &none), Attempt::Success { .. }), "{status}");
+        }
+        for status in [408, 425, 429, 500, 502, 503, 504, 599] {
+            assert!(matches!(judged(status, &none), Attempt::Transient { .. }), "{status}");
+        }
+        for status in [304, 400, 401, 403, 404, 409, 410, 422] {
+            assert!(matches!(judged(status, &none), Attempt::Permanent { .. }), "{status}");
+        }
+    }
+
+    #[test]
+    fn retry_after_is_read_as_seconds_and_as_a_date() {
+        assert_eq!(retry_after(&with(&[("retry-after", "7")])), Some(Duration::from_secs(7)));
+        let date = with(&[
+            ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"),
+            ("date", "Sun, 06 Nov 1994 08:49:07 GMT"),
+        ]);
+        assert_eq!(retry_after(&date), Some(Duration::from_secs(30)));
+        assert_eq!(retry_after(&with(&[("retry-after", "soon")])), None);
+    }
+
+    #[test]
+    fn a_body_is_json_where_it_is_json_and_text_elsewhere() {
+        let body = |kind, bytes: &[u8]| body_json(&with(&[("content-type", kind)]), bytes).to_string();
+        assert_eq!(body("application/json; charset=utf-8", br#"{"a":1.50}"#), r#"{"a":1.50}"#);
+        assert_eq!(body("application/json", b"{broken"), r#""{broken""#);
+        assert_eq!(body("text/plain", b"17"), r#""17""#);
+        assert_eq!(body("text/plain", b""), "null");
+        assert_eq!(body_json(&HeaderMap::new(), b"17").to_string(), "17");
+    }
+}

@@ -1,0 +1,159 @@
+//! `http`: one request to the outside, with the address guard at every hop.
+//!
+//! No system proxies (they would make the check of addresses meaningless), no automatic redirects
+//! (each hop is checked and counted here), a bounded answer. What an answer means is decided in
+//! [`super::answer`]; when to try again, in `core`.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::machine::HttpRequest;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Client, Method, Response, StatusCode};
+use url::Url;
+
+use super::address_guard::{AddressGuard, Forbidden};
+use super::answer;
+use super::errand::Credentials;
+use crate::error::WorkerError;
+use crate::options::HttpOptions;
+
+#[derive(Debug)]
+pub(crate) struct HttpPerformer {
+    client: Client,
+    guard: AddressGuard,
+    max_response: usize,
+    max_redirects: usize,
+}
+
+impl HttpPerformer {
+    pub(crate) fn new(options: &HttpOptions) -> Result<Self, WorkerError> {
+        let guard = AddressGuard::new(&options.allow);
+        let client = Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .dns_resolver(Arc::new(guard.clone()))
+            .connect_timeout(options.connect_timeout)
+            .user_agent(concat!("millstream/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| WorkerError::Http(error.to_string()))?;
+        Ok(Self { client, guard, max_response: options.max_response, max_redirects: options.max_redirects })
+    }
+
+    pub(crate) async fn perform(&self, request: &HttpRequest, credentials: &Credentials) -> Attempt {
+        match self.exchange(request, credentials).await {
+            Ok(attempt) | Err(attempt) => attempt,
+        }
+    }
+
+    async fn exchange(&self, request: &HttpRequest, credentials: &Credentials) -> Result<Attempt, Attempt> {
+        let mut hop = Hop::first(request, credentials)?;
+        for _ in 0..=self.max_redirects {
+            self.guard
+                .check_url(&hop.url)
+                .map_err(|error| permanent(ErrorClass::Forbidden, error.to_string()))?;
+            let mut outgoing =
+                self.client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
+            if let Some(body) = &hop.body {
+                outgoing = outgoing.body(body.clone());
+            }
+            let response = outgoing.send().await.map_err(|error| unanswered(&error))?;
+            match hop.redirected(&response)? {
+                Some(next) => hop = next,
+                None => return self.read(response).await,
+            }
+        }
+        Err(permanent(ErrorClass::Response, format!("more than {} redirects", self.max_redirects)))
+    }
+
+    async fn read(&self, mut response: Response) -> Result<Attempt, Attempt> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| unanswered(&error))? {
+            if body.len() + chunk.len() > self.max_response {
+                let message = format!("the answer is longer than {} bytes", self.max_response);
+                return Err(permanent(ErrorClass::Response, message));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(answer::judge(response.status(), response.headers(), &body))
+    }
+}
+
+/// One request of a chain of redirects.
+struct Hop {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<String>,
+}
+
+impl Hop {
+    fn first(request: &HttpRequest, credentials: &Credentials) -> Result<Self, Attempt> {
+        let bad = |what: &str| permanent(ErrorClass::Input, format!("{what} cannot be sent"));
+        let url = Url::parse(&request.url).map_err(|error| {
+            permanent(ErrorClass::Input, format!("{:?} is not a URL: {error}", request.url))
+        })?;
+        let mut headers = HeaderMap::new();
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| bad("a header value"));
+        if request.body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        for (name, text) in &request.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("a header name"))?;
+            headers.insert(name, value(text)?);
+        }
+        headers.insert("idempotency-key", value(&credentials.idempotency_key)?);
+        headers.insert("millstream-fencing-token", HeaderValue::from(credentials.fencing_token));
+        headers.insert("traceparent", value(&credentials.traceparent)?);
+        let method = Method::from_bytes(request.method.as_str().as_bytes()).map_err(|_| bad("the method"))?;
+        Ok(Self { method, url, headers, body: request.body.as_ref().map(|body| body.as_str().to_owned()) })
+    }
+
+    /// The next request, if the answer asks for one. As browsers do it: 307 and 308 repeat the request,
+    /// 303 (and 301 and 302 after a POST) fetch the answer elsewhere; credentials stay with their
+    /// origin.
+    fn redirected(&self, response: &Response) -> Result<Option<Self>, Attempt> {
+        let repeat = match response.status() {
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => self.method != Method::POST,
+            StatusCode::SEE_OTHER => self.method == Method::HEAD,
+            _ => return Ok(None),
+        };
+        let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
+        let bad = || permanent(ErrorClass::Response, "redirected to something that is not a URL".to_owned());
+        let url = self.url.join(location.to_str().map_err(|_| bad())?).map_err(|_| bad())?;
+        let mut headers = self.headers.clone();
+        if url.origin() != self.url.origin() {
+            headers.remove(AUTHORIZATION);
+            headers.remove(COOKIE);
+        }
+        if repeat {
+            return Ok(Some(Self { method: self.method.clone(), url, headers, body: self.body.clone() }));
+        }
+        headers.remove(CONTENT_TYPE);
+        Ok(Some(Self { method: Method::GET, url, headers, body: None }))
+    }
+}
+
+fn permanent(class: ErrorClass, message: String) -> Attempt {
+    Attempt::Permanent { error: ActionError { class, message, status: None } }
+}
+
+/// No answer, or only a part of one.
+fn unanswered(error: &reqwest::Error) -> Attempt {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(forbidden) = inner.downcast_ref::<Forbidden>() {
+            return permanent(ErrorClass::Forbidden, forbidden.to_string());
+        }
+        message = format!("{message}: {inner}");
+        cause = inner.source();
+    }
+    if error.is_builder() {
+        return permanent(ErrorClass::Input, message);
+    }
+    let class = if error.is_timeout() { ErrorClass::Timeout } else { ErrorClass::Network };
+    Attempt::Transient { error: ActionError { class, message, status: None }, retry_after: None }
+}

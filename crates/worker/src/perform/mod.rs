@@ -1,0 +1,19 @@
+//! Performing the actions of committed transitions.
+//!
+//! An action arrives here leased, as an [`Errand`]; it leaves as a report to [`crate::settle`]. In
+//! between nothing is locked and no transaction is open. Reading order: [`slots`] and [`leases`] (what
+//! an errand holds), [`errand`], [`attempt`] (one attempt from beginning to end), then one file per
+//! kind of action.
+
+pub(crate) mod address_guard;
+pub(crate) mod answer;
+pub(crate) mod attempt;
+pub(crate) mod errand;
+pub(crate) mod http;
+pub(crate) mod leases;
+pub(crate) mod log;
+pub(crate) mod noop;
+pub(crate) mod slots;
+pub(crate) mod trace;
+
+pub(crate) use errand::{Errand, Performers};

@@ -1,0 +1,176 @@
+//! One visit to a batch of executions: lock → load → decide → commit → tell → unlock → ack.
+//!
+//! The ack comes last, and only where the store alone knows what is left: everything that the visit
+//! loaded is decided and, where more remains, a new doorbell has been rung. Whatever goes wrong on the
+//! way leaves the doorbells where they are.
+//!
+//! | what goes wrong | what follows |
+//! |---|---|
+//! | lock busy | kept, tried again within 50 ms |
+//! | lock service down | go on without: the fence is the expected seq |
+//! | conflict at the commit | load and decide again, a few times, then kept |
+//! | store unavailable | kept with patience; no attempt is counted |
+//! | an execution cannot be read | paused with the reason; the others go on |
+//! | the database refuses the data | the batch is bisected; the one that fails alone is suspected |
+//! | a panic | the executions of that commit are suspected (see [`crate::poison`]) |
+//! | the process dies | the doorbells stay pending and are reclaimed (see [`crate::reclaim`]) |
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use millstream_core::id::ExecutionKey;
+use millstream_stream::doorbell::EntryId;
+use millstream_stream::locks::LockToken;
+
+use crate::aftermath::Aftermath;
+use crate::kept::{End, Visit, Why};
+use crate::load::{self, Found};
+use crate::worker::Worker;
+use crate::{commit, metrics, poison, renew};
+
+/// A commit that loses this often in a row is kept instead: somebody else is at it.
+const ROUNDS: usize = 4;
+
+/// Visits each execution once and says how it ended.
+pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit, End)> {
+    #[expect(clippy::cast_precision_loss, reason = "a batch size")]
+    ::metrics::histogram!(metrics::BATCH_EXECUTIONS).record(visits.len() as f64);
+    let mut ends = vec![None; visits.len()];
+    settle_answered(&worker, &visits, &mut ends).await;
+    let token = lock(&worker, &visits, &mut ends).await;
+    let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
+    let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
+
+    let mut aftermath = Aftermath::default();
+    let work = decide(&worker, &visits, open, &mut ends, &mut aftermath);
+    match &token {
+        Some(token) => renew::while_locked(&worker, &keys, token, work).await,
+        None => work.await,
+    }
+    let unrung = {
+        let unlock = async {
+            if let Some(token) = &token {
+                // A lock that cannot be released runs out by itself.
+                let _ = worker.deps.streams.locks.release(&keys, token).await;
+            }
+        };
+        aftermath.tell(&worker, unlock).await
+    };
+    let ended = visits.into_iter().zip(ends).map(|(visit, end)| {
+        let end = match end {
+            Some(End::Answered) if unrung.contains(&visit.execution) => End::Kept(Why::Unavailable),
+            Some(end) => end,
+            None => End::Kept(Why::Busy),
+        };
+        (visit, end)
+    });
+    ack(&worker, ended.collect()).await
+}
+
+/// Kept executions that somebody else has finished meanwhile need no lock and no load.
+async fn settle_answered(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) {
+    let tried: Vec<usize> = (0..visits.len()).filter(|at| visits[*at].tries > 0).collect();
+    if tried.is_empty() {
+        return;
+    }
+    let keys: Vec<ExecutionKey> = tried.iter().map(|at| visits[*at].execution.clone()).collect();
+    // On an error they are loaded like the others, which will meet the same error.
+    if let Ok(work) = worker.deps.stores.events.has_work(&keys).await {
+        for (at, _) in tried.into_iter().zip(work).filter(|(_, has_work)| !has_work) {
+            ends[at] = Some(End::Answered);
+        }
+    }
+}
+
+/// Locks what is open; busy ones are kept. `None` when there is nothing to release.
+async fn lock(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) -> Option<LockToken> {
+    let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
+    if open.is_empty() {
+        return None;
+    }
+    let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
+    let token = worker.lock_token();
+    match worker.deps.streams.locks.acquire(&keys, &token, worker.options.lock_ttl).await {
+        Ok(granted) => {
+            for (at, _) in open.into_iter().zip(granted).filter(|(_, granted)| !granted) {
+                ::metrics::counter!(metrics::LOCK_BUSY).increment(1);
+                ends[at] = Some(End::Kept(Why::Busy));
+            }
+            Some(token)
+        }
+        Err(error) => {
+            worker.stream_outage.met(&error);
+            None
+        }
+    }
+}
+
+/// Loads, decides and commits until nothing conflicts any more. Fills in the ends of `open`; one that
+/// is still open afterwards lost every round.
+async fn decide(
+    worker: &Worker,
+    visits: &[Visit],
+    mut open: Vec<usize>,
+    ends: &mut [Option<End>],
+    aftermath: &mut Aftermath,
+) {
+    for round in 0..ROUNDS {
+        if open.is_empty() {
+            return;
+        }
+        let found = load::load(worker, visits, &open, ends).await;
+        let found = match round {
+            0 => poison::judge(worker, visits, found, ends).await,
+            _ => found,
+        };
+        open.clear();
+        for group in commit::groups(found, worker.options.visit_bytes) {
+            let members: Vec<usize> = group.iter().map(Found::at).collect();
+            let committed =
+                AssertUnwindSafe(commit::commit(worker, group, ends, aftermath)).catch_unwind().await;
+            match committed {
+                Ok(conflicts) => open.extend(conflicts),
+                Err(panic) => {
+                    let why = panic_text(&*panic);
+                    tracing::error!(error = %why, executions = members.len(), "a panic while deciding");
+                    for at in members {
+                        ends[at] = Some(End::Kept(Why::Failed { why: why.clone() }));
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&'static str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panicked: {}", text.unwrap_or_else(|| "no message".to_owned()))
+}
+
+/// Acknowledges what is answered, in one call. What cannot be acknowledged is kept: the next visit
+/// finds that it has no work and tries again.
+async fn ack(worker: &Worker, mut ended: Vec<(Visit, End)>) -> Vec<(Visit, End)> {
+    let entries: Vec<EntryId> = ended
+        .iter()
+        .filter(|(_, end)| *end == End::Answered)
+        .flat_map(|(visit, _)| visit.entries.iter().cloned())
+        .collect();
+    if entries.is_empty() {
+        return ended;
+    }
+    if let Err(error) = worker.deps.streams.bells.ack(&entries).await {
+        worker.stream_outage.met(&error);
+        let unacked: HashSet<EntryId> = entries.into_iter().collect();
+        for (visit, end) in &mut ended {
+            if visit.entries.iter().any(|entry| unacked.contains(entry)) {
+                *end = End::Kept(Why::Unavailable);
+            }
+        }
+    }
+    ended
+}

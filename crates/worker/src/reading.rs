@@ -1,0 +1,96 @@
+//! The reader: takes doorbells from the stream, and lives through the stream's outages.
+//!
+//! An outage is logged once. While it lasts the reader tries again (100 ms → 5 s) and meanwhile looks
+//! for undecided events in the store itself, slowly: the stream is a doorbell, and without it one has
+//! to look at the door from time to time. Several workers that do so at once meet at the fence; each
+//! takes a page in an order of its own to meet rarely.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_core::id::ExecutionKey;
+use millstream_stream::StreamError;
+use millstream_stream::doorbell::BellReader;
+use tokio::sync::mpsc;
+
+use crate::consume::Arrival;
+use crate::metrics;
+use crate::worker::Worker;
+
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run(worker: Arc<Worker>, arrivals: mpsc::Sender<Arrival>) {
+    let mut reader: Option<Box<dyn BellReader>> = None;
+    let mut wait = FIRST_WAIT;
+    while !worker.stop.is_cancelled() {
+        match read(&worker, &mut reader).await {
+            Ok(deliveries) => {
+                worker.stream_outage.over();
+                wait = FIRST_WAIT;
+                if !deliveries.is_empty() && arrivals.send(Arrival::Rung(deliveries)).await.is_err() {
+                    return;
+                }
+            }
+            Err(StreamError::Amnesia(what)) => {
+                tracing::warn!(error = %what, "the stream lost its memory, ringing everything again");
+                worker.amnesia.notify_one();
+            }
+            Err(error @ (StreamError::Unavailable(_) | StreamError::Unusable(_))) => {
+                worker.stream_outage.met(&error);
+                look_for(&worker, &arrivals, worker.around(wait)).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+        }
+    }
+}
+
+/// Never cancelled: it ends by itself after at most `block`.
+async fn read(
+    worker: &Worker,
+    reader: &mut Option<Box<dyn BellReader>>,
+) -> Result<Vec<millstream_stream::doorbell::Delivery>, StreamError> {
+    let options = &worker.options;
+    let open = match reader {
+        Some(open) => open,
+        None => reader.insert(worker.deps.streams.bells.reader(&options.worker, &options.lanes).await?),
+    };
+    open.read(options.batch, options.block).await
+}
+
+/// Looks into the store for `length`, once at the beginning and then at every tick.
+async fn look_for(worker: &Worker, arrivals: &mpsc::Sender<Arrival>, length: Duration) {
+    let end = Instant::now() + length;
+    loop {
+        look(worker, arrivals).await;
+        let pause = worker.options.tick.min(end.saturating_duration_since(Instant::now()));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = worker.stop.cancelled() => return,
+        }
+        if Instant::now() >= end {
+            return;
+        }
+    }
+}
+
+async fn look(worker: &Worker, arrivals: &mpsc::Sender<Arrival>) {
+    let page = worker.options.batch * 4;
+    let mut after: Option<ExecutionKey> = None;
+    while !worker.stop.is_cancelled() {
+        let Ok(mut found) = worker.deps.stores.events.undecided(None, after.as_ref(), page).await else {
+            return;
+        };
+        after = found.last().cloned();
+        let last_page = found.len() < page;
+        if found.is_empty() {
+            return;
+        }
+        ::metrics::counter!(metrics::POLLED).increment(found.len() as u64);
+        let middle = (worker.unit() * found.len() as f64) as usize % found.len();
+        found.rotate_left(middle);
+        if arrivals.send(Arrival::Found(found)).await.is_err() || last_page {
+            return;
+        }
+    }
+}

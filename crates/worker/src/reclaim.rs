@@ -1,0 +1,44 @@
+//! Taking over the doorbells of the dead.
+//!
+//! A doorbell that has been idle for `reclaim_idle` was in the hands of a worker that died (a live one
+//! refreshes what it holds at a third of that, see [`crate::consume`]). Whoever finds it takes it over.
+//! It comes back marked, so that the event at the head of that mailbox is counted as cut short
+//! ([`crate::poison`]); if the dead worker had committed, the mailbox is empty and the doorbell is
+//! simply acknowledged. A stream that was unreachable for long makes live workers look dead: that
+//! costs a repeated visit, never a repeated transition.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::consume::Arrival;
+use crate::metrics;
+use crate::worker::Worker;
+
+pub(crate) async fn run(worker: Arc<Worker>, arrivals: mpsc::Sender<Arrival>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(worker.around(worker.options.reclaim_idle / 3)) => {}
+            () = worker.stop.cancelled() => return,
+        }
+        loop {
+            let options = &worker.options;
+            let bells = &worker.deps.streams.bells;
+            let taken = match bells.reclaim(&options.worker, options.reclaim_idle, options.batch).await {
+                Ok(taken) => taken,
+                Err(error) => {
+                    worker.stream_outage.met(&error);
+                    break;
+                }
+            };
+            if taken.is_empty() {
+                break;
+            }
+            ::metrics::counter!(metrics::RECLAIMED).increment(taken.len() as u64);
+            tracing::info!(doorbells = taken.len(), "took over doorbells of a worker that is gone");
+            if arrivals.send(Arrival::Rung(taken)).await.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Keeping what is held: leases on actions and locks on executions, both at a third of their length.
+//!
+//! Leases are renewed in one call for all of them. One that the store says is lost ends its attempt.
+//! When the store cannot be reached nothing is concluded: the holder's own deadline fences it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use millstream_core::id::ExecutionKey;
+use millstream_store::execution_store::LeaseGrant;
+use millstream_stream::locks::LockToken;
+
+use crate::worker::Worker;
+
+/// Renews leases until the drain's time is up.
+pub(crate) async fn leases(worker: Arc<Worker>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(worker.options.lease / 3) => {}
+            () = worker.halt.cancelled() => return,
+        }
+        let held = worker.leases.all();
+        if held.is_empty() {
+            continue;
+        }
+        let asked = Instant::now();
+        let grant = LeaseGrant { slots: held.len(), ttl: worker.options.lease };
+        let renewed =
+            worker.deps.stores.actions.renew(&held, &worker.options.worker, grant, worker.now()).await;
+        match renewed {
+            Ok(renewed) => {
+                for (lease, held) in held.iter().zip(renewed) {
+                    if held {
+                        worker.leases.renewed(lease, asked + worker.options.lease);
+                    } else {
+                        worker.leases.lost(lease);
+                    }
+                }
+            }
+            Err(error) => worker.store_outage.met(&error),
+        }
+    }
+}
+
+/// Runs `work` and extends its locks meanwhile. Losing one changes nothing: the fence is elsewhere.
+pub(crate) async fn while_locked<T>(
+    worker: &Worker,
+    keys: &[ExecutionKey],
+    token: &LockToken,
+    work: impl Future<Output = T>,
+) -> T {
+    tokio::select! {
+        biased;
+        done = work => done,
+        never = extend(worker, keys, token) => match never {},
+    }
+}
+
+async fn extend(worker: &Worker, keys: &[ExecutionKey], token: &LockToken) -> Infallible {
+    loop {
+        tokio::time::sleep(worker.options.lock_ttl / 3).await;
+        let _ = worker.deps.streams.locks.extend(keys, token, worker.options.lock_ttl).await;
+    }
+}

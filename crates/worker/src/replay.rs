@@ -1,0 +1,211 @@
+//! Rebuilding an execution from its log, and comparing it with what is stored.
+//!
+//! Replay folds `evolve` over the log and evaluates nothing, so it gives the same state in every
+//! build. `redecide` does evaluate: it decides every recorded event again with this build and reports
+//! where the outcome differs from the log. Both only read.
+
+use std::sync::Arc;
+
+use millstream_core::definition::{self, Format};
+use millstream_core::id::{ExecutionKey, Seq};
+use millstream_core::log::State;
+use millstream_core::machine::{self, Difference, Machine, Recorded};
+use millstream_store::execution_store::{Loaded, MailboxLimits, Wanted};
+use millstream_store::{StoreError, Stores};
+
+/// History is read in pages of this many transitions.
+const PAGE: usize = 500;
+
+/// Why there is nothing to compare.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    #[error("there is no execution {0}")]
+    NotFound(ExecutionKey),
+    #[error("the log of {0} ends before seq {1}")]
+    BeyondTheEnd(ExecutionKey, Seq),
+    #[error("the definition of {0} cannot be used: {1}")]
+    Definition(ExecutionKey, String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How far to replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// To the end, and compare with the snapshot.
+    End,
+    /// The state after this seq.
+    Seq(Seq),
+}
+
+/// An execution as its log tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// The fold, up to where it was asked for.
+    pub state: State,
+    pub transitions: u64,
+    /// Where the store disagrees with the log; empty when all is well.
+    pub mismatches: Vec<Mismatch>,
+}
+
+/// One point on which the log and the rest of the store differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    pub seq: Seq,
+    /// Such as `context.paid` or `state`.
+    pub what: String,
+    pub log: String,
+    pub stored: String,
+}
+
+/// Folds the log in pages and, at the end, compares.
+pub async fn replay(
+    stores: &Stores,
+    execution: &ExecutionKey,
+    until: Until,
+) -> Result<Replayed, ReplayError> {
+    // Read before the log: a transition committed in between is in the log and not expected.
+    let stored = stored(stores, execution).await?;
+    let stop_at = match until {
+        Until::End => stored.seq,
+        Until::Seq(seq) => seq,
+    };
+    let mut fold: Option<State> = None;
+    let mut mismatches = stored.mismatches;
+    let mut snapshot = stored.snapshot;
+    let mut transitions = 0;
+    'pages: loop {
+        let after = fold.as_ref().map_or(Seq(0), |state| state.seq);
+        let page = stores.execution_views.history(execution, after, PAGE).await?;
+        let full = page.len() == PAGE;
+        for entry in page {
+            let seq = entry.transition.seq;
+            if seq > stop_at {
+                break 'pages;
+            }
+            let expected = fold.as_ref().map_or(Seq::FIRST, |state| state.seq.next());
+            if seq != expected {
+                mismatches.push(Mismatch::new(
+                    seq,
+                    "log",
+                    format!("seq {seq} follows"),
+                    format!("seq {expected} is missing"),
+                ));
+            }
+            let state = machine::evolve(fold.take(), &entry.transition);
+            transitions += 1;
+            if let Some(stored) = snapshot.take_if(|stored| stored.seq == state.seq) {
+                mismatches.extend(differences(&state, &stored));
+            }
+            fold = Some(state);
+        }
+        if !full {
+            break;
+        }
+    }
+    let state = fold.ok_or_else(|| ReplayError::BeyondTheEnd(execution.clone(), stop_at))?;
+    match until {
+        Until::Seq(seq) if state.seq != seq => return Err(ReplayError::BeyondTheEnd(execution.clone(), seq)),
+        Until::Seq(_) => mismatches.clear(),
+        Until::End => {
+            if state.seq != stored.seq {
+                let (log, row) = (state.seq.to_string(), stored.seq.to_string());
+                mismatches.push(Mismatch::new(state.seq, "seq", log, row));
+            }
+            if let Some(never_met) = snapshot {
+                let (log, row) = (state.seq.to_string(), never_met.seq.to_string());
+                mismatches.push(Mismatch::new(never_met.seq, "snapshot seq", log, row));
+            }
+        }
+    }
+    Ok(Replayed { state, transitions, mismatches })
+}
+
+/// Decides every recorded event again.
+pub async fn redecide(stores: &Stores, execution: &ExecutionKey) -> Result<Vec<Difference>, ReplayError> {
+    let Some(definition) = stores.events.targets(std::slice::from_ref(execution)).await?.pop().flatten()
+    else {
+        return Err(ReplayError::NotFound(execution.clone()));
+    };
+    let unusable = |why: String| ReplayError::Definition(execution.clone(), why);
+    let stored = stores
+        .definitions
+        .get(&execution.tenant, &definition.name, Some(definition.version))
+        .await?
+        .ok_or_else(|| unusable(format!("{definition} is gone")))?;
+    let machine: Arc<Machine> = definition::parse(&stored.source, Format::Json)
+        .and_then(Machine::compile)
+        .map(Arc::new)
+        .map_err(|problems| unusable(problems.to_string()))?;
+    let mut history: Vec<Recorded> = Vec::new();
+    loop {
+        let after = history.last().map_or(Seq(0), |recorded| recorded.transition.seq);
+        let page = stores.execution_views.history(execution, after, PAGE).await?;
+        let full = page.len() == PAGE;
+        history.extend(page.into_iter().map(|entry| Recorded {
+            transition: entry.transition,
+            payload: entry.payload,
+            accepted_at: entry.accepted_at,
+        }));
+        if !full {
+            break;
+        }
+    }
+    Ok(machine::redecide(&machine, &history))
+}
+
+struct Stored {
+    seq: Seq,
+    snapshot: Option<State>,
+    mismatches: Vec<Mismatch>,
+}
+
+async fn stored(stores: &Stores, execution: &ExecutionKey) -> Result<Stored, ReplayError> {
+    let wanted = [Wanted { execution: execution.clone(), known: None }];
+    let limits = MailboxLimits { events: 1, bytes: 1 };
+    match stores.executions.load(&wanted, limits).await?.pop() {
+        Some(Loaded::Found(found)) => Ok(Stored {
+            seq: found.seq,
+            snapshot: found.state.map(|(snapshot, _)| snapshot),
+            mismatches: Vec::new(),
+        }),
+        Some(Loaded::Corrupt { reason }) => {
+            // The log may still be good: fold it all and say that the rest is not.
+            let unreadable = Mismatch::new(Seq(0), "snapshot", "readable".to_owned(), reason);
+            Ok(Stored { seq: Seq(i64::MAX), snapshot: None, mismatches: vec![unreadable] })
+        }
+        Some(Loaded::Missing) | None => Err(ReplayError::NotFound(execution.clone())),
+    }
+}
+
+impl Mismatch {
+    fn new(seq: Seq, what: &str, log: String, stored: String) -> Self {
+        Self { seq, what: what.to_owned(), log, stored }
+    }
+}
+
+/// Field by field, so that a report says what is wrong and not only that something is.
+fn differences(log: &State, stored: &State) -> Vec<Mismatch> {
+    let absent = || "absent".to_owned();
+    let text = |value: Option<&millstream_core::raw::RawJson>| value.map_or_else(absent, ToString::to_string);
+    let mut rows = vec![
+        ("state".to_owned(), log.state.to_string(), stored.state.to_string()),
+        ("entered_seq".to_owned(), log.entered_seq.to_string(), stored.entered_seq.to_string()),
+        ("phase".to_owned(), log.phase.to_string(), stored.phase.to_string()),
+        (
+            "reason".to_owned(),
+            log.reason.clone().unwrap_or_else(absent),
+            stored.reason.clone().unwrap_or_else(absent),
+        ),
+        ("at".to_owned(), log.at.to_string(), stored.at.to_string()),
+    ];
+    let keys: std::collections::BTreeSet<&String> = log.context.keys().chain(stored.context.keys()).collect();
+    rows.extend(
+        keys.into_iter()
+            .map(|key| (format!("context.{key}"), text(log.context.get(key)), text(stored.context.get(key)))),
+    );
+    rows.into_iter()
+        .filter(|(_, log, stored)| log != stored)
+        .map(|(what, log_says, stored)| Mismatch { seq: log.seq, what, log: log_says, stored })
+        .collect()
+}

@@ -1,0 +1,93 @@
+//! A worker from its start to its end: starts the loops, owns them, drains.
+//!
+//! Every task belongs to a set that lives in here; dropping the future of [`run`] aborts all of them,
+//! which is how a test makes a worker disappear.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::deps::Deps;
+use crate::duties::every::every;
+use crate::duties::{beat, clock, consumers, due_actions, due_timers, gauges, overdue, retention, ring_all};
+use crate::error::WorkerError;
+use crate::options::WorkerOptions;
+use crate::perform::attempt;
+use crate::worker::Worker;
+use crate::{consume, drain, metrics, reading, reclaim, renew, settle};
+
+/// Works until `shutdown`, then drains. Several may run in one process under different ids.
+pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken) -> Result<(), WorkerError> {
+    options.check()?;
+    metrics::describe();
+    let (worker, errands) = Worker::new(deps, options, shutdown.child_token())?;
+    tracing::info!(worker.id = %worker.options.worker, "worker started");
+
+    // There is room for as many reports as there are slots.
+    let (report, reports) = mpsc::channel(worker.options.action_slots);
+    let mut performing = JoinSet::new();
+    let [perform, settled, renewed] = [(); 3].map(|()| Arc::clone(&worker));
+    performing.spawn(async {
+        attempt::run(perform, errands, report).await;
+        "performing"
+    });
+    performing.spawn(async {
+        settle::run(settled, reports).await;
+        "settling"
+    });
+    performing.spawn(async {
+        renew::leases(renewed).await;
+        "renewing"
+    });
+
+    // One batch from each waits while the driver is busy: reading ahead further would only hold
+    // doorbells that other workers could answer.
+    let (arrive, mut arrivals) = mpsc::channel(1);
+    let mut intake = JoinSet::new();
+    intake.spawn(reading::run(Arc::clone(&worker), arrive.clone()));
+    intake.spawn(reclaim::run(Arc::clone(&worker), arrive));
+    let mut duties = JoinSet::new();
+    start_duties(&worker, &mut duties);
+
+    let mut died = None;
+    let held = {
+        let drive = consume::drive(&worker, &mut arrivals);
+        tokio::pin!(drive);
+        tokio::select! {
+            held = &mut drive => held,
+            ended = performing.join_next() => {
+                died = Some(ended.and_then(Result::ok).unwrap_or("performing"));
+                worker.stop.cancel();
+                drive.await
+            }
+        }
+    };
+
+    tracing::info!(worker.id = %worker.options.worker, "worker draining");
+    worker.stop.cancel();
+    let deadline = Instant::now() + worker.options.drain;
+    let kept = consume::finish_visits(&worker, held, deadline).await;
+    drain::hand_back(&worker, kept, arrivals, deadline).await;
+    duties.shutdown().await;
+    drain::finish_actions(&worker, &mut performing, deadline).await;
+    drain::leave(&worker).await;
+    tracing::info!(worker.id = %worker.options.worker, "worker stopped");
+    died.map_or(Ok(()), |name| Err(WorkerError::Loop(name)))
+}
+
+fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>) {
+    let started_at = worker.now();
+    let w = || Arc::clone(worker);
+    duties.spawn(due_timers::run(w()));
+    duties.spawn(due_actions::run(w()));
+    duties.spawn(ring_all::run(w()));
+    duties.spawn(every(w(), "overdue", overdue::period(worker), overdue::sweep));
+    duties.spawn(every(w(), "consumers", consumers::PERIOD, consumers::clean_up));
+    duties.spawn(every(w(), "retention", retention::PERIOD, retention::purge));
+    duties.spawn(every(w(), "beat", worker.options.beat, move |worker| beat::beat(worker, started_at)));
+    duties.spawn(every(w(), "clock", clock::PERIOD, clock::measure));
+    duties.spawn(every(w(), "gauges", gauges::PERIOD, gauges::measure));
+}

@@ -1,0 +1,151 @@
+//! Settling: recording what came of attempts, in batches.
+//!
+//! Whatever was reported while the last settlement was in flight is the next batch. A report keeps
+//! its lease and its slot until the store has taken it; the slot is then used for a dependent that
+//! became ready, if there is one. While the store is away reports are kept and tried again; the epoch
+//! makes a late one harmless, and only the store's word that the lease has passed on makes it void.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_core::raw::RawJson;
+use millstream_store::StoreError;
+use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
+use millstream_store::execution_store::LeaseGrant;
+use tokio::sync::mpsc;
+
+use crate::aftermath::Aftermath;
+use crate::metrics;
+use crate::perform::attempt::internal;
+use crate::perform::leases::Held;
+use crate::perform::slots::{Reserved, Slot};
+use crate::worker::Worker;
+
+/// One transaction settles at most this many.
+const BATCH: usize = 256;
+
+/// An attempt that has ended, with what it still holds.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) settlement: Settlement,
+    pub(crate) held: Held,
+    pub(crate) slot: Slot,
+}
+
+pub(crate) async fn run(worker: Arc<Worker>, mut reports: mpsc::Receiver<Report>) {
+    let mut batch = Vec::new();
+    loop {
+        tokio::select! {
+            taken = reports.recv_many(&mut batch, BATCH) => if taken == 0 { return },
+            () = worker.halt.cancelled() => return,
+        }
+        settle(&worker, std::mem::take(&mut batch)).await;
+    }
+}
+
+/// Settles a batch for good: recorded, stale, or refused one by one.
+async fn settle(worker: &Worker, batch: Vec<Report>) {
+    let mut groups = VecDeque::from([batch]);
+    let mut patience = Duration::from_millis(50);
+    while let Some(mut group) = groups.pop_front() {
+        group.retain(|report| !report.held.is_lost());
+        if group.is_empty() {
+            continue;
+        }
+        let settlements: Vec<Settlement> = group.iter().map(|report| report.settlement.clone()).collect();
+        let slots = if worker.stop.is_cancelled() { 0 } else { group.len() };
+        let grant = LeaseGrant { slots, ttl: worker.options.lease };
+        let asked = Instant::now();
+        let settled = worker
+            .deps
+            .stores
+            .actions
+            .settle(&worker.options.worker, &settlements, grant, worker.now())
+            .await;
+        match settled {
+            Ok(settled) => {
+                ::metrics::histogram!(metrics::SETTLE_SECONDS).record(asked.elapsed().as_secs_f64());
+                worker.store_outage.over();
+                patience = Duration::from_millis(50);
+                follow_up(worker, group, settled, asked).await;
+            }
+            Err(StoreError::Contention(_)) => {
+                tokio::time::sleep(worker.around(Duration::from_millis(5))).await;
+                groups.push_front(group);
+            }
+            Err(error @ StoreError::Unavailable(_)) => {
+                worker.store_outage.met(&error);
+                tokio::select! {
+                    () = tokio::time::sleep(worker.around(patience)) => {}
+                    // Handed back by the drain.
+                    () = worker.halt.cancelled() => return,
+                }
+                patience = (patience * 2).min(Duration::from_secs(2));
+                groups.push_front(group);
+            }
+            Err(StoreError::Corrupt(reason)) => groups.extend(bisect(group, &reason)),
+        }
+    }
+}
+
+/// Halves, so that one report fails alone; that one is turned into a failure that can be stored.
+fn bisect(mut group: Vec<Report>, reason: &str) -> Vec<Vec<Report>> {
+    if group.len() > 1 {
+        let rest = group.split_off(group.len() / 2);
+        return vec![group, rest];
+    }
+    let Some(mut report) = group.pop() else { return Vec::new() };
+    let message = format!("its outcome could not be stored: {reason}");
+    tracing::error!(action.key = %report.settlement.lease.key, error = %reason, "an outcome was refused by the store");
+    let refused = Settling::Failed {
+        error: RawJson::of(&internal(message.clone())),
+        then: AfterFailure::Pause { reason: message },
+    };
+    match std::mem::replace(&mut report.settlement.outcome, refused) {
+        Settling::Succeeded { .. } | Settling::Retry { .. } => vec![vec![report]],
+        Settling::Failed { then: AfterFailure::Emit(_), .. } => vec![vec![report]],
+        // Even that was refused: the lease runs out and the action is performed again.
+        Settling::Failed { then: AfterFailure::Pause { .. }, .. } => Vec::new(),
+    }
+}
+
+async fn follow_up(worker: &Worker, group: Vec<Report>, settled: Settled, asked: Instant) {
+    let mut aftermath = Aftermath::default();
+    let mut reserved = Reserved::default();
+    let mut somewhere = None;
+    for (report, verdict) in group.into_iter().zip(settled.verdicts) {
+        let Report { settlement, held, slot } = report;
+        drop(held);
+        reserved.put(slot);
+        let key = settlement.lease.key;
+        match verdict {
+            SettleVerdict::Stale => {
+                ::metrics::counter!(metrics::LEASES_LOST).increment(1);
+                continue;
+            }
+            SettleVerdict::Recorded { event: _ } => {}
+        }
+        aftermath.news(&key.execution, key.seq, settlement.event_id);
+        match settlement.outcome {
+            Settling::Succeeded { emit: Some(_), .. }
+            | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
+                aftermath.ring_mailbox(key.execution.clone());
+            }
+            Settling::Retry { at, .. } => worker.hunger.set(worker.instant_of(at)),
+            Settling::Succeeded { emit: None, .. }
+            | Settling::Failed { then: AfterFailure::Pause { .. }, .. } => {}
+        }
+        somewhere = Some(key.execution);
+    }
+    aftermath.perform(worker, settled.leased, &mut reserved, asked);
+    drop(reserved);
+    if settled.unleased > 0 {
+        worker.hunger.set(Instant::now());
+        if let Some(execution) = somewhere {
+            aftermath.ring_actions(execution);
+        }
+    }
+    // A mailbox that could not be rung is found by the overdue sweep.
+    let _ = aftermath.tell(worker, std::future::ready(())).await;
+}

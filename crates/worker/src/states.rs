@@ -1,0 +1,102 @@
+//! Decoded states of executions between two visits.
+//!
+//! A visit takes a state out, so that nobody else can use it, and puts the new one back after its
+//! commit; whatever goes wrong in between leaves nothing stale behind. The store checks the seq, so a
+//! state that somebody else has overtaken costs one reload and nothing more. Bounded by bytes.
+
+use std::sync::{Mutex, PoisonError};
+
+use lru::LruCache;
+use millstream_core::id::ExecutionKey;
+use millstream_core::log::State;
+
+/// What an entry costs beside its context.
+const OVERHEAD: usize = 512;
+
+#[derive(Debug)]
+pub(crate) struct States {
+    inner: Mutex<Inner>,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct Inner {
+    states: LruCache<ExecutionKey, State>,
+    bytes: usize,
+}
+
+impl States {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self { inner: Mutex::new(Inner { states: LruCache::unbounded(), bytes: 0 }), capacity: bytes }
+    }
+
+    pub(crate) fn take(&self, execution: &ExecutionKey) -> Option<State> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = inner.states.pop(execution)?;
+        inner.bytes = inner.bytes.saturating_sub(cost(&state));
+        Some(state)
+    }
+
+    pub(crate) fn put(&self, execution: ExecutionKey, state: State) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.bytes += cost(&state);
+        if let Some(old) = inner.states.put(execution, state) {
+            inner.bytes = inner.bytes.saturating_sub(cost(&old));
+        }
+        while inner.bytes > self.capacity {
+            let Some((_, oldest)) = inner.states.pop_lru() else { break };
+            inner.bytes = inner.bytes.saturating_sub(cost(&oldest));
+        }
+    }
+}
+
+fn cost(state: &State) -> usize {
+    OVERHEAD + state.context_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::id::{ExecutionId, Name, Seq, TenantId};
+    use millstream_core::log::{Context, FORMAT};
+    use millstream_core::status::Phase;
+    use millstream_core::time::Timestamp;
+
+    use super::*;
+
+    fn key(id: &str) -> ExecutionKey {
+        ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }
+    }
+
+    fn state(seq: i64) -> State {
+        State {
+            format: FORMAT,
+            seq: Seq(seq),
+            state: Name::parse("s").unwrap(),
+            entered_seq: Seq(1),
+            phase: Phase::Active,
+            reason: None,
+            context: Context::new(),
+            at: Timestamp::EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_state_is_given_out_once() {
+        let states = States::with_capacity(1 << 20);
+        states.put(key("a"), state(3));
+        assert_eq!(states.take(&key("a")).unwrap().seq, Seq(3));
+        assert!(states.take(&key("a")).is_none());
+    }
+
+    #[test]
+    fn the_least_recent_goes_when_the_bytes_are_used_up() {
+        let states = States::with_capacity(2 * (OVERHEAD + 2));
+        for id in ["a", "b", "c"] {
+            states.put(key(id), state(1));
+        }
+        assert!(states.take(&key("a")).is_none());
+        assert!(states.take(&key("b")).is_some());
+        assert!(states.take(&key("c")).is_some());
+        assert_eq!(states.inner.lock().unwrap().bytes, 0);
+    }
+}

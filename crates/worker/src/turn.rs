@@ -1,0 +1,324 @@
+//! From a turn of the machine to one commit: pure, and the only place that knows the mapping.
+//!
+//! The machine says what was decided; the store wants rows. In between stands what follows at once:
+//! actions without outside effect are settled in the same commit, actions that cannot be rendered
+//! fail in it, what depends on either becomes ready or is skipped, and their outcome events are
+//! appended in it. Nothing in here performs I/O; ids are drawn from the function handed in.
+
+use std::collections::BTreeMap;
+
+use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
+use millstream_core::id::{ActionKey, EventId, ExecutionKey, Name, Seq};
+use millstream_core::log::{Applied, ArmedTimer, Origin, Outcome, Plan, PlannedAction, State, Turn, Waiting};
+use millstream_core::machine::{self, ActionInput, Machine, Snapshot};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_store::event_log::NewEvent;
+use millstream_store::execution_store::{
+    Commit, Decided, EventVerdict, NewAction, OpenActions, SnapshotWrite,
+};
+
+/// What an execution was before the turn.
+#[derive(Debug)]
+pub(crate) struct Before {
+    pub(crate) execution: ExecutionKey,
+    pub(crate) seq: Seq,
+    pub(crate) snapshot_seq: Seq,
+    pub(crate) entered_seq: Seq,
+    pub(crate) state: Name,
+    pub(crate) phase: Phase,
+}
+
+impl Before {
+    pub(crate) fn of(execution: ExecutionKey, snapshot_seq: Seq, state: &State) -> Self {
+        Self {
+            execution,
+            seq: state.seq,
+            snapshot_seq,
+            entered_seq: state.entered_seq,
+            state: state.state.clone(),
+            phase: state.phase,
+        }
+    }
+}
+
+/// A commit, and the lines that its inline `log` actions write once it is durable.
+#[derive(Debug)]
+pub(crate) struct Decision {
+    pub(crate) commit: Commit,
+    pub(crate) lines: Vec<Line>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) key: ActionKey,
+    pub(crate) text: String,
+}
+
+/// `None` when the turn decided nothing.
+pub(crate) fn decision(
+    machine: &Machine,
+    before: Before,
+    turn: Turn,
+    mailbox: &[Waiting],
+    new_id: &mut dyn FnMut() -> EventId,
+) -> Option<Decision> {
+    if turn.outcomes.is_empty() {
+        return None;
+    }
+    let mut writing = Writing {
+        machine,
+        execution: &before.execution,
+        traces: mailbox.iter().map(|event| (event.event_id, event.traceparent.as_deref())).collect(),
+        new_id,
+        rows: Rows::default(),
+    };
+    let mut at = before.state.clone();
+    for (event_id, outcome) in turn.outcomes {
+        let verdict = match outcome {
+            Outcome::Applied(applied) => {
+                at = applied.transition.decision.to.clone();
+                writing.applied(event_id, *applied)
+            }
+            Outcome::Rejected { reason } => EventVerdict::Rejected { state: at.clone(), reason },
+            Outcome::Deferred => EventVerdict::Deferred,
+        };
+        writing.rows.decided.push(Decided { event_id, verdict });
+    }
+    let rows = writing.rows;
+    let timers = still_valid(rows.timers, &turn.state);
+    let commit = Commit {
+        expected: before.seq,
+        snapshot: snapshot(&before, &turn.state),
+        cancelled_timers: cancelled_timers(&before, &turn.state),
+        open_actions: open_actions(&before, &turn.state),
+        execution: before.execution,
+        state: turn.state,
+        transitions: rows.transitions,
+        decided: rows.decided,
+        timers,
+        actions: rows.actions,
+        emitted: rows.emitted,
+    };
+    Some(Decision { commit, lines: rows.lines })
+}
+
+#[derive(Default)]
+struct Rows {
+    transitions: Vec<millstream_core::log::Transition>,
+    decided: Vec<Decided>,
+    timers: Vec<ArmedTimer>,
+    actions: Vec<NewAction>,
+    emitted: Vec<NewEvent>,
+    lines: Vec<Line>,
+}
+
+struct Writing<'a> {
+    machine: &'a Machine,
+    execution: &'a ExecutionKey,
+    traces: BTreeMap<EventId, Option<&'a str>>,
+    new_id: &'a mut dyn FnMut() -> EventId,
+    rows: Rows,
+}
+
+impl Writing<'_> {
+    fn applied(&mut self, event_id: EventId, applied: Applied) -> EventVerdict {
+        let Applied { transition, actions } = applied;
+        let statuses = statuses(&actions);
+        let mut failure = None;
+        for planned in actions {
+            let status = statuses.get(&planned.name).copied().unwrap_or(ActionStatus::Waiting);
+            if let Some(reason) = self.action(event_id, transition.seq, planned, status) {
+                failure.get_or_insert(reason);
+            }
+        }
+        let status = match &failure {
+            Some(_) => EventStatus::Failed,
+            None if statuses.values().all(|status| status.is_settled()) => EventStatus::Completed,
+            None => EventStatus::Processing,
+        };
+        let verdict = EventVerdict::Applied {
+            seq: transition.seq,
+            from: transition.decision.from.clone(),
+            to: transition.decision.to.clone(),
+            status,
+            error: failure,
+        };
+        self.rows.timers.extend(transition.decision.timers.iter().cloned());
+        self.rows.transitions.push(transition);
+        verdict
+    }
+
+    /// Writes one action's row; a reason when it failed and nothing handles that.
+    fn action(
+        &mut self,
+        event_id: EventId,
+        seq: Seq,
+        planned: PlannedAction,
+        status: ActionStatus,
+    ) -> Option<String> {
+        let key = ActionKey { execution: self.execution.clone(), seq, action: planned.name.clone() };
+        let mut row = NewAction {
+            key: key.clone(),
+            event_id,
+            ordinal: planned.ordinal,
+            needs: planned.needs,
+            status,
+            input: None,
+            scope: None,
+            result: None,
+            error: None,
+        };
+        let attempt = match planned.plan {
+            Plan::Inline { input, result } => {
+                if let Ok(ActionInput::Log(text)) = input.decode() {
+                    self.rows.lines.push(Line { key: key.clone(), text });
+                }
+                row.input = Some(input);
+                Some((1, Attempt::Success { result }))
+            }
+            Plan::Ready { input } => {
+                row.input = Some(input);
+                None
+            }
+            Plan::Waiting { scope } => {
+                row.scope = Some(scope);
+                None
+            }
+            Plan::Broken { error } => {
+                let error = ActionError { class: ErrorClass::Input, message: error, status: None };
+                Some((0, Attempt::Permanent { error }))
+            }
+        };
+        let reason = attempt.and_then(|(attempts, attempt)| self.conclude(&mut row, attempts, attempt));
+        self.rows.actions.push(row);
+        reason
+    }
+
+    fn conclude(&mut self, row: &mut NewAction, attempts: u32, attempt: Attempt) -> Option<String> {
+        let Some(spec) = self.machine.action(&row.key.action) else {
+            return Some(format!("action {} is not in the definition", row.key.action));
+        };
+        let (emit, reason) = match action::conclude(spec, &row.key, attempts, attempt, 0.0) {
+            Conclusion::Succeeded { result, emit } => {
+                row.result = Some(result);
+                (emit, None)
+            }
+            Conclusion::Failed { error, then } => {
+                row.error = Some(RawJson::of(&error));
+                match then {
+                    OnFailure::Emit(name, payload) => (Some((name, payload)), None),
+                    OnFailure::Pause => (None, Some(format!("action {} failed: {error}", row.key.action))),
+                }
+            }
+            Conclusion::Retry { wait: _, error } => {
+                row.error = Some(RawJson::of(&error));
+                (None, None)
+            }
+        };
+        if let Some((name, payload)) = emit {
+            let traceparent = self.traces.get(&row.event_id).copied().flatten().map(str::to_owned);
+            let event = outcome_event((self.new_id)(), &row.key, name, payload, traceparent);
+            self.rows.emitted.push(event);
+        }
+        reason
+    }
+}
+
+/// The event that tells an execution what became of its action.
+pub(crate) fn outcome_event(
+    event_id: EventId,
+    key: &ActionKey,
+    name: Name,
+    payload: RawJson,
+    traceparent: Option<String>,
+) -> NewEvent {
+    NewEvent {
+        event_id,
+        execution: key.execution.clone(),
+        name,
+        payload,
+        origin: Origin::Posted,
+        idempotency: None,
+        actor: Some(format!("action:{}", key.action)),
+        traceparent,
+    }
+}
+
+/// Where each action of one `do` list stands at the end of the commit. Nobody else would free or
+/// skip what depends on an action that is settled here, so it is done here, to the last dependent.
+fn statuses(actions: &[PlannedAction]) -> BTreeMap<Name, ActionStatus> {
+    let first = |planned: &PlannedAction| match planned.plan {
+        Plan::Inline { .. } => ActionStatus::Succeeded,
+        Plan::Ready { .. } => ActionStatus::Ready,
+        Plan::Waiting { .. } => ActionStatus::Waiting,
+        Plan::Broken { .. } => ActionStatus::Failed,
+    };
+    let mut statuses: BTreeMap<_, _> =
+        actions.iter().map(|planned| (planned.name.clone(), first(planned))).collect();
+    // Each pass settles at least one more level of dependents.
+    for _ in actions {
+        for planned in actions {
+            if statuses.get(&planned.name) == Some(&ActionStatus::Waiting) {
+                let next = after_needs(&planned.needs, &statuses);
+                statuses.insert(planned.name.clone(), next);
+            }
+        }
+    }
+    statuses
+}
+
+fn after_needs(needs: &[Name], statuses: &BTreeMap<Name, ActionStatus>) -> ActionStatus {
+    let mut all_succeeded = true;
+    for need in needs {
+        match statuses.get(need) {
+            Some(ActionStatus::Succeeded) => {}
+            Some(ActionStatus::Failed | ActionStatus::Skipped | ActionStatus::Cancelled) => {
+                return ActionStatus::Skipped;
+            }
+            Some(ActionStatus::Waiting | ActionStatus::Ready | ActionStatus::Leased) | None => {
+                all_succeeded = false;
+            }
+        }
+    }
+    if all_succeeded { ActionStatus::Ready } else { ActionStatus::Waiting }
+}
+
+/// Timers of entries that were left again within the same commit are never written.
+fn still_valid(timers: Vec<ArmedTimer>, after: &State) -> Vec<ArmedTimer> {
+    let valid = |timer: &ArmedTimer| {
+        !after.phase.is_ended()
+            && (timer.armed_seq == ArmedTimer::EXECUTION_TIMEOUT || timer.armed_seq == after.entered_seq)
+    };
+    timers.into_iter().filter(valid).collect()
+}
+
+fn cancelled_timers(before: &Before, after: &State) -> Vec<Seq> {
+    let mut cancelled = Vec::new();
+    if after.phase.is_ended() && !before.phase.is_ended() {
+        cancelled.push(ArmedTimer::EXECUTION_TIMEOUT);
+    }
+    if before.entered_seq != after.entered_seq || (after.phase.is_ended() && !before.phase.is_ended()) {
+        cancelled.push(before.entered_seq);
+    }
+    cancelled
+}
+
+fn open_actions(before: &Before, after: &State) -> OpenActions {
+    if after.phase == Phase::Cancelled && before.phase != Phase::Cancelled {
+        OpenActions::Cancel
+    } else {
+        OpenActions::Keep
+    }
+}
+
+fn snapshot(before: &Before, after: &State) -> SnapshotWrite {
+    if after.seq == before.seq {
+        return SnapshotWrite::Skip;
+    }
+    let since = u32::try_from(after.seq.0.saturating_sub(before.snapshot_seq.0)).unwrap_or(u32::MAX);
+    match machine::snapshot_due(after.context_bytes(), since) {
+        Snapshot::Write => SnapshotWrite::Write,
+        Snapshot::Skip => SnapshotWrite::Skip,
+    }
+}

@@ -1,0 +1,119 @@
+//! What all loops of one worker share. It does nothing itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use millstream_core::entropy;
+use millstream_core::id::EventId;
+use millstream_core::time::Timestamp;
+use millstream_stream::locks::LockToken;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::alarm::Alarm;
+use crate::deps::Deps;
+use crate::error::WorkerError;
+use crate::machines::Machines;
+use crate::options::WorkerOptions;
+use crate::outage::Outage;
+use crate::perform::leases::Leases;
+use crate::perform::slots::Slots;
+use crate::perform::{Errand, Performers};
+
+use crate::states::States;
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) deps: Deps,
+    pub(crate) options: WorkerOptions,
+    pub(crate) machines: Machines,
+    pub(crate) states: States,
+    pub(crate) slots: Slots,
+    pub(crate) leases: Leases,
+    /// When actions may be waiting for this worker to lease them.
+    pub(crate) hunger: Alarm,
+    pub(crate) performers: Performers,
+    /// When timers that this worker armed come due.
+    pub(crate) timers: Alarm,
+    pub(crate) stream_outage: Outage,
+    pub(crate) store_outage: Outage,
+    /// The reader found that the stream lost its memory.
+    pub(crate) amnesia: Notify,
+    /// Stop taking on work.
+    pub(crate) stop: CancellationToken,
+    /// Stop performing: the drain's time is up.
+    pub(crate) halt: CancellationToken,
+    visits: AtomicU64,
+    generation: Mutex<Option<String>>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        deps: Deps,
+        options: WorkerOptions,
+        stop: CancellationToken,
+    ) -> Result<(Arc<Self>, mpsc::Receiver<Errand>), WorkerError> {
+        // Every errand holds a slot, so there are never more of them than slots.
+        let (hand_over, errands) = mpsc::channel(options.action_slots);
+        let performers = Performers::new(&options.http, hand_over)?;
+        let worker = Self {
+            machines: Machines::default(),
+            states: States::with_capacity(options.state_cache_bytes),
+            slots: Slots::new(options.action_slots),
+            leases: Leases::default(),
+            hunger: Alarm::default(),
+            performers,
+            timers: Alarm::default(),
+            stream_outage: Outage::of("stream"),
+            store_outage: Outage::of("store"),
+            amnesia: Notify::new(),
+            stop,
+            halt: CancellationToken::new(),
+            visits: AtomicU64::new(0),
+            generation: Mutex::new(None),
+            deps,
+            options,
+        };
+        Ok((Arc::new(worker), errands))
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.deps.clock.now()
+    }
+
+    pub(crate) fn event_id(&self) -> EventId {
+        entropy::event_id(self.now(), &*self.deps.entropy)
+    }
+
+    /// A number in `0.0..1.0`.
+    pub(crate) fn unit(&self) -> f64 {
+        entropy::unit(&*self.deps.entropy)
+    }
+
+    /// Three quarters to five quarters of `length`, so that workers do not march in step.
+    pub(crate) fn around(&self, length: Duration) -> Duration {
+        length.mul_f64(0.75 + self.unit() / 2.0)
+    }
+
+    /// Unique per visit: the worker's id is unique per start.
+    pub(crate) fn lock_token(&self) -> LockToken {
+        LockToken(format!("{}/{}", self.options.worker, self.visits.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The monotonic instant of a store time, as seen from now.
+    pub(crate) fn instant_of(&self, time: Timestamp) -> Instant {
+        Instant::now() + time.since(self.now())
+    }
+
+    /// Whether everything has been rung since this generation of the stream began, as far as this
+    /// worker knows.
+    pub(crate) fn swept_generation(&self, generation: &str) -> bool {
+        let known = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_deref() == Some(generation)
+    }
+
+    pub(crate) fn remember_generation(&self, generation: String) {
+        *self.generation.lock().unwrap_or_else(PoisonError::into_inner) = Some(generation);
+    }
+}

@@ -1,0 +1,21 @@
+//! The worker on the reference store and the embedded stream, seen from outside.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+#[path = "worker/bench.rs"]
+mod bench;
+#[path = "worker/deciding.rs"]
+mod deciding;
+#[path = "worker/draining.rs"]
+mod draining;
+#[path = "worker/faults.rs"]
+mod faults;
+#[path = "worker/http.rs"]
+mod http;
+#[path = "worker/performing.rs"]
+mod performing;
+#[path = "worker/repairs.rs"]
+mod repairs;
+#[path = "worker/replaying.rs"]
+mod replaying;
+#[path = "worker/timers.rs"]
+mod timers;

@@ -1,0 +1,306 @@
+//! A store, a stream, some workers, and the few words in which the tests speak.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use millstream_core::definition::{self, Format};
+use millstream_core::entropy::{self, Entropy};
+use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
+use millstream_core::log::Origin;
+use millstream_core::machine::{self, Machine};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_core::time::Timestamp;
+use millstream_store::Stores;
+use millstream_store::clock::{Clock, StoreClock};
+use millstream_store::definition_store::NewDefinition;
+use millstream_store::event_log::{Append, Appended, NewEvent, NewExecution};
+use millstream_store::memory::Memory;
+use millstream_store::views::{EventView, ExecutionView, HistoryEntry};
+use millstream_stream::doorbell::Bell;
+use millstream_stream::{EmbeddedStream, Streams};
+use millstream_testkit::eventually;
+use millstream_testkit::eventually::PATIENCE;
+use millstream_worker::{Deps, WorkerError, WorkerOptions, run};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) struct Bench {
+    pub(crate) stores: Stores,
+    pub(crate) streams: Streams,
+    pub(crate) clock: Arc<StoreClock>,
+    pub(crate) entropy: Arc<Seeded>,
+    workers: AtomicU64,
+}
+
+/// SplitMix64 from a fixed seed.
+#[derive(Debug)]
+pub(crate) struct Seeded(AtomicU64);
+
+impl Entropy for Seeded {
+    fn next_u64(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// A worker that runs until it is stopped; dropping it makes it disappear without a word.
+pub(crate) struct Running {
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), WorkerError>>,
+}
+
+impl Running {
+    /// As SIGTERM does it.
+    pub(crate) async fn drain(mut self) {
+        self.shutdown.cancel();
+        let ended = tokio::time::timeout(PATIENCE, &mut self.task).await.expect("the drain ends");
+        ended.expect("the worker does not panic").expect("the worker ends well");
+    }
+
+    /// As kill -9 does it.
+    pub(crate) async fn kill(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+        let clock = Arc::new(StoreClock::starting_at(Timestamp::EPOCH.plus(since_epoch)));
+        let entropy = Arc::new(Seeded(AtomicU64::new(7)));
+        let memory = Memory::with_clock(clock.clone());
+        let stream = EmbeddedStream::new(&*entropy);
+        Self {
+            stores: Stores::of(memory),
+            streams: Streams::of(stream),
+            clock,
+            entropy,
+            workers: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn options(&self) -> WorkerOptions {
+        let number = self.workers.fetch_add(1, Ordering::Relaxed);
+        WorkerOptions {
+            block: Duration::from_millis(20),
+            tick: Duration::from_millis(100),
+            http: millstream_worker::HttpOptions {
+                allow: vec!["127.0.0.0/8".parse().unwrap()],
+                ..Default::default()
+            },
+            ..WorkerOptions::of(WorkerId::parse(format!("w{number}")).unwrap())
+        }
+    }
+
+    /// Repairs within a fraction of a second.
+    pub(crate) fn hasty(&self) -> WorkerOptions {
+        WorkerOptions {
+            lease: Duration::from_millis(300),
+            lock_ttl: Duration::from_millis(150),
+            reclaim_idle: Duration::from_millis(300),
+            overdue: Duration::from_millis(200),
+            ..self.options()
+        }
+    }
+
+    pub(crate) fn worker(&self) -> Running {
+        self.worker_with(self.options())
+    }
+
+    pub(crate) fn worker_with(&self, options: WorkerOptions) -> Running {
+        self.worker_on(self.stores.clone(), self.streams.clone(), options)
+    }
+
+    pub(crate) fn worker_on(&self, stores: Stores, streams: Streams, options: WorkerOptions) -> Running {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let deps = Deps { stores, streams, clock: self.clock.clone(), entropy: self.entropy.clone() };
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(run(deps, options, shutdown.clone()));
+        Running { shutdown, task }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn event_id(&self) -> EventId {
+        entropy::event_id(self.now(), &*self.entropy)
+    }
+
+    /// Stores a definition written in YAML.
+    pub(crate) async fn define(&self, yaml: &str) {
+        let definition = definition::parse(yaml, Format::Yaml).expect("a valid definition");
+        let new = NewDefinition {
+            name: definition.name().clone(),
+            dialect: 1,
+            source: definition.canonical_json(),
+            checksum: definition.checksum(),
+        };
+        self.stores.definitions.put(&TenantId::default_tenant(), &new, self.now()).await.unwrap();
+    }
+
+    /// Starts an execution of the latest version.
+    pub(crate) async fn start(&self, definition: &str, id: &str) -> ExecutionKey {
+        let tenant = TenantId::default_tenant();
+        let name = Name::parse(definition).unwrap();
+        let stored = self.stores.definitions.get(&tenant, &name, None).await.unwrap().expect("defined");
+        let parsed = definition::parse(&stored.source, Format::Json).unwrap();
+        let compiled = Machine::compile(parsed).unwrap();
+        let key = key(id);
+        let start = self.new_event(&key, "millstream.start", "null");
+        let (applied, state) =
+            machine::create(&compiled, start.event_id, &RawJson::null(), self.now()).unwrap();
+        let new = NewExecution {
+            key: key.clone(),
+            definition: stored.definition,
+            input_hash: [0; 32],
+            start,
+            applied,
+            state,
+            events: Vec::new(),
+        };
+        let appended = self.stores.events.append(&[Append::Start(Box::new(new))], self.now()).await.unwrap();
+        assert!(matches!(appended[..], [Appended::Accepted { .. }]), "{appended:?}");
+        key
+    }
+
+    fn new_event(&self, key: &ExecutionKey, name: &str, payload: &str) -> NewEvent {
+        NewEvent {
+            event_id: self.event_id(),
+            execution: key.clone(),
+            name: Name::parse(name).unwrap(),
+            payload: RawJson::parse(payload).unwrap(),
+            origin: Origin::Posted,
+            idempotency: None,
+            actor: None,
+            traceparent: None,
+        }
+    }
+
+    /// Makes an event durable without a doorbell.
+    pub(crate) async fn post(&self, key: &ExecutionKey, name: &str, payload: &str) -> EventId {
+        let event = self.new_event(key, name, payload);
+        let event_id = event.event_id;
+        let appended = self.stores.events.append(&[Append::Event(event)], self.now()).await.unwrap();
+        assert!(matches!(appended[..], [Appended::Accepted { .. }]), "{appended:?}");
+        event_id
+    }
+
+    pub(crate) async fn ring(&self, key: &ExecutionKey) {
+        self.streams.bells.publish(&[Bell::Mailbox(key.clone())]).await.unwrap();
+    }
+
+    /// Posts and rings, as an ingress does.
+    pub(crate) async fn send(&self, key: &ExecutionKey, name: &str, payload: &str) -> EventId {
+        let event_id = self.post(key, name, payload).await;
+        self.ring(key).await;
+        event_id
+    }
+
+    pub(crate) async fn execution(&self, key: &ExecutionKey) -> ExecutionView {
+        let found = self.stores.execution_views.executions(std::slice::from_ref(key)).await.unwrap();
+        found.into_iter().next().flatten().expect("the execution")
+    }
+
+    pub(crate) async fn event(&self, event_id: EventId) -> EventView {
+        let wanted = [(TenantId::default_tenant(), event_id)];
+        self.stores.event_views.events(&wanted).await.unwrap().remove(0).expect("the event")
+    }
+
+    pub(crate) async fn history(&self, key: &ExecutionKey) -> Vec<HistoryEntry> {
+        self.stores.execution_views.history(key, Seq(0), 10_000).await.unwrap()
+    }
+
+    /// The names of the events in the log after the start.
+    pub(crate) async fn applied(&self, key: &ExecutionKey) -> Vec<String> {
+        self.history(key).await.iter().skip(1).map(|entry| entry.transition.name.to_string()).collect()
+    }
+
+    pub(crate) async fn until_event(&self, event_id: EventId, status: EventStatus) -> EventView {
+        eventually(PATIENCE, || async {
+            let event = self.event(event_id).await;
+            if event.status == status { Ok(event) } else { Err(event) }
+        })
+        .await
+    }
+
+    pub(crate) async fn until_state(&self, key: &ExecutionKey, state: &str) -> ExecutionView {
+        eventually(PATIENCE, || async {
+            let execution = self.execution(key).await;
+            if execution.state.state.as_str() == state { Ok(execution) } else { Err(execution) }
+        })
+        .await
+    }
+
+    pub(crate) async fn until_status(&self, key: &ExecutionKey, status: ExecutionStatus) -> ExecutionView {
+        eventually(PATIENCE, || async {
+            let execution = self.execution(key).await;
+            if execution.status == status { Ok(execution) } else { Err(execution) }
+        })
+        .await
+    }
+
+    /// No doorbell is left in the stream, read or unread.
+    pub(crate) async fn until_quiet(&self) {
+        eventually(PATIENCE, || async {
+            let stats = self.streams.care.stats().await.unwrap();
+            let busy: Vec<_> = stats.into_iter().filter(|lane| lane.length + lane.pending > 0).collect();
+            if busy.is_empty() { Ok(()) } else { Err(busy) }
+        })
+        .await;
+    }
+
+    /// Nothing is undecided and no action is open.
+    pub(crate) async fn until_done(&self) {
+        eventually(PATIENCE, || async {
+            let backlog = self.stores.event_views.backlog().await.unwrap();
+            if backlog.undecided + backlog.open_actions == 0 { Ok(()) } else { Err(backlog) }
+        })
+        .await;
+    }
+
+    /// The log of an execution has no gap, no event twice, and folds to what is stored.
+    pub(crate) async fn assert_sound(&self, key: &ExecutionKey) {
+        let history = self.history(key).await;
+        let seqs: Vec<i64> = history.iter().map(|entry| entry.transition.seq.0).collect();
+        assert_eq!(seqs, (1..=seqs.len() as i64).collect::<Vec<_>>(), "gaps in the log of {key}");
+        let mut events: Vec<EventId> = history.iter().map(|entry| entry.transition.event_id).collect();
+        events.sort();
+        events.dedup();
+        assert_eq!(events.len(), history.len(), "an event was applied twice to {key}");
+        let replayed =
+            millstream_worker::replay::replay(&self.stores, key, millstream_worker::replay::Until::End)
+                .await
+                .unwrap();
+        assert_eq!(replayed.mismatches, []);
+    }
+}
+
+pub(crate) fn key(id: &str) -> ExecutionKey {
+    ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }
+}
+
+/// Counts what it is told, and remembers it in order.
+pub(crate) const COUNTER: &str = "
+name: counter
+initial: counting
+context: { total: 0, last: -1, ordered: true }
+states:
+  counting:
+    on:
+      add: { set: { total: context.total + 1, ordered: context.ordered && event.payload.n == context.last + 1, last: event.payload.n } }
+      stop: { to: stopped }
+  stopped: { final: true }
+";

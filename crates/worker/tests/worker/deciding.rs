@@ -1,0 +1,149 @@
+//! From a doorbell to a decision: order, batches, rejection, deferral, cancellation.
+
+use millstream_core::status::{EventStatus, ExecutionStatus};
+
+use crate::bench::{Bench, COUNTER, key};
+
+#[tokio::test]
+async fn an_event_is_decided_and_its_doorbell_acknowledged() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let _worker = bench.worker();
+    let key = bench.start("counter", "a").await;
+    let event = bench.send(&key, "add", r#"{"n":0}"#).await;
+    let event = bench.until_event(event, EventStatus::Completed).await;
+    assert_eq!(event.seq.map(|seq| seq.0), Some(2));
+    assert_eq!(event.worker_id.map(|id| id.to_string()), Some("w0".to_owned()));
+    assert_eq!(bench.execution(&key).await.state.context["total"].as_str(), "1");
+    bench.until_quiet().await;
+    bench.assert_sound(&key).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_events_keep_their_order_among_four_workers() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let _workers: Vec<_> = (0..4).map(|_| bench.worker()).collect();
+    let key = bench.start("counter", "a").await;
+    for n in 0..200 {
+        bench.send(&key, "add", &format!(r#"{{"n":{n}}}"#)).await;
+    }
+    bench.until_done().await;
+    let context = bench.execution(&key).await.state.context;
+    assert_eq!((context["total"].as_str(), context["ordered"].as_str()), ("200", "true"));
+    bench.until_quiet().await;
+    bench.assert_sound(&key).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_executions_all_finish() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let _workers: Vec<_> = (0..2).map(|_| bench.worker()).collect();
+    for n in 0..1000 {
+        let key = bench.start("counter", &format!("x{n}")).await;
+        bench.send(&key, "add", r#"{"n":0}"#).await;
+        bench.send(&key, "stop", "null").await;
+    }
+    bench.until_done().await;
+    for n in 0..1000 {
+        let execution = bench.execution(&key(&format!("x{n}"))).await;
+        assert_eq!((execution.status, execution.state.seq.0), (ExecutionStatus::Completed, 3), "x{n}");
+    }
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_mailbox_beyond_the_limits_is_decided_in_slices() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    for n in 0..50 {
+        bench.post(&key, "add", &format!(r#"{{"n":{n}}}"#)).await;
+    }
+    bench.ring(&key).await;
+    let mut options = bench.options();
+    options.mailbox.events = 7;
+    let _worker = bench.worker_with(options);
+    bench.until_done().await;
+    assert_eq!(bench.execution(&key).await.state.context["ordered"].as_str(), "true");
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn events_that_do_not_fit_are_rejected_with_a_reason() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let _worker = bench.worker();
+    let key = bench.start("counter", "a").await;
+    bench.send(&key, "stop", "null").await;
+    let late = bench.send(&key, "add", r#"{"n":0}"#).await;
+    let late = bench.until_event(late, EventStatus::Rejected).await;
+    assert_eq!(late.error.as_deref(), Some("execution ended"));
+    let bad = bench.start("counter", "b").await;
+    let bad = bench.send(&bad, "add", "null").await;
+    assert!(bench.until_event(bad, EventStatus::Rejected).await.error.is_some());
+}
+
+#[tokio::test]
+async fn a_deferred_event_is_applied_in_the_state_that_handles_it() {
+    let bench = Bench::new();
+    bench
+        .define(
+            "
+name: shop
+initial: open
+states:
+  open: { on: { pay: { to: paid } }, defer: [ship] }
+  paid: { on: { ship: { to: shipped } } }
+  shipped: { final: true }
+",
+        )
+        .await;
+    let _worker = bench.worker();
+    let key = bench.start("shop", "a").await;
+    let ship = bench.send(&key, "ship", "null").await;
+    bench.until_event(ship, EventStatus::Deferred).await;
+    bench.until_quiet().await;
+    bench.send(&key, "pay", "null").await;
+    bench.until_event(ship, EventStatus::Completed).await;
+    assert_eq!(bench.applied(&key).await, ["pay", "ship"]);
+    bench.assert_sound(&key).await;
+}
+
+#[tokio::test]
+async fn a_cancellation_ends_an_execution_and_what_waits_is_rejected() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let cancel = bench.post(&key, "millstream.cancel", "null").await;
+    let after = bench.send(&key, "add", r#"{"n":0}"#).await;
+    let _worker = bench.worker();
+    bench.until_event(cancel, EventStatus::Completed).await;
+    bench.until_event(after, EventStatus::Rejected).await;
+    bench.until_status(&key, ExecutionStatus::Cancelled).await;
+}
+
+#[tokio::test]
+async fn a_paused_execution_is_left_alone_until_it_is_cancelled() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    bench.stores.interventions.pause(&[(key.clone(), "by hand".to_owned())], bench.now()).await.unwrap();
+    let waiting = bench.send(&key, "add", r#"{"n":0}"#).await;
+    let _worker = bench.worker();
+    bench.until_quiet().await;
+    assert_eq!(bench.event(waiting).await.status, EventStatus::Pending);
+    bench.send(&key, "millstream.cancel", "null").await;
+    bench.until_status(&key, ExecutionStatus::Cancelled).await;
+    bench.until_event(waiting, EventStatus::Rejected).await;
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_doorbell_for_nothing_is_acknowledged() {
+    let bench = Bench::new();
+    bench.ring(&key("never-started")).await;
+    let _worker = bench.worker();
+    bench.until_quiet().await;
+}
