@@ -13,9 +13,10 @@
 //! contract.
 
 #![expect(
-    clippy::unwrap_used,
+    clippy::cloned_ref_to_slice_refs,
     clippy::expect_used,
     clippy::panic,
+    clippy::unwrap_used,
     reason = "test code that other crates link to"
 )]
 
