@@ -1,1 +1,47 @@
-//! placeholder
+//! The persistence contract of Millstream on PostgreSQL.
+//!
+//! Every method is one transaction of few multi-row statements (`unnest` of arrays, never a statement
+//! per row). Locks are always taken in one order: idempotency keys, executions, events, actions,
+//! timers; each kind sorted by its key, by a `… ORDER BY … FOR NO KEY UPDATE` of its own before rows
+//! are changed in bulk. Whoever changes an undecided or deferred event holds its execution's row.
+//! Leases and due times are judged by the clock of the database.
+//!
+//! Plans must not depend on statistics, which are always from before the last burst. Hash joins, merge joins
+//! and sequential scans are off for our sessions, and statements that find rows by their key ask for the status
+//! in words (`NOT IN (…)`, `CASE`) from which no partial index follows: a cached plan that went through the
+//! index of the mailbox or of due actions would read everybody's for each row. The mailbox in turn is asked
+//! for by the expression that only its index is over.
+//!
+//! Refuses: decisions of the domain, and transactions that outlive a call.
+//!
+//! Mirrors `millstream-store-sqlite` file for file. Reading order follows an event.
+
+mod connect;
+mod decode;
+mod errors;
+mod migrate;
+
+mod accept_plan;
+mod doorbells;
+mod event_log;
+mod event_rows;
+
+mod commit;
+mod commit_rows;
+mod execution_store;
+
+mod action_rows;
+mod action_store;
+mod settle;
+mod settle_plan;
+mod timer_store;
+
+mod definition_store;
+mod event_views;
+mod execution_views;
+mod housekeeping;
+mod intervention;
+mod key_store;
+mod worker_store;
+
+pub use connect::{PostgresOptions, PostgresStore};

@@ -1,0 +1,274 @@
+//! Committing what a worker decided: the fence first, then every write, in one transaction.
+//!
+//! The executions' rows are locked in the order of their keys; a commit whose `expected` is not the row's
+//! seq, or whose execution was paused meanwhile, writes nothing. What the winners write needs no further
+//! lock: whoever changes an undecided or deferred event, inserts actions or arms timers holds the
+//! execution's row as well. Only cancelling open actions meets settlements, at the events' rows.
+
+use std::collections::{BTreeMap, HashMap};
+
+use millstream_core::id::{AcceptNo, DefinitionRef, Epoch, ExecutionKey, Seq, WorkerId};
+use millstream_core::status::{ActionStatus, PauseState};
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::{Lease, LeasedAction};
+use millstream_store::event_log::NewEvent;
+use millstream_store::execution_store::{
+    Commit, Committed, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+};
+use sqlx::{PgConnection, Row};
+
+use crate::action_rows::{self, PlannedRow, Taken};
+use crate::commit_rows;
+use crate::connect::PostgresStore;
+use crate::decode;
+use crate::errors::Attempt;
+use crate::event_rows::{self, EventColumns};
+use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
+
+/// What the fence saw of an execution.
+struct Locked {
+    seq: Seq,
+    pause: PauseState,
+    definition: DefinitionRef,
+}
+
+enum Fence {
+    Holds,
+    Conflict,
+    Missing,
+}
+
+impl PostgresStore {
+    pub(crate) async fn commit_once(
+        &self,
+        worker: &WorkerId,
+        batch: &[Commit],
+        grant: LeaseGrant,
+        now: Timestamp,
+    ) -> Attempt<Vec<Committed>> {
+        let mut transaction = self.pool.begin().await?;
+        let locked = lock(&mut transaction, batch).await?;
+        let fences: Vec<Fence> =
+            batch.iter().map(|commit| judge(commit, locked.get(&commit.execution))).collect();
+        let winners: Vec<&Commit> = batch
+            .iter()
+            .zip(&fences)
+            .filter_map(|(commit, fence)| matches!(fence, Fence::Holds).then_some(commit))
+            .collect();
+        if winners.is_empty() {
+            transaction.rollback().await?;
+            return Ok(fences.into_iter().map(lost).collect());
+        }
+        let mut written = write(&mut transaction, &winners, &locked, worker, grant, now).await?.into_iter();
+        transaction.commit().await?;
+        Ok(fences
+            .into_iter()
+            .map(|fence| match fence {
+                Fence::Holds => written.next().unwrap_or(Committed::Conflict),
+                Fence::Conflict | Fence::Missing => lost(fence),
+            })
+            .collect())
+    }
+}
+
+fn lost(fence: Fence) -> Committed {
+    match fence {
+        Fence::Missing => Committed::Missing,
+        Fence::Conflict | Fence::Holds => Committed::Conflict,
+    }
+}
+
+async fn lock(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<HashMap<ExecutionKey, Locked>> {
+    let keys: KeyColumns<'_> = batch.iter().map(|commit| &commit.execution).collect();
+    let rows = keys.bound(LOCK_EXECUTIONS).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            let locked = Locked {
+                seq: decode::seq(row, "seq")?,
+                pause: decode::pause_state(row)?,
+                definition: decode::definition_ref(row)?,
+            };
+            Ok((decode::execution_key(row)?, locked))
+        })
+        .collect()
+}
+
+fn judge(commit: &Commit, locked: Option<&Locked>) -> Fence {
+    let Some(locked) = locked else { return Fence::Missing };
+    let ends = commit.state.phase.is_ended();
+    match locked.pause {
+        PauseState::Paused if !ends => Fence::Conflict,
+        PauseState::Paused | PauseState::Running if locked.seq == commit.expected => Fence::Holds,
+        PauseState::Paused | PauseState::Running => Fence::Conflict,
+    }
+}
+
+async fn write(
+    connection: &mut PgConnection,
+    winners: &[&Commit],
+    locked: &HashMap<ExecutionKey, Locked>,
+    worker: &WorkerId,
+    grant: LeaseGrant,
+    now: Timestamp,
+) -> Attempt<Vec<Committed>> {
+    // Before anything else: it concerns what earlier commits left open.
+    cancel_open_actions(connection, winners, now).await?;
+    let each = || winners.iter().copied();
+    let transitions: Vec<_> =
+        each().flat_map(|commit| commit.transitions.iter().map(|row| (&commit.execution, row))).collect();
+    commit_rows::insert_transitions(connection, &transitions).await?;
+    let moved: Vec<&Commit> = each().filter(|commit| moves(commit)).collect();
+    if !moved.is_empty() {
+        commit_rows::update_executions(connection, &moved, now).await?;
+    }
+    let decided = commit_rows::update_events(connection, winners, worker, now).await?;
+    let cancelled: Vec<_> = each()
+        .flat_map(|commit| commit.cancelled_timers.iter().map(|seq| (&commit.execution, *seq)))
+        .collect();
+    commit_rows::delete_timers(connection, &cancelled).await?;
+    let timers: Vec<_> =
+        each().flat_map(|commit| commit.timers.iter().map(|timer| (&commit.execution, timer))).collect();
+    commit_rows::insert_timers(connection, &timers).await?;
+
+    let rows = take_slots(winners, grant.slots);
+    let until = if rows.is_empty() {
+        now
+    } else {
+        action_rows::insert_actions(connection, &rows, worker, grant, now).await?
+    };
+    let mut numbers = emit(connection, winners, now).await?.into_iter();
+
+    let traces = decided
+        .iter()
+        .filter_map(|row| match row.try_get::<Option<String>, _>("traceparent") {
+            Ok(trace) => trace.map(|trace| Ok((decode::event_id(row)?, trace))),
+            Err(error) => Some(Err(error.into())),
+        })
+        .collect::<Attempt<BTreeMap<_, _>>>()?;
+    let mut rows = rows.into_iter();
+    Ok(winners
+        .iter()
+        .map(|commit| {
+            let (mut leased, mut unleased) = (Vec::new(), 0);
+            for row in rows.by_ref().take(commit.actions.len()) {
+                match row.taken {
+                    Taken::ByCommitter => {
+                        let action = row.action;
+                        leased.push(LeasedAction {
+                            lease: Lease { key: action.key.clone(), epoch: Epoch::FIRST },
+                            event_id: action.event_id,
+                            definition: locked[&commit.execution].definition.clone(),
+                            attempt: 1,
+                            input: action.input.clone(),
+                            scope: action.scope.clone(),
+                            results: inline_results(commit, action),
+                            traceparent: traces.get(&action.event_id).cloned(),
+                            lease_until: until,
+                        });
+                    }
+                    Taken::No => unleased += usize::from(row.action.status == ActionStatus::Ready),
+                }
+            }
+            let emitted = numbers.by_ref().take(commit.emitted.len()).collect();
+            Committed::Done { leased, unleased, emitted }
+        })
+        .collect())
+}
+
+/// A commit of mere rejections and deferrals leaves the execution's row as it is.
+fn moves(commit: &Commit) -> bool {
+    !commit.transitions.is_empty() || commit.snapshot == SnapshotWrite::Write || commit.state.phase.is_ended()
+}
+
+/// The first ready actions go to the committer, as many as it has slots for.
+fn take_slots<'a>(winners: &[&'a Commit], mut slots: usize) -> Vec<PlannedRow<'a>> {
+    let mut plan = |action: &'a NewAction| {
+        let taken = match action.status {
+            ActionStatus::Ready if slots > 0 => {
+                slots -= 1;
+                Taken::ByCommitter
+            }
+            ActionStatus::Ready
+            | ActionStatus::Waiting
+            | ActionStatus::Leased
+            | ActionStatus::Succeeded
+            | ActionStatus::Failed
+            | ActionStatus::Skipped
+            | ActionStatus::Cancelled => Taken::No,
+        };
+        PlannedRow { action, taken }
+    };
+    winners.iter().flat_map(|commit| &commit.actions).map(&mut plan).collect()
+}
+
+/// What a ready action needs was settled in the same commit.
+fn inline_results(
+    commit: &Commit,
+    action: &NewAction,
+) -> BTreeMap<millstream_core::id::Name, millstream_core::raw::RawJson> {
+    commit
+        .actions
+        .iter()
+        .filter(|other| other.key.seq == action.key.seq && action.needs.contains(&other.key.action))
+        .filter_map(|other| Some((other.key.action.clone(), other.result.clone()?)))
+        .collect()
+}
+
+async fn emit(connection: &mut PgConnection, winners: &[&Commit], now: Timestamp) -> Attempt<Vec<AcceptNo>> {
+    let emitted: Vec<&NewEvent> = winners.iter().flat_map(|commit| &commit.emitted).collect();
+    if emitted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let columns: EventColumns<'_> = emitted.into_iter().collect();
+    event_rows::emit(connection, &columns, now).await
+}
+
+/// Events first (settlements wait there), then their actions, then what follows for the events.
+async fn cancel_open_actions(
+    connection: &mut PgConnection,
+    winners: &[&Commit],
+    now: Timestamp,
+) -> Attempt<()> {
+    const LOCK: &str = "
+SELECT e.event_id
+FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+JOIN events e ON e.tenant = k.tenant AND e.execution_id = k.execution_id
+WHERE e.status = 'processing'
+ORDER BY e.tenant, e.event_id
+FOR NO KEY UPDATE OF e";
+    const CANCEL: &str = "
+WITH open AS (
+    SELECT a.tenant, a.execution_id, a.seq, a.action
+    FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+    JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id
+    WHERE a.status NOT IN ('leased', 'succeeded', 'failed', 'skipped', 'cancelled')
+    ORDER BY a.tenant, a.execution_id, a.seq, a.action
+    FOR NO KEY UPDATE OF a
+)
+UPDATE actions a
+SET status = 'cancelled', due_at = NULL, settled_at = $3
+FROM open o
+WHERE a.tenant = o.tenant AND a.execution_id = o.execution_id AND a.seq = o.seq AND a.action = o.action";
+    const COMPLETE: &str = "
+UPDATE events e
+SET status = 'completed', completed_at = $3
+FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+WHERE e.tenant = k.tenant AND e.execution_id = k.execution_id AND e.status = 'processing'
+  AND NOT EXISTS (
+    SELECT FROM actions a
+    WHERE a.tenant = e.tenant AND a.execution_id = e.execution_id AND a.seq = e.seq
+      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled'))";
+    let cancels = winners.iter().filter(|commit| match commit.open_actions {
+        OpenActions::Keep => false,
+        OpenActions::Cancel => true,
+    });
+    let executions: Vec<&ExecutionKey> = cancels.map(|commit| &commit.execution).collect();
+    if executions.is_empty() {
+        return Ok(());
+    }
+    let keys: KeyColumns<'_> = executions.into_iter().collect();
+    keys.bound(LOCK).execute(&mut *connection).await?;
+    keys.bound(CANCEL).bind(now.as_millis()).execute(&mut *connection).await?;
+    keys.bound(COMPLETE).bind(now.as_millis()).execute(connection).await?;
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! The rows that accepting and committing write about executions: one statement each, all rows at once.
+
+use millstream_core::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
+use millstream_core::log::{ArmedTimer, Transition};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::event_log::NewExecution;
+use millstream_store::execution_store::{Commit, EventVerdict, SnapshotWrite};
+use sqlx::PgConnection;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::decode;
+use crate::errors::Attempt;
+use crate::execution_store::KeyColumns;
+
+/// Insert executions that start, in the order of their keys. Returns how many were new.
+pub(crate) async fn insert_executions(
+    connection: &mut PgConnection,
+    starts: &[(&NewExecution, AcceptNo)],
+    now: Timestamp,
+) -> Attempt<usize> {
+    const INSERT: &str = "
+INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state, phase,
+                        snapshot, snapshot_seq, created_at, updated_at)
+SELECT k.tenant, k.execution_id, k.definition, k.version, k.input_hash, k.position, k.seq, k.state, k.phase,
+       k.snapshot, k.seq, $11, $11
+FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::bytea[], $6::bigint[], $7::bigint[],
+            $8::text[], $9::text[], $10::text[])
+    AS k(tenant, execution_id, definition, version, input_hash, position, seq, state, phase, snapshot)
+ORDER BY k.tenant COLLATE \"C\", k.execution_id COLLATE \"C\"
+ON CONFLICT (tenant, execution_id) DO NOTHING";
+    if starts.is_empty() {
+        return Ok(0);
+    }
+    let snapshots: Vec<RawJson> = starts.iter().map(|(start, _)| RawJson::of(&start.state)).collect();
+    let each = || starts.iter().map(|(start, _)| *start);
+    let keys: KeyColumns<'_> = each().map(|start| &start.key).collect();
+    let done = keys
+        .bound(INSERT)
+        .bind(each().map(|start| start.definition.name.as_str()).collect::<Vec<_>>())
+        .bind(each().map(|start| start.definition.version).collect::<Vec<_>>())
+        .bind(each().map(|start| &start.input_hash[..]).collect::<Vec<_>>())
+        .bind(starts.iter().map(|(_, position)| position.0).collect::<Vec<_>>())
+        .bind(each().map(|start| start.state.seq.0).collect::<Vec<_>>())
+        .bind(each().map(|start| start.state.state.as_str()).collect::<Vec<_>>())
+        .bind(each().map(|start| start.state.phase.as_str()).collect::<Vec<_>>())
+        .bind(snapshots.iter().map(RawJson::as_str).collect::<Vec<_>>())
+        .bind(now.as_millis())
+        .execute(connection)
+        .await?;
+    Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+}
+
+pub(crate) async fn insert_transitions(
+    connection: &mut PgConnection,
+    transitions: &[(&ExecutionKey, &Transition)],
+) -> Attempt<()> {
+    const INSERT: &str = "
+INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::text[], $6::bigint[], $7::text[])";
+    if transitions.is_empty() {
+        return Ok(());
+    }
+    let keys: KeyColumns<'_> = transitions.iter().map(|(key, _)| *key).collect();
+    let decisions: Vec<RawJson> = transitions.iter().map(|(_, row)| RawJson::of(&row.decision)).collect();
+    keys.bound(INSERT)
+        .bind(transitions.iter().map(|(_, row)| row.seq.0).collect::<Vec<_>>())
+        .bind(transitions.iter().map(|(_, row)| row.event_id.0).collect::<Vec<_>>())
+        .bind(transitions.iter().map(|(_, row)| row.name.as_str()).collect::<Vec<_>>())
+        .bind(transitions.iter().map(|(_, row)| row.at.as_millis()).collect::<Vec<_>>())
+        .bind(decisions.iter().map(RawJson::as_str).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+pub(crate) async fn insert_timers(
+    connection: &mut PgConnection,
+    timers: &[(&ExecutionKey, &ArmedTimer)],
+) -> Attempt<()> {
+    const INSERT: &str = "
+INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::bigint[], $6::text[])";
+    if timers.is_empty() {
+        return Ok(());
+    }
+    let keys: KeyColumns<'_> = timers.iter().map(|(key, _)| *key).collect();
+    keys.bound(INSERT)
+        .bind(timers.iter().map(|(_, timer)| timer.armed_seq.0).collect::<Vec<_>>())
+        .bind(timers.iter().map(|(_, timer)| timer.ordinal).collect::<Vec<_>>())
+        .bind(timers.iter().map(|(_, timer)| timer.fire_at.as_millis()).collect::<Vec<_>>())
+        .bind(timers.iter().map(|(_, timer)| timer.send.as_str()).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// A timer that is firing right now is waited for; whoever fires it waits for nobody.
+pub(crate) async fn delete_timers(
+    connection: &mut PgConnection,
+    timers: &[(&ExecutionKey, Seq)],
+) -> Attempt<()> {
+    const DELETE: &str = "
+DELETE FROM timers t
+USING unnest($1::text[], $2::text[], $3::bigint[]) AS k(tenant, execution_id, armed_seq)
+WHERE t.tenant = k.tenant AND t.execution_id = k.execution_id AND t.armed_seq = k.armed_seq";
+    if timers.is_empty() {
+        return Ok(());
+    }
+    let keys: KeyColumns<'_> = timers.iter().map(|(key, _)| *key).collect();
+    keys.bound(DELETE)
+        .bind(timers.iter().map(|(_, seq)| seq.0).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Move executions (locked before) to their new state. One that ends is paused no longer.
+pub(crate) async fn update_executions(
+    connection: &mut PgConnection,
+    commits: &[&Commit],
+    now: Timestamp,
+) -> Attempt<()> {
+    const UPDATE: &str = "
+UPDATE executions x
+SET seq = k.seq, state = k.state, phase = k.phase,
+    snapshot = coalesce(k.snapshot, x.snapshot),
+    snapshot_seq = CASE WHEN k.snapshot IS NULL THEN x.snapshot_seq ELSE k.seq END,
+    paused_reason = CASE WHEN k.phase = 'active' THEN coalesce(x.paused_reason, k.pause) END,
+    updated_at = k.updated_at
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[])
+    AS k(tenant, execution_id, seq, state, phase, snapshot, pause, updated_at)
+WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id";
+    let snapshots: Vec<Option<RawJson>> = commits
+        .iter()
+        .map(|commit| match commit.snapshot {
+            SnapshotWrite::Write => Some(RawJson::of(&commit.state)),
+            SnapshotWrite::Skip => None,
+        })
+        .collect();
+    let pauses: Vec<_> = commits.iter().map(|commit| pause_of(commit)).collect();
+    let times = commits.iter().zip(&pauses).map(|(commit, pause)| match pause {
+        Some(_) => now.as_millis(),
+        None => commit.state.at.as_millis(),
+    });
+    let keys: KeyColumns<'_> = commits.iter().map(|commit| &commit.execution).collect();
+    keys.bound(UPDATE)
+        .bind(commits.iter().map(|commit| commit.state.seq.0).collect::<Vec<_>>())
+        .bind(commits.iter().map(|commit| commit.state.state.as_str()).collect::<Vec<_>>())
+        .bind(commits.iter().map(|commit| commit.state.phase.as_str()).collect::<Vec<_>>())
+        .bind(snapshots.iter().map(|text| text.as_ref().map(RawJson::as_str)).collect::<Vec<_>>())
+        .bind(pauses.iter().map(|pause| pause.map(decode::message)).collect::<Vec<_>>())
+        .bind(times.collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// An event that failed in its own commit holds up an execution that goes on.
+fn pause_of(commit: &Commit) -> Option<&str> {
+    if commit.state.phase.is_ended() {
+        return None;
+    }
+    commit.decided.iter().find_map(|decided| match &decided.verdict {
+        EventVerdict::Applied { status: millstream_core::status::EventStatus::Failed, error, .. } => {
+            Some(error.as_deref().unwrap_or("an action failed"))
+        }
+        EventVerdict::Applied { .. } | EventVerdict::Rejected { .. } | EventVerdict::Deferred => None,
+    })
+}
+
+/// Record verdicts on events that are undecided or deferred; others stay as they are. Returns
+/// `tenant`, `event_id` and `traceparent` of those recorded. The executions' locks cover these rows.
+pub(crate) async fn update_events(
+    connection: &mut PgConnection,
+    commits: &[&Commit],
+    worker: &WorkerId,
+    now: Timestamp,
+) -> Attempt<Vec<PgRow>> {
+    const UPDATE: &str = "
+UPDATE events e
+SET status = k.status, seq = k.seq, from_state = k.from_state, to_state = k.to_state, error = k.error,
+    worker_id = CASE WHEN k.status = 'deferred' THEN e.worker_id ELSE $8 END,
+    started_at = CASE WHEN k.seq IS NOT NULL THEN $9 END,
+    completed_at = CASE WHEN k.status NOT IN ('deferred', 'processing') THEN $9 END
+FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[])
+    AS k(tenant, event_id, status, seq, from_state, to_state, error)
+WHERE e.tenant = k.tenant AND e.event_id = k.event_id
+  AND e.status NOT IN ('processing', 'completed', 'rejected', 'failed', 'dead')
+RETURNING e.tenant, e.event_id, e.traceparent";
+    let rows: Vec<_> = commits
+        .iter()
+        .flat_map(|commit| commit.decided.iter().map(|decided| (&commit.execution.tenant, decided)))
+        .collect();
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let verdicts: Vec<VerdictRow<'_>> =
+        rows.iter().map(|(_, decided)| VerdictRow::from(&decided.verdict)).collect();
+    Ok(sqlx::query(UPDATE)
+        .bind(rows.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|(_, decided)| decided.event_id.0).collect::<Vec<Uuid>>())
+        .bind(verdicts.iter().map(|row| row.status).collect::<Vec<_>>())
+        .bind(verdicts.iter().map(|row| row.seq).collect::<Vec<_>>())
+        .bind(verdicts.iter().map(|row| row.from).collect::<Vec<_>>())
+        .bind(verdicts.iter().map(|row| row.to).collect::<Vec<_>>())
+        .bind(verdicts.iter().map(|row| row.error.map(decode::message)).collect::<Vec<_>>())
+        .bind(worker.as_str())
+        .bind(now.as_millis())
+        .fetch_all(connection)
+        .await?)
+}
+
+struct VerdictRow<'a> {
+    status: &'static str,
+    seq: Option<i64>,
+    from: Option<&'a str>,
+    to: Option<&'a str>,
+    error: Option<&'a str>,
+}
+
+impl<'a> From<&'a EventVerdict> for VerdictRow<'a> {
+    fn from(verdict: &'a EventVerdict) -> Self {
+        match verdict {
+            EventVerdict::Applied { seq, from, to, status, error } => Self {
+                status: status.as_str(),
+                seq: Some(seq.0),
+                from: from.as_ref().map(|state| state.as_str()),
+                to: Some(to.as_str()),
+                error: error.as_deref(),
+            },
+            EventVerdict::Rejected { state, reason } => Self {
+                status: "rejected",
+                seq: None,
+                from: Some(state.as_str()),
+                to: None,
+                error: Some(reason),
+            },
+            EventVerdict::Deferred => {
+                Self { status: "deferred", seq: None, from: None, to: None, error: None }
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Opening: two pools with limits that keep a dead peer from holding anything for long.
+//!
+//! Renewals of leases and the beats of workers have a small pool of their own: a main pool that is
+//! saturated must not expire everyone's leases at once. No connection is opened here; the first call
+//! opens one, so a role can start (and report that it is not ready) while the database is away.
+
+use std::future::Future;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_store::{Result, StoreError};
+use sqlx::ConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+
+use crate::errors::Failure;
+
+/// How a store talks to PostgreSQL. All limits are per process.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    /// Connections for everything but renewals and beats. Default 16.
+    pub max_connections: u32,
+    /// Connections for renewals and beats alone. Default 2.
+    pub lease_connections: u32,
+    /// How long a call waits for a free connection before the store counts as unavailable. Default 3 s.
+    pub acquire_timeout: Duration,
+    /// The server gives up on a statement after this. Default 10 s.
+    pub statement_timeout: Duration,
+    /// The server gives up waiting for a row after this. Default 5 s.
+    pub lock_timeout: Duration,
+    /// The server ends a transaction whose client has been silent for this long, and with it its locks
+    /// (a client cut off by the network would keep them for hours). Default 10 s.
+    pub idle_in_transaction_timeout: Duration,
+    /// The server drops a connection whose data was not acknowledged for this long. Default 10 s.
+    pub tcp_user_timeout: Duration,
+    /// The client gives up on a whole call after this: a server that vanished sends no error. Default 20 s.
+    pub call_timeout: Duration,
+    /// Shown in `pg_stat_activity`. Default `millstream`.
+    pub application_name: String,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 16,
+            lease_connections: 2,
+            acquire_timeout: Duration::from_secs(3),
+            statement_timeout: Duration::from_secs(10),
+            lock_timeout: Duration::from_secs(5),
+            idle_in_transaction_timeout: Duration::from_secs(10),
+            tcp_user_timeout: Duration::from_secs(10),
+            call_timeout: Duration::from_secs(20),
+            application_name: "millstream".to_owned(),
+        }
+    }
+}
+
+/// A store on PostgreSQL. Cheap to share, made once per process.
+#[derive(Debug)]
+pub struct PostgresStore {
+    /// For everything but renewals and beats.
+    pub(crate) pool: PgPool,
+    /// For renewals and beats.
+    pub(crate) leases: PgPool,
+    /// Without our limits: migrations may take their time.
+    pub(crate) unlimited: PgConnectOptions,
+    call_timeout: Duration,
+}
+
+impl PostgresStore {
+    /// A store at `url` (`postgres://…`). Fails only when the url makes no sense.
+    pub async fn connect(url: &str, options: PostgresOptions) -> Result<Arc<Self>> {
+        let unlimited = PgConnectOptions::from_str(url)
+            .map_err(|error| StoreError::Unavailable(format!("the database url is not usable: {error}")))?
+            .application_name(&options.application_name)
+            .disable_statement_logging();
+        let limited = unlimited.clone().options(session_settings(&options)).statement_cache_capacity(200);
+        let pool = |connections: u32| {
+            PgPoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(options.acquire_timeout)
+                .idle_timeout(Duration::from_secs(300))
+                .max_lifetime(Duration::from_secs(1800))
+                // A round trip per call for what the next statement finds out by itself.
+                .test_before_acquire(false)
+                .connect_lazy_with(limited.clone())
+        };
+        Ok(Arc::new(Self {
+            pool: pool(options.max_connections.max(1)),
+            leases: pool(options.lease_connections.max(1)),
+            unlimited,
+            call_timeout: options.call_timeout,
+        }))
+    }
+
+    /// Close all connections, waiting for those in use.
+    pub async fn close(&self) {
+        self.pool.close().await;
+        self.leases.close().await;
+    }
+
+    /// Run one transaction; run it again when it lost against another one.
+    pub(crate) async fn patiently<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<T, Failure>>,
+    {
+        for pause in BACKOFF {
+            match self.once(attempt()).await {
+                Err(StoreError::Contention(reason)) => {
+                    tracing::debug!(reason, "lost a transaction, trying again");
+                    tokio::time::sleep(pause).await;
+                }
+                other => return other,
+            }
+        }
+        self.once(attempt()).await
+    }
+
+    /// Run something that is not worth repeating here.
+    pub(crate) async fn once<T>(
+        &self,
+        attempt: impl Future<Output = std::result::Result<T, Failure>>,
+    ) -> Result<T> {
+        match tokio::time::timeout(self.call_timeout, attempt).await {
+            Ok(done) => done.map_err(Failure::into_store_error),
+            Err(_) => Err(StoreError::Unavailable(format!("no answer within {:?}", self.call_timeout))),
+        }
+    }
+}
+
+/// Waits between attempts at a transaction that keeps losing.
+const BACKOFF: [Duration; 5] = [
+    Duration::from_millis(1),
+    Duration::from_millis(3),
+    Duration::from_millis(9),
+    Duration::from_millis(27),
+    Duration::from_millis(81),
+];
+
+fn session_settings(options: &PostgresOptions) -> Vec<(&'static str, String)> {
+    let millis = |length: Duration| length.as_millis().to_string();
+    let off = || "off".to_owned();
+    vec![
+        ("statement_timeout", millis(options.statement_timeout)),
+        ("lock_timeout", millis(options.lock_timeout)),
+        ("idle_in_transaction_session_timeout", millis(options.idle_in_transaction_timeout)),
+        ("tcp_user_timeout", millis(options.tcp_user_timeout)),
+        ("tcp_keepalives_idle", "10".to_owned()),
+        ("tcp_keepalives_interval", "5".to_owned()),
+        ("tcp_keepalives_count", "3".to_owned()),
+        // Every statement of ours has an index. A queue's tables are empty when they are analysed and
+        // full a minute later: a plan that was cached for the empty table would read all of the full one.
+        ("enable_seqscan", off()),
+        ("enable_hashjoin", off()),
+        ("enable_mergejoin", off()),
+        ("jit", off()),
+    ]
+}

@@ -1,0 +1,145 @@
+//! From rows to the vocabulary. A row that cannot be read is corrupt, and says where.
+
+use std::borrow::Cow;
+
+use millstream_core::id::{
+    AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
+};
+use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, PauseState, Phase};
+use millstream_core::time::Timestamp;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::errors::{Attempt, Failure};
+
+pub(crate) fn undecodable(what: &str, value: &str, why: impl std::fmt::Display) -> Failure {
+    Failure::Undecodable(format!("{what} {value:?}: {why}"))
+}
+
+/// A column that holds a word or name of ours.
+pub(crate) trait Parsed: Sized {
+    fn parsed(text: &str) -> std::result::Result<Self, String>;
+}
+
+macro_rules! parsed_id {
+    ($($id:ty),+) => {$(
+        impl Parsed for $id {
+            fn parsed(text: &str) -> std::result::Result<Self, String> {
+                Self::parse(text).map_err(|error| error.to_string())
+            }
+        }
+    )+};
+}
+
+macro_rules! parsed_word {
+    ($($word:ty),+) => {$(
+        impl Parsed for $word {
+            fn parsed(text: &str) -> std::result::Result<Self, String> {
+                Self::parse(text).ok_or_else(|| "not one of our words".to_owned())
+            }
+        }
+    )+};
+}
+
+parsed_id!(TenantId, ExecutionId, Name, WorkerId);
+parsed_word!(ActionStatus, EventStatus, Phase, millstream_core::status::Role);
+
+pub(crate) fn parsed<T: Parsed>(row: &PgRow, column: &str) -> Attempt<T> {
+    let text: &str = row.try_get(column)?;
+    T::parsed(text).map_err(|why| undecodable(column, text, why))
+}
+
+pub(crate) fn parsed_option<T: Parsed>(row: &PgRow, column: &str) -> Attempt<Option<T>> {
+    let text: Option<&str> = row.try_get(column)?;
+    text.map(|text| T::parsed(text).map_err(|why| undecodable(column, text, why))).transpose()
+}
+
+pub(crate) fn time(row: &PgRow, column: &str) -> Attempt<Timestamp> {
+    Ok(Timestamp::from_millis(row.try_get(column)?))
+}
+
+pub(crate) fn time_option(row: &PgRow, column: &str) -> Attempt<Option<Timestamp>> {
+    Ok(row.try_get::<Option<i64>, _>(column)?.map(Timestamp::from_millis))
+}
+
+pub(crate) fn json(row: &PgRow, column: &str) -> Attempt<RawJson> {
+    Ok(RawJson::trusted(row.try_get::<&str, _>(column)?))
+}
+
+pub(crate) fn json_option(row: &PgRow, column: &str) -> Attempt<Option<RawJson>> {
+    Ok(row.try_get::<Option<&str>, _>(column)?.map(RawJson::trusted))
+}
+
+pub(crate) fn event_id(row: &PgRow) -> Attempt<EventId> {
+    Ok(EventId(row.try_get::<Uuid, _>("event_id")?))
+}
+
+pub(crate) fn accept_no(row: &PgRow) -> Attempt<AcceptNo> {
+    Ok(AcceptNo(row.try_get("accept_no")?))
+}
+
+pub(crate) fn seq(row: &PgRow, column: &str) -> Attempt<Seq> {
+    Ok(Seq(row.try_get(column)?))
+}
+
+pub(crate) fn execution_key(row: &PgRow) -> Attempt<ExecutionKey> {
+    Ok(ExecutionKey { tenant: parsed(row, "tenant")?, execution: parsed(row, "execution_id")? })
+}
+
+pub(crate) fn action_key(row: &PgRow) -> Attempt<ActionKey> {
+    Ok(ActionKey { execution: execution_key(row)?, seq: seq(row, "seq")?, action: parsed(row, "action")? })
+}
+
+pub(crate) fn definition_ref(row: &PgRow) -> Attempt<DefinitionRef> {
+    Ok(DefinitionRef { name: parsed(row, "definition")?, version: row.try_get("version")? })
+}
+
+pub(crate) fn origin(row: &PgRow) -> Attempt<Origin> {
+    Ok(match row.try_get::<Option<i64>, _>("timer_seq")? {
+        None => Origin::Posted,
+        Some(armed_seq) => Origin::Timer { armed_seq: Seq(armed_seq) },
+    })
+}
+
+pub(crate) fn pause_state(row: &PgRow) -> Attempt<PauseState> {
+    Ok(match row.try_get::<Option<&str>, _>("paused_reason")? {
+        Some(_) => PauseState::Paused,
+        None => PauseState::Running,
+    })
+}
+
+pub(crate) fn snapshot(text: &str) -> Attempt<State> {
+    let state: State = serde_json::from_str(text)
+        .map_err(|error| Failure::Undecodable(format!("snapshot cannot be read: {error}")))?;
+    readable_format("snapshot", state.format)?;
+    Ok(state)
+}
+
+pub(crate) fn transition(
+    seq: Seq,
+    event_id: EventId,
+    name: Name,
+    at: Timestamp,
+    decision: &str,
+) -> Attempt<Transition> {
+    let decision: Decision = serde_json::from_str(decision)
+        .map_err(|error| Failure::Undecodable(format!("transition {seq} cannot be read: {error}")))?;
+    readable_format("transition", decision.format)?;
+    Ok(Transition { seq, event_id, name, at, decision })
+}
+
+/// This build reads its own format and the one before.
+fn readable_format(what: &str, format: u8) -> Attempt<()> {
+    if format == FORMAT || format + 1 == FORMAT {
+        return Ok(());
+    }
+    Err(Failure::Undecodable(format!("{what} has format {format}, this build reads up to {FORMAT}")))
+}
+
+/// Text as PostgreSQL can hold it: it has no NUL. For messages only, never for data.
+pub(crate) fn message(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
+}

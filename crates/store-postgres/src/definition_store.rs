@@ -1,0 +1,147 @@
+//! Definitions: versioned, immutable once written.
+//!
+//! A version number is taken by inserting it. Who finds it taken looks at the latest version again.
+
+use async_trait::async_trait;
+use millstream_core::id::{DefinitionRef, Name, TenantId};
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row};
+
+use crate::connect::PostgresStore;
+use crate::decode;
+use crate::errors::{Attempt, Failure};
+
+#[async_trait]
+impl DefinitionStore for PostgresStore {
+    async fn put(
+        &self,
+        tenant: &TenantId,
+        definition: &NewDefinition,
+        now: Timestamp,
+    ) -> Result<PutDefinition> {
+        self.patiently(|| put(&self.pool, tenant, definition, now)).await
+    }
+
+    async fn get(
+        &self,
+        tenant: &TenantId,
+        name: &Name,
+        version: Option<i32>,
+    ) -> Result<Option<StoredDefinition>> {
+        self.once(async {
+            match version {
+                Some(version) => read_version(&self.pool, tenant, name, version).await,
+                None => read_latest(&self.pool, tenant, name).await,
+            }
+        })
+        .await
+    }
+
+    async fn list(
+        &self,
+        tenant: &TenantId,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<StoredDefinition>> {
+        self.once(list_latest(&self.pool, tenant, after, limit)).await
+    }
+}
+
+async fn put(
+    pool: &PgPool,
+    tenant: &TenantId,
+    definition: &NewDefinition,
+    now: Timestamp,
+) -> Attempt<PutDefinition> {
+    const INSERT: &str = "
+INSERT INTO definitions (tenant, name, version, dialect, source, checksum, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (tenant, name, version) DO NOTHING";
+    let latest = read_latest(pool, tenant, &definition.name).await?;
+    if let Some(latest) = latest.as_ref().filter(|latest| latest.checksum == definition.checksum) {
+        return Ok(PutDefinition::Unchanged(latest.clone()));
+    }
+    let stored = StoredDefinition {
+        definition: DefinitionRef {
+            name: definition.name.clone(),
+            version: latest.map_or(1, |latest| latest.definition.version + 1),
+        },
+        dialect: definition.dialect,
+        source: definition.source.clone(),
+        checksum: definition.checksum.clone(),
+        created_at: now,
+    };
+    let inserted = sqlx::query(INSERT)
+        .bind(tenant.as_str())
+        .bind(stored.definition.name.as_str())
+        .bind(stored.definition.version)
+        .bind(stored.dialect)
+        .bind(&stored.source)
+        .bind(&stored.checksum)
+        .bind(now.as_millis())
+        .execute(pool)
+        .await?;
+    if inserted.rows_affected() == 0 {
+        return Err(Failure::Unsettled("another definition took the version"));
+    }
+    Ok(PutDefinition::Created(stored))
+}
+
+async fn read_latest(pool: &PgPool, tenant: &TenantId, name: &Name) -> Attempt<Option<StoredDefinition>> {
+    const READ: &str = "
+SELECT name AS definition, version, dialect, source, checksum, created_at
+FROM definitions WHERE tenant = $1 AND name = $2
+ORDER BY version DESC LIMIT 1";
+    let row = sqlx::query(READ).bind(tenant.as_str()).bind(name.as_str()).fetch_optional(pool).await?;
+    row.as_ref().map(stored).transpose()
+}
+
+async fn read_version(
+    pool: &PgPool,
+    tenant: &TenantId,
+    name: &Name,
+    version: i32,
+) -> Attempt<Option<StoredDefinition>> {
+    const READ: &str = "
+SELECT name AS definition, version, dialect, source, checksum, created_at
+FROM definitions WHERE tenant = $1 AND name = $2 AND version = $3";
+    let row = sqlx::query(READ)
+        .bind(tenant.as_str())
+        .bind(name.as_str())
+        .bind(version)
+        .fetch_optional(pool)
+        .await?;
+    row.as_ref().map(stored).transpose()
+}
+
+async fn list_latest(
+    pool: &PgPool,
+    tenant: &TenantId,
+    after: Option<&Name>,
+    limit: usize,
+) -> Attempt<Vec<StoredDefinition>> {
+    const LIST: &str = "
+SELECT DISTINCT ON (name) name AS definition, version, dialect, source, checksum, created_at
+FROM definitions WHERE tenant = $1 AND name > $2
+ORDER BY name, version DESC LIMIT $3";
+    let rows = sqlx::query(LIST)
+        .bind(tenant.as_str())
+        .bind(after.map_or("", Name::as_str))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(pool)
+        .await?;
+    rows.iter().map(stored).collect()
+}
+
+fn stored(row: &PgRow) -> Attempt<StoredDefinition> {
+    Ok(StoredDefinition {
+        definition: decode::definition_ref(row)?,
+        dialect: row.try_get("dialect")?,
+        source: row.try_get("source")?,
+        checksum: row.try_get("checksum")?,
+        created_at: decode::time(row, "created_at")?,
+    })
+}

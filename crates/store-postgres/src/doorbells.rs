@@ -1,0 +1,75 @@
+//! Reading for those who ring: where events belong, and which executions have something to decide.
+
+use std::collections::{HashMap, HashSet};
+
+use millstream_core::id::{DefinitionRef, ExecutionKey};
+use millstream_core::sweep::Band;
+use sqlx::PgPool;
+
+use crate::decode;
+use crate::errors::Attempt;
+use crate::execution_store::KeyColumns;
+
+pub(crate) async fn read_targets(
+    pool: &PgPool,
+    executions: &[ExecutionKey],
+) -> Attempt<Vec<Option<DefinitionRef>>> {
+    const READ: &str = "
+SELECT x.tenant, x.execution_id, x.definition, x.version
+FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id";
+    let columns: KeyColumns<'_> = executions.iter().collect();
+    let rows = columns.bound(READ).fetch_all(pool).await?;
+    let found = rows
+        .iter()
+        .map(|row| Ok((decode::execution_key(row)?, decode::definition_ref(row)?)))
+        .collect::<Attempt<HashMap<_, _>>>()?;
+    Ok(executions.iter().map(|key| found.get(key).cloned()).collect())
+}
+
+/// In the order of the mailbox index, which is the order of keys: a page stops where it is full.
+pub(crate) async fn list_undecided(
+    pool: &PgPool,
+    bands: Option<&[Band]>,
+    after: Option<&ExecutionKey>,
+    limit: usize,
+) -> Attempt<Vec<ExecutionKey>> {
+    const LIST: &str = "
+SELECT DISTINCT e.tenant, CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END AS execution_id
+FROM events e
+JOIN executions x ON x.tenant = e.tenant AND x.execution_id = e.execution_id
+WHERE e.status = 'pending'
+  AND (e.tenant, CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END) > ($1, $2)
+  AND ($3::bigint[] IS NULL OR EXISTS (
+        SELECT FROM unnest($3::bigint[], $4::bigint[]) AS b(after, until)
+        WHERE e.created_at > b.after AND e.created_at <= b.until))
+  AND (x.paused_reason IS NULL OR e.name = 'millstream.cancel')
+ORDER BY 1, 2
+LIMIT $5";
+    let millis = |edge: fn(&Band) -> i64| bands.map(|bands| bands.iter().map(edge).collect::<Vec<_>>());
+    let rows = sqlx::query(LIST)
+        .bind(after.map_or("", |key| key.tenant.as_str()))
+        .bind(after.map_or("", |key| key.execution.as_str()))
+        .bind(millis(|band| band.after.as_millis()))
+        .bind(millis(|band| band.until.as_millis()))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(pool)
+        .await?;
+    rows.iter().map(decode::execution_key).collect()
+}
+
+pub(crate) async fn find_work(pool: &PgPool, executions: &[ExecutionKey]) -> Attempt<Vec<bool>> {
+    const FIND: &str = "
+SELECT x.tenant, x.execution_id
+FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
+WHERE EXISTS (
+    SELECT FROM events e
+    WHERE e.tenant = x.tenant AND CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END = x.execution_id
+      AND e.status = 'pending'
+      AND (x.paused_reason IS NULL OR e.name = 'millstream.cancel'))";
+    let columns: KeyColumns<'_> = executions.iter().collect();
+    let rows = columns.bound(FIND).fetch_all(pool).await?;
+    let found = rows.iter().map(decode::execution_key).collect::<Attempt<HashSet<_>>>()?;
+    Ok(executions.iter().map(|key| found.contains(key)).collect())
+}

@@ -1,0 +1,94 @@
+//! What an error of the database means for the caller.
+
+use millstream_store::StoreError;
+
+/// Why an attempt at a transaction failed, before it is known to the caller.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Sql(sqlx::Error),
+    /// A row that does not say anything in our vocabulary.
+    Undecodable(String),
+    /// The world changed between two statements more often than we are willing to follow.
+    Unsettled(&'static str),
+}
+
+/// What every statement returns.
+pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl Failure {
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Sql(error) => classify(&error),
+            Self::Undecodable(reason) => StoreError::Corrupt(reason),
+            Self::Unsettled(reason) => StoreError::Contention(reason.to_owned()),
+        }
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "not our enum, and it is marked non-exhaustive")]
+fn classify(error: &sqlx::Error) -> StoreError {
+    let text = error.to_string();
+    match error {
+        sqlx::Error::Database(database) => match database.code() {
+            Some(code) => by_code(&code, format!("{text} ({code})")),
+            None => StoreError::Unavailable(text),
+        },
+        sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::Decode(_)
+        | sqlx::Error::Encode(_)
+        | sqlx::Error::InvalidArgument(_)
+        | sqlx::Error::RowNotFound => StoreError::Corrupt(text),
+        // Io, Tls, pools that are closed or exhausted, a protocol out of step.
+        _ => StoreError::Unavailable(text),
+    }
+}
+
+/// By SQLSTATE. What is not known to be about the data is worth another try later: a schema that is not
+/// migrated yet, a server that starts, stops, is read-only or out of memory.
+fn by_code(code: &str, text: String) -> StoreError {
+    match code {
+        "40001" | "40P01" => StoreError::Contention(text),
+        _ if ["21", "22", "23", "54"].contains(&code.get(..2).unwrap_or_default()) => {
+            StoreError::Corrupt(text)
+        }
+        _ => StoreError::Unavailable(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(code: &str) -> &'static str {
+        match by_code(code, String::new()) {
+            StoreError::Unavailable(_) => "unavailable",
+            StoreError::Contention(_) => "contention",
+            StoreError::Corrupt(_) => "corrupt",
+        }
+    }
+
+    #[test]
+    fn a_lost_transaction_is_tried_again_at_once() {
+        assert_eq!(["40001", "40P01"].map(kind), ["contention"; 2]);
+    }
+
+    #[test]
+    fn data_that_is_refused_is_not_tried_again() {
+        // A character that does not exist, a unique key, a check, an index entry that is too long.
+        assert_eq!(["22021", "23505", "23514", "54000"].map(kind), ["corrupt"; 4]);
+    }
+
+    #[test]
+    fn a_server_that_cannot_work_now_is_unavailable() {
+        // Shutting down, starting, statement or lock timeout, disk full, too many connections,
+        // read-only after a failover, not migrated yet.
+        let codes = ["57P01", "57P03", "57014", "55P03", "53100", "53300", "25006", "42P01"];
+        assert_eq!(codes.map(kind), ["unavailable"; 8]);
+    }
+}

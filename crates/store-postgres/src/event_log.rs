@@ -1,0 +1,311 @@
+//! Accepting, the moment an event becomes durable.
+//!
+//! Almost every batch is events of active executions: one statement, or four round trips when there are
+//! idempotency keys. Whatever does not fit (starts, repeats, unknown or ended executions) is rolled back
+//! and takes the careful path: read the facts, plan ([`crate::accept_plan`]), write, and begin again when
+//! a key, an execution or an event id appeared meanwhile.
+//!
+//! Keys are inserted first and in order. Of two concurrent batches with the same key the second waits for
+//! the first; it then finds a repeat, or its own key if the first was rolled back.
+
+use std::collections::{BTreeMap, HashMap};
+
+use async_trait::async_trait;
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
+use millstream_core::status::EventStatus;
+use millstream_core::sweep::Band;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewEvent};
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::accept_plan::{Facts, KnownExecution, KnownKey, Plan};
+use crate::connect::PostgresStore;
+use crate::decode;
+use crate::errors::{Attempt, Failure};
+use crate::event_rows::{self, EventColumns, NumberedEvent};
+use crate::execution_store::KeyColumns;
+use crate::{commit_rows, doorbells};
+
+#[async_trait]
+impl EventLog for PostgresStore {
+    async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.patiently(|| self.append_once(batch, now)).await
+    }
+
+    async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
+        self.once(doorbells::read_targets(&self.pool, executions)).await
+    }
+
+    async fn undecided(
+        &self,
+        bands: Option<&[Band]>,
+        after: Option<&ExecutionKey>,
+        limit: usize,
+    ) -> Result<Vec<ExecutionKey>> {
+        self.once(doorbells::list_undecided(&self.pool, bands, after, limit)).await
+    }
+
+    async fn has_work(&self, executions: &[ExecutionKey]) -> Result<Vec<bool>> {
+        self.once(doorbells::find_work(&self.pool, executions)).await
+    }
+}
+
+/// How often a batch is planned anew before the caller hears of it.
+const PLANS: usize = 8;
+
+impl PostgresStore {
+    async fn append_once(&self, batch: &[Append], now: Timestamp) -> Attempt<Vec<Appended>> {
+        if let Some(events) = only_events(batch)
+            && let Some(appended) = self.append_events(&events, now).await?
+        {
+            return Ok(appended);
+        }
+        for _ in 0..PLANS {
+            let facts = self.read_facts(batch).await?;
+            if let Some(appended) = self.write_plan(facts.plan(batch), now).await? {
+                return Ok(appended);
+            }
+        }
+        Err(Failure::Unsettled("keys or executions of the batch kept changing"))
+    }
+
+    /// `None`, and nothing written, when some item is not simply new.
+    async fn append_events(&self, events: &[&NewEvent], now: Timestamp) -> Attempt<Option<Vec<Appended>>> {
+        let columns: EventColumns<'_> = events.iter().copied().collect();
+        let keys: Vec<_> = events
+            .iter()
+            .filter_map(|event| Some((&event.execution.tenant, event.idempotency.as_ref()?, event.event_id)))
+            .collect();
+        let accepted = if keys.is_empty() {
+            event_rows::accepted(&event_rows::accept(&columns, now).fetch_all(&self.pool).await?)?
+        } else {
+            let mut transaction = self.pool.begin().await?;
+            if insert_keys(&mut transaction, &keys, now).await? < keys.len() {
+                transaction.rollback().await?;
+                return Ok(None);
+            }
+            let rows = event_rows::accept(&columns, now).fetch_all(&mut *transaction).await?;
+            if rows.len() < events.len() {
+                transaction.rollback().await?;
+                return Ok(None);
+            }
+            transaction.commit().await?;
+            event_rows::accepted(&rows)?
+        };
+        if accepted.is_empty() {
+            return Ok(None);
+        }
+        self.tell(events, accepted).await.map(Some)
+    }
+
+    /// Those that were not accepted exist already: an earlier call with these ids was in doubt.
+    async fn tell(
+        &self,
+        events: &[&NewEvent],
+        mut accepted: HashMap<(TenantId, EventId), millstream_core::id::AcceptNo>,
+    ) -> Attempt<Vec<Appended>> {
+        let id = |event: &NewEvent| (event.execution.tenant.clone(), event.event_id);
+        let verdicts: Vec<_> = events.iter().map(|event| accepted.remove(&id(event))).collect();
+        let existing: Vec<_> = events
+            .iter()
+            .zip(&verdicts)
+            .filter(|(_, accepted)| accepted.is_none())
+            .map(|(event, _)| id(event))
+            .collect();
+        let statuses = if existing.is_empty() {
+            HashMap::new()
+        } else {
+            event_rows::read_statuses(&self.pool, &existing).await?
+        };
+        Ok(events
+            .iter()
+            .zip(verdicts)
+            .map(|(event, accepted)| match accepted {
+                Some(accept_no) => Appended::Accepted { accept_no },
+                None => Appended::Repeat {
+                    event_id: event.event_id,
+                    status: statuses.get(&id(event)).copied().unwrap_or(EventStatus::Completed),
+                },
+            })
+            .collect())
+    }
+
+    /// On one connection: whoever waits for a second while holding the first waits for ever.
+    async fn read_facts(&self, batch: &[Append]) -> Attempt<Facts> {
+        let mut connection = self.pool.acquire().await?;
+        let events: Vec<&NewEvent> = batch.iter().flat_map(events_of).collect();
+        let ids: Vec<_> =
+            events.iter().map(|event| (event.execution.tenant.clone(), event.event_id)).collect();
+        Ok(Facts {
+            keys: read_keys(&mut connection, &events).await?,
+            executions: read_executions(&mut connection, batch).await?,
+            events: event_rows::read_statuses(&mut *connection, &ids).await?,
+        })
+    }
+
+    /// `None`, and nothing written, when the facts have changed.
+    async fn write_plan(&self, plan: Plan<'_>, now: Timestamp) -> Attempt<Option<Vec<Appended>>> {
+        if plan.events.is_empty() {
+            return Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.numbered(&[])).collect()));
+        }
+        let mut transaction = self.pool.begin().await?;
+        let numbers = event_rows::take_numbers(&mut transaction, plan.events.len()).await?;
+        let numbered: Vec<_> = plan
+            .events
+            .iter()
+            .zip(&numbers)
+            .map(|(planned, number)| NumberedEvent {
+                event: planned.event,
+                accept_no: *number,
+                entered: planned.entered,
+            })
+            .collect();
+        let starts: Vec<_> = plan.starts.iter().map(|(start, place)| (*start, numbers[place.0])).collect();
+        let fits = insert_keys(&mut transaction, &plan.keys, now).await? == plan.keys.len()
+            && commit_rows::insert_executions(&mut transaction, &starts, now).await? == starts.len()
+            && keep_ended(&mut transaction, &plan.ended).await? == plan.ended.len()
+            && event_rows::insert_numbered(&mut transaction, &numbered, now).await? == numbered.len();
+        if !fits {
+            transaction.rollback().await?;
+            return Ok(None);
+        }
+        let transitions: Vec<_> =
+            starts.iter().map(|(start, _)| (&start.key, &start.applied.transition)).collect();
+        commit_rows::insert_transitions(&mut transaction, &transitions).await?;
+        let timers: Vec<_> = transitions
+            .iter()
+            .flat_map(|(key, transition)| transition.decision.timers.iter().map(|timer| (*key, timer)))
+            .collect();
+        commit_rows::insert_timers(&mut transaction, &timers).await?;
+        transaction.commit().await?;
+        Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.numbered(&numbers)).collect()))
+    }
+}
+
+fn only_events(batch: &[Append]) -> Option<Vec<&NewEvent>> {
+    batch
+        .iter()
+        .map(|item| match item {
+            Append::Event(event) => Some(event),
+            Append::Start(_) => None,
+        })
+        .collect()
+}
+
+fn events_of(item: &Append) -> Vec<&NewEvent> {
+    match item {
+        Append::Event(event) => vec![event],
+        Append::Start(start) => std::iter::once(&start.start).chain(&start.events).collect(),
+    }
+}
+
+/// Returns how many were new. A key that occurs twice counts once.
+async fn insert_keys(
+    connection: &mut PgConnection,
+    keys: &[(&TenantId, &Idempotency, EventId)],
+    now: Timestamp,
+) -> Attempt<usize> {
+    const INSERT: &str = "
+INSERT INTO idempotency_keys (tenant, key, request_hash, event_id, created_at)
+SELECT k.tenant, k.key, k.request_hash, k.event_id, $5
+FROM unnest($1::text[], $2::text[], $3::bytea[], $4::uuid[]) AS k(tenant, key, request_hash, event_id)
+ORDER BY k.tenant COLLATE \"C\", k.key COLLATE \"C\"
+ON CONFLICT (tenant, key) DO NOTHING";
+    if keys.is_empty() {
+        return Ok(0);
+    }
+    let tenants: Vec<&str> = keys.iter().map(|(tenant, ..)| tenant.as_str()).collect();
+    let texts: Vec<&str> = keys.iter().map(|(_, idempotency, _)| idempotency.key.as_str()).collect();
+    let hashes: Vec<&[u8]> = keys.iter().map(|(_, idempotency, _)| &idempotency.request_hash[..]).collect();
+    let events: Vec<Uuid> = keys.iter().map(|(.., event)| event.0).collect();
+    let done = sqlx::query(INSERT)
+        .bind(&tenants)
+        .bind(&texts)
+        .bind(&hashes)
+        .bind(&events)
+        .bind(now.as_millis())
+        .execute(connection)
+        .await?;
+    Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+}
+
+/// A key outlives its event; an event that retention removed had been completed or the like.
+async fn read_keys(
+    connection: &mut PgConnection,
+    events: &[&NewEvent],
+) -> Attempt<HashMap<(TenantId, String), KnownKey>> {
+    const READ: &str = "
+SELECT i.tenant, i.key, i.request_hash, i.event_id, coalesce(e.status, 'completed') AS status
+FROM unnest($1::text[], $2::text[]) AS k(tenant, key)
+JOIN idempotency_keys i ON i.tenant = k.tenant AND i.key = k.key
+LEFT JOIN events e ON e.tenant = i.tenant AND e.event_id = i.event_id";
+    let keyed = || events.iter().filter_map(|event| Some((event, event.idempotency.as_ref()?)));
+    let tenants: Vec<&str> = keyed().map(|(event, _)| event.execution.tenant.as_str()).collect();
+    if tenants.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let keys: Vec<&str> = keyed().map(|(_, idempotency)| idempotency.key.as_str()).collect();
+    let rows = sqlx::query(READ).bind(&tenants).bind(&keys).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            let known = KnownKey {
+                request_hash: row.try_get("request_hash")?,
+                event_id: decode::event_id(row)?,
+                status: decode::parsed(row, "status")?,
+            };
+            Ok(((decode::parsed(row, "tenant")?, row.try_get("key")?), known))
+        })
+        .collect()
+}
+
+async fn read_executions(
+    connection: &mut PgConnection,
+    batch: &[Append],
+) -> Attempt<HashMap<ExecutionKey, KnownExecution>> {
+    const READ: &str = "
+SELECT x.tenant, x.execution_id, x.phase, x.input_hash, t.event_id
+FROM unnest($1::text[], $2::text[], $3::boolean[]) AS k(tenant, execution_id, starts)
+JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
+LEFT JOIN transitions t ON k.starts AND t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq = 1";
+    let mut wanted: BTreeMap<&ExecutionKey, bool> = BTreeMap::new();
+    for item in batch {
+        match item {
+            Append::Event(event) => wanted.entry(&event.execution).or_insert(false),
+            Append::Start(start) => wanted.entry(&start.key).insert_entry(true).into_mut(),
+        };
+    }
+    let columns: KeyColumns<'_> = wanted.keys().copied().collect();
+    let starts: Vec<bool> = wanted.values().copied().collect();
+    let rows = columns.bound(READ).bind(&starts).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            let known = KnownExecution {
+                input_hash: row.try_get("input_hash")?,
+                phase: decode::parsed(row, "phase")?,
+                start: row.try_get::<Option<Uuid>, _>("event_id")?.map(EventId),
+            };
+            Ok((decode::execution_key(row)?, known))
+        })
+        .collect()
+}
+
+/// Keep retention away from ended executions while an event for them is being accepted. Returns how
+/// many still exist. (Active ones are not in danger and their rows are busy enough.)
+async fn keep_ended(connection: &mut PgConnection, executions: &[&ExecutionKey]) -> Attempt<usize> {
+    const KEEP: &str = "
+SELECT x.tenant
+FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
+ORDER BY x.tenant, x.execution_id
+FOR KEY SHARE OF x";
+    if executions.is_empty() {
+        return Ok(0);
+    }
+    let columns: KeyColumns<'_> = executions.iter().copied().collect();
+    Ok(columns.bound(KEEP).fetch_all(connection).await?.len())
+}

@@ -1,0 +1,120 @@
+//! Events as clients and operators see them.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use millstream_core::id::{AcceptNo, EventId, Seq, TenantId};
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::views::{Backlog, EventFilter, EventView, EventViews};
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row};
+use uuid::Uuid;
+
+use crate::connect::PostgresStore;
+use crate::decode;
+use crate::errors::Attempt;
+
+#[async_trait]
+impl EventViews for PostgresStore {
+    async fn events(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<EventView>>> {
+        self.once(read_events(&self.pool, keys)).await
+    }
+
+    async fn list_events(
+        &self,
+        tenant: &TenantId,
+        filter: &EventFilter,
+        after: Option<AcceptNo>,
+        limit: usize,
+    ) -> Result<Vec<EventView>> {
+        self.once(list(&self.pool, tenant, filter, after, limit)).await
+    }
+
+    async fn backlog(&self) -> Result<Backlog> {
+        self.once(read_backlog(&self.pool)).await
+    }
+}
+
+async fn read_events(pool: &PgPool, keys: &[(TenantId, EventId)]) -> Attempt<Vec<Option<EventView>>> {
+    const READ: &str = "
+SELECT e.*
+FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
+JOIN events e ON e.tenant = k.tenant AND e.event_id = k.event_id";
+    let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
+    let ids: Vec<Uuid> = keys.iter().map(|(_, event)| event.0).collect();
+    let rows = sqlx::query(READ).bind(&tenants).bind(&ids).fetch_all(pool).await?;
+    let found = rows
+        .iter()
+        .map(|row| {
+            let view = view(row)?;
+            Ok(((view.execution.tenant.clone(), view.event_id), view))
+        })
+        .collect::<Attempt<HashMap<_, _>>>()?;
+    Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+}
+
+async fn list(
+    pool: &PgPool,
+    tenant: &TenantId,
+    filter: &EventFilter,
+    after: Option<AcceptNo>,
+    limit: usize,
+) -> Attempt<Vec<EventView>> {
+    const OF_TENANT: &str = "
+SELECT e.* FROM events e
+WHERE e.tenant = $1 AND e.accept_no > $2 AND ($3::text IS NULL OR e.status = $3)
+ORDER BY e.accept_no LIMIT $4";
+    const OF_EXECUTION: &str = "
+SELECT e.* FROM events e
+WHERE e.tenant = $1 AND e.accept_no > $2 AND ($3::text IS NULL OR e.status = $3) AND e.execution_id = $5
+ORDER BY e.accept_no LIMIT $4";
+    let after = after.map_or(0, |after| after.0);
+    let status = filter.status.map(|status| status.as_str());
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let sql = if filter.execution.is_some() { OF_EXECUTION } else { OF_TENANT };
+    let mut query = sqlx::query(sql).bind(tenant.as_str()).bind(after).bind(status).bind(limit);
+    if let Some(execution) = &filter.execution {
+        query = query.bind(execution.as_str());
+    }
+    query.fetch_all(pool).await?.iter().map(view).collect()
+}
+
+async fn read_backlog(pool: &PgPool) -> Attempt<Backlog> {
+    const READ: &str = "
+SELECT (SELECT count(*) FROM events WHERE status IN ('pending', 'deferred') AND status = 'pending') AS undecided,
+       (SELECT min(created_at) FROM events WHERE status IN ('pending', 'deferred') AND status = 'pending') AS oldest,
+       (SELECT count(*) FROM events WHERE status IN ('failed', 'dead') AND status = 'dead') AS dead,
+       (SELECT count(*) FROM executions WHERE paused_reason IS NOT NULL AND phase = 'active') AS paused,
+       (SELECT count(*) FROM actions WHERE status IN ('waiting', 'ready', 'leased')) AS open_actions";
+    let row = sqlx::query(READ).fetch_one(pool).await?;
+    let count = |column: &str| -> Attempt<u64> { Ok(row.try_get::<i64, _>(column)?.unsigned_abs()) };
+    Ok(Backlog {
+        undecided: count("undecided")?,
+        oldest: row.try_get::<Option<i64>, _>("oldest")?.map(Timestamp::from_millis),
+        dead: count("dead")?,
+        paused: count("paused")?,
+        open_actions: count("open_actions")?,
+    })
+}
+
+fn view(row: &PgRow) -> Attempt<EventView> {
+    Ok(EventView {
+        event_id: decode::event_id(row)?,
+        execution: decode::execution_key(row)?,
+        accept_no: decode::accept_no(row)?,
+        name: decode::parsed(row, "name")?,
+        payload: decode::json(row, "payload")?,
+        status: decode::parsed(row, "status")?,
+        from_state: decode::parsed_option(row, "from_state")?,
+        to_state: decode::parsed_option(row, "to_state")?,
+        seq: row.try_get::<Option<i64>, _>("seq")?.map(Seq),
+        attempts: row.try_get("attempts")?,
+        error: row.try_get("error")?,
+        actor: row.try_get("actor")?,
+        worker_id: decode::parsed_option(row, "worker_id")?,
+        created_at: decode::time(row, "created_at")?,
+        started_at: decode::time_option(row, "started_at")?,
+        completed_at: decode::time_option(row, "completed_at")?,
+    })
+}

@@ -1,0 +1,111 @@
+//! Readiness, time, retention.
+
+use async_trait::async_trait;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::housekeeping::Housekeeping;
+use sqlx::PgPool;
+
+use crate::connect::PostgresStore;
+use crate::errors::{Attempt, Failure};
+use crate::execution_store::KeyColumns;
+
+#[async_trait]
+impl Housekeeping for PostgresStore {
+    async fn ping(&self) -> Result<Timestamp> {
+        self.once(read_time(&self.pool)).await
+    }
+
+    async fn purge_executions(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        self.patiently(|| purge_ended(&self.pool, before, limit)).await
+    }
+
+    async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        const PURGE: &str = "
+DELETE FROM idempotency_keys k
+USING (
+    SELECT i.tenant, i.key FROM idempotency_keys i
+    WHERE i.created_at < $1
+      AND NOT EXISTS (SELECT FROM events e WHERE e.tenant = i.tenant AND e.event_id = i.event_id)
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+) g
+WHERE k.tenant = g.tenant AND k.key = g.key";
+        self.patiently(|| async {
+            let query = sqlx::query(PURGE).bind(before.as_millis()).bind(rows(limit));
+            Ok(query.execute(&self.pool).await?.rows_affected())
+        })
+        .await
+    }
+
+    async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
+        const PURGE: &str = "DELETE FROM workers WHERE seen_at < $1";
+        self.once(async {
+            Ok(sqlx::query(PURGE).bind(before.as_millis()).execute(&self.pool).await?.rows_affected())
+        })
+        .await
+    }
+}
+
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// A primary that is not read-only: after a failover the old one must not count as ready.
+async fn read_time(pool: &PgPool) -> Attempt<Timestamp> {
+    const READ: &str = "
+SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean THEN NULL
+       ELSE floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint END";
+    let now: Option<i64> = sqlx::query_scalar(READ).fetch_one(pool).await?;
+    now.map(Timestamp::from_millis)
+        .ok_or_else(|| Failure::Sql(sqlx::Error::Io(std::io::Error::other("the database is read-only"))))
+}
+
+/// An ended execution goes with everything of its own. Whoever accepts an event for it at this moment
+/// holds its row ([`crate::event_log`]), and then it is skipped.
+async fn purge_ended(pool: &PgPool, before: Timestamp, limit: usize) -> Attempt<u64> {
+    const CHOOSE: &str = "
+SELECT x.tenant, x.execution_id
+FROM executions x
+WHERE x.phase <> 'active' AND x.updated_at < $1
+  AND NOT EXISTS (
+    SELECT FROM actions a
+    WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
+      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled'))
+  AND NOT EXISTS (
+    SELECT FROM events e
+    WHERE e.tenant = x.tenant
+      AND CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END = x.execution_id
+      AND e.status = 'pending')
+ORDER BY x.position
+LIMIT $2
+FOR UPDATE OF x SKIP LOCKED";
+    const DELETE: [&str; 6] = [
+        "DELETE FROM executions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+         WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
+        "DELETE FROM events r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+         WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
+        "DELETE FROM actions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+         WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
+        "DELETE FROM timers r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+         WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
+        "DELETE FROM transitions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+         WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
+        "DELETE FROM decisions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+         WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
+    ];
+    let mut transaction = pool.begin().await?;
+    let rows =
+        sqlx::query(CHOOSE).bind(before.as_millis()).bind(rows(limit)).fetch_all(&mut *transaction).await?;
+    let executions = rows.iter().map(crate::decode::execution_key).collect::<Attempt<Vec<_>>>()?;
+    if executions.is_empty() {
+        transaction.rollback().await?;
+        return Ok(0);
+    }
+    let keys: KeyColumns<'_> = executions.iter().collect();
+    for statement in DELETE {
+        keys.bound(statement).execute(&mut *transaction).await?;
+    }
+    transaction.commit().await?;
+    Ok(u64::try_from(executions.len()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,227 @@
+//! What is decided about stuck work. Locks: executions, then events, then actions.
+
+use async_trait::async_trait;
+use millstream_core::id::{EventId, ExecutionKey, TenantId};
+use millstream_core::status::EventStatus;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::connect::PostgresStore;
+use crate::decode;
+use crate::errors::Attempt;
+use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
+
+#[async_trait]
+impl Interventions for PostgresStore {
+    async fn bury(&self, burials: &[Burial], now: Timestamp) -> Result<()> {
+        if burials.is_empty() {
+            return Ok(());
+        }
+        self.patiently(|| self.bury_once(burials, now)).await
+    }
+
+    async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()> {
+        if executions.is_empty() {
+            return Ok(());
+        }
+        self.patiently(|| self.pause_once(executions, now)).await
+    }
+
+    async fn retry(
+        &self,
+        tenant: &TenantId,
+        event: EventId,
+        by: &Decision,
+        now: Timestamp,
+    ) -> Result<Retried> {
+        self.patiently(|| self.retry_once(tenant, event, by, now)).await
+    }
+
+    async fn decisions(&self, execution: &ExecutionKey) -> Result<Vec<RecordedDecision>> {
+        const READ: &str = "
+SELECT event_id, kind, actor, reason, at FROM decisions
+WHERE tenant = $1 AND execution_id = $2 ORDER BY id";
+        self.once(async {
+            let rows = sqlx::query(READ)
+                .bind(execution.tenant.as_str())
+                .bind(execution.execution.as_str())
+                .fetch_all(&self.pool)
+                .await?;
+            rows.iter()
+                .map(|row| {
+                    Ok(RecordedDecision {
+                        event_id: row.try_get::<Option<Uuid>, _>("event_id")?.map(EventId),
+                        kind: row.try_get("kind")?,
+                        actor: row.try_get("actor")?,
+                        reason: row.try_get("reason")?,
+                        at: decode::time(row, "at")?,
+                    })
+                })
+                .collect()
+        })
+        .await
+    }
+}
+
+impl PostgresStore {
+    async fn bury_once(&self, burials: &[Burial], now: Timestamp) -> Attempt<()> {
+        const BURY: &str = "
+WITH buried AS (
+    UPDATE events e
+    SET status = 'dead', error = k.error, completed_at = $5
+    FROM unnest($1::text[], $2::text[], $3::uuid[], $4::text[]) AS k(tenant, execution_id, event_id, error)
+    WHERE e.tenant = k.tenant AND e.event_id = k.event_id AND e.execution_id = k.execution_id
+      AND e.status NOT IN ('processing', 'completed', 'rejected', 'failed', 'dead')
+    RETURNING e.tenant, e.execution_id, e.event_id, e.accept_no, e.error
+), paused AS (
+    UPDATE executions x
+    SET paused_reason = b.error, updated_at = $5
+    FROM (SELECT DISTINCT ON (tenant, execution_id) * FROM buried
+          ORDER BY tenant, execution_id, accept_no) b
+    WHERE x.tenant = b.tenant AND x.execution_id = b.execution_id
+      AND x.phase = 'active' AND x.paused_reason IS NULL
+)
+INSERT INTO decisions (tenant, execution_id, event_id, kind, reason, at)
+SELECT b.tenant, b.execution_id, b.event_id, 'bury', b.error, $5 FROM buried b ORDER BY b.accept_no";
+        let keys: KeyColumns<'_> = burials.iter().map(|burial| &burial.execution).collect();
+        let mut transaction = self.pool.begin().await?;
+        keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
+        keys.bound(BURY)
+            .bind(burials.iter().map(|burial| burial.event_id.0).collect::<Vec<Uuid>>())
+            .bind(burials.iter().map(|burial| decode::message(&burial.error)).collect::<Vec<_>>())
+            .bind(now.as_millis())
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    async fn pause_once(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Attempt<()> {
+        const PAUSE: &str = "
+WITH paused AS (
+    UPDATE executions x
+    SET paused_reason = k.reason, updated_at = $4
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS k(tenant, execution_id, reason)
+    WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id AND x.paused_reason IS NULL
+    RETURNING x.tenant, x.execution_id, x.paused_reason
+)
+INSERT INTO decisions (tenant, execution_id, kind, reason, at)
+SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
+        let keys: KeyColumns<'_> = executions.iter().map(|(execution, _)| execution).collect();
+        let mut transaction = self.pool.begin().await?;
+        keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
+        keys.bound(PAUSE)
+            .bind(executions.iter().map(|(_, reason)| decode::message(reason)).collect::<Vec<_>>())
+            .bind(now.as_millis())
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    async fn retry_once(
+        &self,
+        tenant: &TenantId,
+        event: EventId,
+        by: &Decision,
+        now: Timestamp,
+    ) -> Attempt<Retried> {
+        const FIND: &str = "SELECT tenant, execution_id FROM events WHERE tenant = $1 AND event_id = $2";
+        const LOCK: &str = "SELECT status FROM events WHERE tenant = $1 AND event_id = $2 FOR NO KEY UPDATE";
+        let mut transaction = self.pool.begin().await?;
+        let found = sqlx::query(FIND).bind(tenant.as_str()).bind(event.0);
+        let Some(row) = found.fetch_optional(&mut *transaction).await? else {
+            return Ok(Retried::NotFound);
+        };
+        let execution = decode::execution_key(&row)?;
+        let keys: KeyColumns<'_> = std::iter::once(&execution).collect();
+        keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
+        let locked = sqlx::query(LOCK).bind(tenant.as_str()).bind(event.0);
+        let Some(row) = locked.fetch_optional(&mut *transaction).await? else {
+            return Ok(Retried::NotFound);
+        };
+        let status: EventStatus = decode::parsed(&row, "status")?;
+        match status {
+            EventStatus::Dead => reopen_event(&mut transaction, tenant, event).await?,
+            EventStatus::Failed => reopen_actions(&mut transaction, &execution, event).await?,
+            EventStatus::Pending
+            | EventStatus::Deferred
+            | EventStatus::Processing
+            | EventStatus::Completed
+            | EventStatus::Rejected => return Ok(Retried::NotApplicable { status }),
+        }
+        resume(&mut transaction, &execution, event, by, now).await?;
+        transaction.commit().await?;
+        Ok(Retried::Accepted { execution })
+    }
+}
+
+async fn reopen_event(connection: &mut PgConnection, tenant: &TenantId, event: EventId) -> Attempt<()> {
+    const REOPEN: &str = "
+UPDATE events SET status = 'pending', attempts = 0, error = NULL, completed_at = NULL
+WHERE tenant = $1 AND event_id = $2";
+    sqlx::query(REOPEN).bind(tenant.as_str()).bind(event.0).execute(connection).await?;
+    Ok(())
+}
+
+async fn reopen_actions(
+    connection: &mut PgConnection,
+    execution: &ExecutionKey,
+    event: EventId,
+) -> Attempt<()> {
+    const REOPEN: &str = "
+WITH clock AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+), event AS (
+    UPDATE events SET status = 'processing', error = NULL, completed_at = NULL
+    WHERE tenant = $1 AND event_id = $3
+    RETURNING seq
+)
+UPDATE actions a
+SET status = CASE WHEN a.status = 'failed' THEN 'ready' ELSE 'waiting' END,
+    due_at = CASE WHEN a.status = 'failed' THEN clock.now END,
+    worker_id = CASE WHEN a.status = 'failed' THEN NULL ELSE a.worker_id END,
+    attempts = 0, error = NULL, settled_at = NULL
+FROM clock, event
+WHERE a.tenant = $1 AND a.execution_id = $2 AND a.seq = event.seq AND a.status IN ('failed', 'skipped')";
+    sqlx::query(REOPEN)
+        .bind(execution.tenant.as_str())
+        .bind(execution.execution.as_str())
+        .bind(event.0)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// The execution goes on when no other dead or failed event holds it. Every retry is recorded.
+async fn resume(
+    connection: &mut PgConnection,
+    execution: &ExecutionKey,
+    event: EventId,
+    by: &Decision,
+    now: Timestamp,
+) -> Attempt<()> {
+    const RESUME: &str = "
+WITH resumed AS (
+    UPDATE executions x SET paused_reason = NULL, updated_at = $6
+    WHERE x.tenant = $1 AND x.execution_id = $2
+      AND NOT EXISTS (
+        SELECT FROM events e
+        WHERE e.tenant = $1 AND e.execution_id = $2 AND e.event_id <> $3 AND e.status IN ('failed', 'dead'))
+)
+INSERT INTO decisions (tenant, execution_id, event_id, kind, actor, reason, at)
+VALUES ($1, $2, $3, 'retry', $4, $5, $6)";
+    sqlx::query(RESUME)
+        .bind(execution.tenant.as_str())
+        .bind(execution.execution.as_str())
+        .bind(event.0)
+        .bind(by.actor.as_deref().map(decode::message))
+        .bind(by.reason.as_deref().map(decode::message))
+        .bind(now.as_millis())
+        .execute(connection)
+        .await?;
+    Ok(())
+}

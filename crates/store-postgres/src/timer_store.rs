@@ -1,0 +1,70 @@
+//! Timers that have come due become events: the row goes and the event comes in one statement.
+
+use async_trait::async_trait;
+use millstream_core::id::{EventId, ExecutionKey};
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::timer_store::TimerStore;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::connect::PostgresStore;
+use crate::decode;
+use crate::errors::Attempt;
+
+#[async_trait]
+impl TimerStore for PostgresStore {
+    async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.patiently(|| fire(&self.pool, ids, now)).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>> {
+        self.once(read_next_due(&self.pool)).await
+    }
+}
+
+/// Skips timers that a commit is cancelling or another caller is firing, and waits for nobody.
+async fn fire(pool: &PgPool, ids: &[EventId], now: Timestamp) -> Attempt<Vec<ExecutionKey>> {
+    const FIRE: &str = "
+WITH clock AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+), due AS MATERIALIZED (
+    SELECT t.*
+    FROM timers t
+    WHERE t.fire_at <= (SELECT now FROM clock)
+    ORDER BY t.fire_at
+    LIMIT cardinality($1::uuid[])
+    FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM timers t USING due d
+    WHERE t.tenant = d.tenant AND t.execution_id = d.execution_id AND t.armed_seq = d.armed_seq
+      AND t.ordinal = d.ordinal
+), placed AS (
+    SELECT d.*, row_number() OVER (ORDER BY d.fire_at, d.tenant, d.execution_id, d.armed_seq, d.ordinal) AS place
+    FROM due d
+)
+INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, status, created_at)
+SELECT p.tenant, ($1::uuid[])[p.place], p.execution_id, nextval('accept_no'), p.send, 'null', p.armed_seq,
+       'timer', 'pending', $2
+FROM (SELECT * FROM placed ORDER BY place) p
+RETURNING tenant, execution_id, accept_no";
+    let uuids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    let rows = sqlx::query(FIRE).bind(&uuids).bind(now.as_millis()).fetch_all(pool).await?;
+    let mut rung = rows
+        .iter()
+        .map(|row| Ok((decode::accept_no(row)?, decode::execution_key(row)?)))
+        .collect::<Attempt<Vec<_>>>()?;
+    rung.sort_unstable();
+    Ok(rung.into_iter().map(|(_, key)| key).collect())
+}
+
+async fn read_next_due(pool: &PgPool) -> Attempt<Option<Timestamp>> {
+    const READ: &str = "
+SELECT least((SELECT min(fire_at) FROM timers),
+             (SELECT min(due_at) FROM actions WHERE status IN ('ready', 'leased') AND status = 'ready'))";
+    let next: Option<i64> = sqlx::query_scalar(READ).fetch_one(pool).await?;
+    Ok(next.map(Timestamp::from_millis))
+}

@@ -1,0 +1,15 @@
+//! The conformance suite on real PostgreSQL: a fresh database per case.
+
+use millstream_store::Stores;
+use millstream_store::conformance::Bench;
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use millstream_testkit::postgres;
+
+async fn fresh() -> Bench {
+    let database = postgres::database().await;
+    let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
+    store.migrate().await.unwrap();
+    Bench::new(Stores::of(store)).keeping(database)
+}
+
+millstream_store::conformance_tests!(fresh().await);
