@@ -1,0 +1,114 @@
+//! Which database and which doorbell: the only place that names backends.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use millstream_store::Stores;
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use millstream_store_sqlite::{SqliteOptions, SqliteStore};
+use millstream_stream::Streams;
+use millstream_stream::redis::{RedisOptions, RedisStream};
+
+use crate::config::Config;
+use crate::failure::{ExitCode, Failure};
+
+/// An open store.
+#[derive(Debug)]
+pub(crate) enum Database {
+    Postgres(Arc<PostgresStore>),
+    Sqlite(Arc<SqliteStore>),
+}
+
+impl Database {
+    /// Open what `database_url` names. PostgreSQL need not be up yet.
+    pub(crate) async fn open(config: &Config) -> Result<Self> {
+        let url = &config.database_url;
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            let options = PostgresOptions {
+                max_connections: config.postgres.connections,
+                statement_timeout: config.postgres.statement_timeout.0,
+                lock_timeout: config.postgres.lock_timeout.0,
+                acquire_timeout: config.postgres.acquire_timeout.0,
+                ..PostgresOptions::default()
+            };
+            return Ok(Self::Postgres(PostgresStore::connect(url, options).await?));
+        }
+        let Some(path) = sqlite_path(url) else {
+            bail!("the setting `database_url` must begin with postgres:// or sqlite://");
+        };
+        if !path.exists() {
+            let directory = path.parent().unwrap_or(Path::new("."));
+            bail!(Failure::new(
+                ExitCode::Refused,
+                format!(
+                    "there is no database at {} (in {}); `millstream dev` makes one, --database-url names another",
+                    path.display(),
+                    if directory.as_os_str().is_empty() { Path::new(".") } else { directory }.display()
+                )
+            ));
+        }
+        Self::open_sqlite(&path).await
+    }
+
+    /// Open a SQLite file, made when missing.
+    pub(crate) async fn open_sqlite(path: &Path) -> Result<Self> {
+        Ok(Self::Sqlite(SqliteStore::open(&path.to_string_lossy(), SqliteOptions::default()).await?))
+    }
+
+    pub(crate) fn stores(&self) -> Stores {
+        match self {
+            Self::Postgres(store) => Stores::of(store.clone()),
+            Self::Sqlite(store) => Stores::of(store.clone()),
+        }
+    }
+
+    pub(crate) async fn migrate(&self) -> Result<()> {
+        match self {
+            Self::Postgres(store) => Ok(store.migrate().await?),
+            Self::Sqlite(store) => Ok(store.migrate().await?),
+        }
+    }
+
+    pub(crate) async fn pending(&self) -> Result<Vec<String>> {
+        match self {
+            Self::Postgres(store) => Ok(store.pending().await?),
+            Self::Sqlite(store) => Ok(store.pending().await?),
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Postgres(store) => store.close().await,
+            Self::Sqlite(store) => store.close().await,
+        }
+    }
+}
+
+/// The path in `sqlite://path`.
+pub(crate) fn sqlite_path(url: &str) -> Option<PathBuf> {
+    url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).map(PathBuf::from)
+}
+
+/// The store of a fleet: PostgreSQL, or an explanation.
+pub(crate) async fn open_fleet_database(config: &Config) -> Result<Database> {
+    if sqlite_path(&config.database_url).is_some() {
+        bail!(
+            "a fleet needs PostgreSQL: set MILLSTREAM_DATABASE_URL=postgres://… (SQLite belongs to one process, `millstream dev`)"
+        );
+    }
+    Database::open(config).await
+}
+
+/// The doorbell of a fleet: Redis, or an explanation.
+pub(crate) fn open_fleet_streams(config: &Config) -> Result<Streams> {
+    if config.redis_url.is_empty() {
+        bail!("a fleet needs Redis: set MILLSTREAM_REDIS_URL=redis://…");
+    }
+    let options = RedisOptions {
+        prefix: config.redis.prefix.clone(),
+        pool_size: config.redis.connections,
+        ..RedisOptions::default()
+    };
+    Ok(Streams::of(RedisStream::connect(&config.redis_url, options)?))
+}

@@ -1,0 +1,316 @@
+//! The command line: what can be asked, and how it is explained.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::Flags;
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done · 1 a check found a difference · 2 wrong usage or invalid input · \
+3 refused or not found · 4 the server or a service cannot be reached";
+
+/// A durable, event-sourced workflow engine.
+#[derive(Debug, Parser)]
+#[command(name = "millstream", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Print JSON instead of tables
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// A settings file (see `millstream config`)
+    #[arg(long, global = true, value_name = "FILE", env = "MILLSTREAM_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// What to log, for example `debug` or `millstream_worker=debug`
+    #[arg(long, global = true, value_name = "FILTER", help_heading = "Settings")]
+    pub log: Option<String>,
+    /// Where the data lives: postgres://… or sqlite://…
+    #[arg(long, global = true, value_name = "URL", help_heading = "Settings")]
+    pub database_url: Option<String>,
+    /// The doorbell of a fleet: redis://…
+    #[arg(long, global = true, value_name = "URL", help_heading = "Settings")]
+    pub redis_url: Option<String>,
+    /// Where client commands talk to
+    #[arg(long, global = true, value_name = "URL", help_heading = "Settings")]
+    pub url: Option<String>,
+}
+
+impl Global {
+    pub(crate) fn flags(&self, listen: Option<SocketAddr>) -> Flags {
+        Flags {
+            database_url: self.database_url.clone(),
+            redis_url: self.redis_url.clone(),
+            listen,
+            url: self.url.clone(),
+            log: self.log.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything in this process: SQLite, no services
+    Dev(DevArgs),
+    /// Run the HTTP door of a fleet
+    Ingress(IngressArgs),
+    /// Run a worker of a fleet
+    Worker,
+    /// Bring the database's tables up to date
+    Migrate(MigrateArgs),
+    /// Check a definition without a server
+    Check(CheckArgs),
+    /// Store a definition on the server
+    Apply(ApplyArgs),
+    /// Start an execution
+    Start(StartArgs),
+    /// Send an event to an execution
+    Send(SendArgs),
+    /// Show an execution, or an event with --event
+    Get(GetArgs),
+    /// List executions
+    List(ListArgs),
+    /// Follow an execution's transitions as they happen
+    Tail(TailArgs),
+    /// Rebuild executions from their log and compare with what is stored
+    Replay(ReplayArgs),
+    /// Events that were put aside because they could not be decided
+    #[command(subcommand)]
+    Dead(DeadCommand),
+    /// Cancel an execution
+    Cancel(CancelArgs),
+    /// Show who is up
+    Workers,
+    /// API keys
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// Print the effective settings
+    Config(ConfigArgs),
+    /// Print a completion script for your shell
+    Completions(CompletionsArgs),
+    /// See it work: a few hundred orders, a worker killed in the middle, nothing lost
+    Demo(DemoArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// The directory of the engine (default: .millstream)
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Where to listen (default: 127.0.0.1:7400)
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// How many worker loops to run
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IngressArgs {
+    /// Where to listen (default: 127.0.0.1:7400)
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Serve a non-loopback address although no key exists: everybody who reaches it is admin
+    #[arg(long)]
+    pub insecure_no_auth: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// Only say what is missing; exit 1 if anything is
+    #[arg(long, conflicts_with = "finish")]
+    pub check: bool,
+    /// After every process runs the new version: start writing the new formats
+    #[arg(long)]
+    pub finish: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// A definition in YAML or JSON; `-` reads standard input
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// A definition in YAML or JSON; `-` reads standard input
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    /// The definition's name
+    pub definition: String,
+    /// A version other than the latest
+    #[arg(long)]
+    pub version: Option<i32>,
+    /// An id of your own: starting it twice with the same input starts it once
+    #[arg(long)]
+    pub id: Option<String>,
+    /// The input as JSON, or @FILE
+    #[arg(long, value_name = "JSON")]
+    pub input: Option<String>,
+    /// An event to append in the same commit: NAME or NAME=JSON; may be repeated
+    #[arg(long = "event", value_name = "NAME[=JSON]")]
+    pub events: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// The execution's id
+    pub execution: String,
+    /// The event's name
+    pub event: String,
+    /// The payload as JSON, or @FILE
+    #[arg(long, value_name = "JSON")]
+    pub payload: Option<String>,
+    /// An idempotency key: sending it twice sends it once
+    #[arg(long)]
+    pub key: Option<String>,
+    /// Wait up to this many seconds until the event is decided and its actions are settled
+    #[arg(long, value_name = "SECONDS")]
+    pub wait: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    /// The execution's id
+    #[arg(required_unless_present = "event")]
+    pub execution: Option<String>,
+    /// Show this event instead
+    #[arg(long, value_name = "EVENT_ID", conflicts_with = "execution")]
+    pub event: Option<String>,
+    /// The state after this transition
+    #[arg(long, value_name = "SEQ")]
+    pub at_seq: Option<i64>,
+    /// Show its transitions too
+    #[arg(long)]
+    pub history: bool,
+    /// Show its actions and timers too
+    #[arg(long)]
+    pub work: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    #[arg(long)]
+    pub definition: Option<String>,
+    #[arg(long)]
+    pub state: Option<String>,
+    /// active, paused, completed, failed or cancelled
+    #[arg(long)]
+    pub status: Option<String>,
+    /// At most this many
+    #[arg(long, default_value_t = 50)]
+    pub limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TailArgs {
+    /// The execution's id
+    pub execution: String,
+    /// Only transitions after this one
+    #[arg(long, value_name = "SEQ")]
+    pub after: Option<i64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The execution's id
+    #[arg(required_unless_present = "all")]
+    pub execution: Option<String>,
+    /// Every execution of the tenant
+    #[arg(long, conflicts_with = "execution")]
+    pub all: bool,
+    /// Exit 1 if the log and the stored state differ
+    #[arg(long)]
+    pub check: bool,
+    /// Show the state after this transition
+    #[arg(long, value_name = "SEQ", conflicts_with = "all")]
+    pub at: Option<i64>,
+    /// Decide every event again with the present engine and report what would differ
+    #[arg(long)]
+    pub redecide: bool,
+    /// Whose executions
+    #[arg(long, default_value = "default")]
+    pub tenant: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadCommand {
+    /// List dead events
+    List {
+        /// Only of this execution
+        #[arg(long)]
+        execution: Option<String>,
+    },
+    /// Try events again
+    Retry {
+        /// Ids of dead (or failed) events
+        #[arg(required = true)]
+        events: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// The execution's id
+    pub execution: String,
+    /// Why; kept in its history
+    #[arg(long)]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key; it is shown once
+    Create {
+        /// A name for it: events it sends carry it as `actor`
+        name: String,
+        #[arg(long, default_value = "default")]
+        tenant: String,
+        #[arg(long, value_enum, default_value_t = RoleArg::Admin)]
+        role: RoleArg,
+    },
+    /// List keys (never the secrets)
+    List,
+    /// Make a key useless
+    Revoke {
+        name: String,
+        #[arg(long, default_value = "default")]
+        tenant: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleArg {
+    Submit,
+    Read,
+    Admin,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// Print the commented defaults instead
+    #[arg(long)]
+    pub default: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// How many orders
+    #[arg(long, default_value_t = 300)]
+    pub orders: usize,
+}

@@ -1,0 +1,131 @@
+//! The client commands' way to the server: plain HTTP, with errors a person can act on.
+
+use anyhow::{Context, Result, bail};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::failure::{ExitCode, Failure};
+
+/// A server and how to talk to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: String,
+    key: String,
+}
+
+impl Client {
+    pub(crate) fn new(config: &Config) -> Result<Self> {
+        Self::to(&config.url, &config.key)
+    }
+
+    pub(crate) fn to(url: &str, key: &str) -> Result<Self> {
+        let base = url.trim_end_matches('/').to_owned();
+        url::Url::parse(&base).with_context(|| format!("the setting `url` is not a URL: {url:?}"))?;
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .connect_timeout(std::time::Duration::from_secs(5))
+            .user_agent(concat!("millstream/", env!("CARGO_PKG_VERSION")))
+            .build()?;
+        Ok(Self { http, base, key: key.to_owned() })
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        if self.key.is_empty() { request } else { request.bearer_auth(&self.key) }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
+        self.json(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        self.json(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// Send, and read a JSON answer or explain the refusal.
+    pub(crate) async fn json(&self, request: RequestBuilder) -> Result<Value> {
+        self.send(request).await?.json().await.context("the server's answer is not JSON")
+    }
+
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response> {
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let problem: Value = response.json().await.unwrap_or(Value::Null);
+        bail!(explain(status, &problem));
+    }
+
+    /// All items of a list, up to `limit`, page by page.
+    pub(crate) async fn list(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+        limit: usize,
+    ) -> Result<Vec<Value>> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        while items.len() < limit {
+            let mut request = self
+                .request(Method::GET, path)
+                .query(query)
+                .query(&[("limit", (limit - items.len()).min(200).to_string())]);
+            if let Some(cursor) = &cursor {
+                request = request.query(&[("cursor", cursor)]);
+            }
+            let mut page = self.json(request).await?;
+            if let Value::Array(found) = page["items"].take() {
+                items.extend(found);
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = Some(next.to_owned()),
+                None => break,
+            }
+        }
+        Ok(items)
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        Failure::new(
+            ExitCode::Unreachable,
+            format!(
+                "cannot reach {}: {cause}\nis it running? start one with `millstream dev`, or name another with --url or MILLSTREAM_URL",
+                self.base
+            ),
+        )
+    }
+}
+
+fn explain(status: StatusCode, problem: &Value) -> Failure {
+    let code = match status.as_u16() {
+        400 | 413 | 415 | 422 => ExitCode::Invalid,
+        429 | 500.. => ExitCode::Unreachable,
+        _ => ExitCode::Refused,
+    };
+    let title = problem["title"].as_str().unwrap_or_else(|| status.canonical_reason().unwrap_or("refused"));
+    let mut message = format!("{title} ({})", status.as_u16());
+    if let Some(detail) = problem["detail"].as_str() {
+        message = format!("{message}: {detail}");
+    }
+    for item in problem["problems"].as_array().into_iter().flatten() {
+        let (path, text) = (item["path"].as_str().unwrap_or(""), item["message"].as_str().unwrap_or(""));
+        message.push_str(&if path.is_empty() {
+            format!("\n  {text}")
+        } else {
+            format!("\n  {path}: {text}")
+        });
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        message.push_str("\nset MILLSTREAM_KEY; `millstream keys create NAME` makes a key");
+    }
+    Failure::new(code, message)
+}
+
+/// A path segment that came from a person.
+pub(crate) fn segment(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}

@@ -1,0 +1,47 @@
+//! `millstream config`: the effective settings, secrets hidden.
+
+use anyhow::Result;
+
+use crate::cli::ConfigArgs;
+use crate::config::{Config, DEFAULTS};
+use crate::output::{Output, line};
+
+pub(crate) fn run(args: &ConfigArgs, config: &Config, output: Output) -> Result<()> {
+    if args.default {
+        return line(DEFAULTS.trim_end());
+    }
+    let mut shown = config.clone();
+    shown.database_url = without_password(&shown.database_url);
+    shown.redis_url = without_password(&shown.redis_url);
+    if !shown.key.is_empty() {
+        shown.key = "(set)".to_owned();
+    }
+    output.show(&serde_json::to_value(&shown)?, |_| {
+        toml::to_string_pretty(&shown).unwrap_or_else(|error| format!("cannot be shown: {error}"))
+    })
+}
+
+fn without_password(url: &str) -> String {
+    match url::Url::parse(url) {
+        Ok(mut parsed) if parsed.password().is_some() => {
+            let _ = parsed.set_password(Some("xxxxx"));
+            parsed.to_string()
+        }
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_printed() {
+        let shown = without_password("postgres://me:secret@host/db");
+        assert!(!shown.contains("secret") && shown.contains("me"), "{shown}");
+        assert_eq!(
+            without_password("sqlite://.millstream/millstream.db"),
+            "sqlite://.millstream/millstream.db"
+        );
+    }
+}

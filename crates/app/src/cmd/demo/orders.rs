@@ -1,0 +1,62 @@
+//! Placing the demo's orders and watching them go.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use crate::client::Client;
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// All orders in batches: each is started, paid and told to ship in one request. `ship` comes long
+/// before the order is ready for it, and waits (`defer`).
+pub(super) async fn place(client: &Client, orders: usize) -> Result<()> {
+    let numbers: Vec<usize> = (1..=orders).collect();
+    for chunk in numbers.chunks(50) {
+        let batch: Vec<_> = chunk
+            .iter()
+            .map(|n| {
+                let total = 10 + n % 90;
+                json!({
+                    "definition": "order",
+                    "execution_id": format!("order-{n}"),
+                    "input": { "order_id": format!("{n}"), "total": total },
+                    "events": [
+                        { "name": "pay", "payload": { "amount": total } },
+                        { "name": "ship" },
+                    ],
+                })
+            })
+            .collect();
+        client.post("/v1/executions", &json!(batch)).await?;
+    }
+    Ok(())
+}
+
+/// Wait until at least `wanted` orders are completed; returns how many are.
+pub(super) async fn wait_until(
+    client: &Client,
+    wanted: usize,
+    bar: &ProgressBar,
+    deadline: Duration,
+) -> Result<usize> {
+    let started = Instant::now();
+    loop {
+        let done = completed(client).await?;
+        bar.set_position(done as u64);
+        if done >= wanted {
+            return Ok(done);
+        }
+        if started.elapsed() > deadline {
+            bail!("only {done} of {wanted} orders were shipped within {}s", deadline.as_secs());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn completed(client: &Client) -> Result<usize> {
+    let query = [("status", "completed".to_owned()), ("definition", "order".to_owned())];
+    Ok(client.list("/v1/executions", &query, usize::MAX).await?.len())
+}

@@ -1,0 +1,107 @@
+//! `millstream get ID`: an execution (now or in the past) or an event.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::cli::GetArgs;
+use crate::client::{Client, segment};
+use crate::output::{Output, fields, table};
+
+const EXECUTION: &[&str] = &[
+    "execution_id",
+    "definition",
+    "version",
+    "state",
+    "status",
+    "seq",
+    "context",
+    "created_at",
+    "updated_at",
+];
+const EVENT: &[&str] = &[
+    "event_id",
+    "execution_id",
+    "name",
+    "payload",
+    "status",
+    "from_state",
+    "to_state",
+    "seq",
+    "attempts",
+    "error",
+    "actor",
+    "worker_id",
+    "created_at",
+    "started_at",
+    "completed_at",
+];
+/// Enough for a person to read; a program pages through the API.
+const HISTORY_LIMIT: usize = 1000;
+
+pub(crate) async fn run(args: &GetArgs, client: &Client, output: Output) -> Result<()> {
+    if let Some(event) = &args.event {
+        let event = client.get(&format!("/v1/events/{}", segment(event))).await?;
+        return output.show(&event, |event| fields(event, EVENT));
+    }
+    let path = format!("/v1/executions/{}", segment(args.execution.as_deref().unwrap_or_default()));
+    let query = args.at_seq.map(|seq| format!("?at_seq={seq}")).unwrap_or_default();
+    let mut execution = client.get(&format!("{path}{query}")).await?;
+    if args.history {
+        execution["history"] = client.list(&format!("{path}/history"), &[], HISTORY_LIMIT).await?.into();
+    }
+    if args.work {
+        execution["actions"] = client.list(&format!("{path}/actions"), &[], HISTORY_LIMIT).await?.into();
+        execution["timers"] = client.list(&format!("{path}/timers"), &[], HISTORY_LIMIT).await?.into();
+    }
+    output.show(&execution, page)
+}
+
+fn page(execution: &Value) -> String {
+    let mut parts = vec![fields(execution, EXECUTION)];
+    let sections: [(&str, &[(&str, &str)]); 3] = [
+        (
+            "history",
+            &[
+                ("seq", "seq"),
+                ("event", "name"),
+                ("from", "from_state"),
+                ("to", "to_state"),
+                ("actions", "actions"),
+                ("at", "at"),
+            ],
+        ),
+        (
+            "actions",
+            &[
+                ("seq", "seq"),
+                ("action", "action"),
+                ("status", "status"),
+                ("attempts", "attempts"),
+                ("error", "error"),
+            ],
+        ),
+        ("timers", &[("sends", "send"), ("at", "fire_at")]),
+    ];
+    for (name, columns) in sections {
+        match execution[name].as_array() {
+            Some(rows) if rows.is_empty() => parts.push(format!("no {name}")),
+            Some(rows) => parts.push(table(&rows.iter().map(flat).collect::<Vec<_>>(), columns)),
+            None => {}
+        }
+    }
+    parts.join("\n\n")
+}
+
+/// Action lists may hold objects; their names are what fits into a column.
+fn flat(row: &Value) -> Value {
+    let mut row = row.clone();
+    if let Some(actions) = row["actions"].as_array() {
+        let names: Vec<_> =
+            actions.iter().map(|action| action.get("name").unwrap_or(action).clone()).collect();
+        row["actions"] = json!(names);
+    }
+    if let Some(message) = row["error"]["message"].as_str() {
+        row["error"] = json!(message);
+    }
+    row
+}

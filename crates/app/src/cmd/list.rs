@@ -1,0 +1,31 @@
+//! `millstream list`: executions, newest first.
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::cli::ListArgs;
+use crate::client::Client;
+use crate::output::{Output, table};
+
+pub(crate) async fn run(args: &ListArgs, client: &Client, output: Output) -> Result<()> {
+    let query: Vec<(&str, String)> =
+        [("definition", &args.definition), ("state", &args.state), ("status", &args.status)]
+            .into_iter()
+            .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
+            .collect();
+    let items = client.list("/v1/executions", &query, args.limit).await?;
+    output.show(&json!({ "items": items }), |_| match items.as_slice() {
+        [] => "no executions".to_owned(),
+        rows => table(
+            rows,
+            &[
+                ("id", "execution_id"),
+                ("definition", "definition"),
+                ("state", "state"),
+                ("status", "status"),
+                ("seq", "seq"),
+                ("updated", "updated_at"),
+            ],
+        ),
+    })
+}

@@ -1,0 +1,151 @@
+//! `millstream replay`: rebuild executions from their log and compare. Only reads.
+
+use std::io::IsTerminal;
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use millstream_core::id::{AcceptNo, ExecutionId, ExecutionKey, Seq, TenantId};
+use millstream_store::Stores;
+use millstream_store::views::ExecutionFilter;
+use millstream_worker::replay::{ReplayError, Until, redecide, replay};
+use serde_json::{Value, json};
+
+use crate::cli::ReplayArgs;
+use crate::failure::{ExitCode, Failure};
+use crate::output::{Output, line, plain};
+
+/// Executions listed at a time.
+const PAGE: usize = 200;
+
+pub(crate) async fn run(args: &ReplayArgs, stores: &Stores, output: Output) -> Result<()> {
+    let tenant = TenantId::parse(&args.tenant).map_err(|error| anyhow::anyhow!("--tenant {error}"))?;
+    match &args.execution {
+        Some(id) => {
+            let execution =
+                ExecutionId::parse(id).map_err(|error| anyhow::anyhow!("execution id {error}"))?;
+            one(args, stores, &ExecutionKey { tenant, execution }, output).await
+        }
+        None => all(args, stores, &tenant, output).await,
+    }
+}
+
+async fn one(args: &ReplayArgs, stores: &Stores, key: &ExecutionKey, output: Output) -> Result<()> {
+    let until = args.at.map_or(Until::End, |seq| Until::Seq(Seq(seq)));
+    let replayed = replay(stores, key, until).await.map_err(explain)?;
+    let differences = differences(args, stores, key, replayed.mismatches).await?;
+    let state = &replayed.state;
+    let value = json!({
+        "execution_id": key.execution,
+        "seq": state.seq,
+        "state": state.state,
+        "phase": state.phase,
+        "context": state.context,
+        "at": state.at,
+        "transitions": replayed.transitions,
+        "differences": differences,
+    });
+    output.show(&value, |value| {
+        let mut text = format!(
+            "{} at seq {}: state {}, {}\n{}",
+            key.execution, state.seq, state.state, state.phase, value["context"]
+        );
+        if args.at.is_none() {
+            text.push_str(if differences.is_empty() { "\nthe log and what is stored agree" } else { "" });
+        }
+        for difference in &differences {
+            text.push_str(&format!("\n{}", sentence(difference)));
+        }
+        text
+    })?;
+    verdict(args, differences.len(), 1)
+}
+
+async fn all(args: &ReplayArgs, stores: &Stores, tenant: &TenantId, output: Output) -> Result<()> {
+    let bar = progress(output);
+    let (mut after, mut executions, mut transitions): (Option<AcceptNo>, u64, u64) = (None, 0, 0);
+    let mut differences = Vec::new();
+    loop {
+        let page =
+            stores.execution_views.list_executions(tenant, &ExecutionFilter::default(), after, PAGE).await?;
+        for view in &page {
+            let replayed = replay(stores, &view.execution, Until::End).await.map_err(explain)?;
+            executions += 1;
+            transitions += replayed.transitions;
+            differences.extend(self::differences(args, stores, &view.execution, replayed.mismatches).await?);
+            bar.inc(1);
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => after = Some(last.position),
+            _ => break,
+        }
+    }
+    bar.finish_and_clear();
+    let value = json!({ "executions": executions, "transitions": transitions, "differences": differences });
+    output.show(&value, |_| format!("{executions} executions, {transitions} transitions replayed"))?;
+    if output == Output::Text {
+        differences.iter().try_for_each(|difference| line(&sentence(difference)))?;
+    }
+    verdict(args, differences.len(), executions)
+}
+
+/// Where the store disagrees with the log and, if asked, where this build decides otherwise.
+async fn differences(
+    args: &ReplayArgs,
+    stores: &Stores,
+    key: &ExecutionKey,
+    mismatches: Vec<millstream_worker::replay::Mismatch>,
+) -> Result<Vec<Value>> {
+    let mut found: Vec<Value> = mismatches
+        .into_iter()
+        .map(|m| json!({ "execution_id": key.execution, "kind": "stored", "seq": m.seq, "what": m.what, "log": m.log, "other": m.stored }))
+        .collect();
+    if args.redecide {
+        let again = redecide(stores, key).await.map_err(explain)?;
+        found.extend(again.into_iter().map(|d| {
+            json!({ "execution_id": key.execution, "kind": "redecided", "seq": d.seq, "what": d.part, "log": d.recorded, "other": d.decided })
+        }));
+    }
+    Ok(found)
+}
+
+fn sentence(difference: &Value) -> String {
+    let get = |name: &str| plain(&difference[name]);
+    let other = if difference["kind"] == "redecided" { "this build decides" } else { "stored" };
+    format!(
+        "{} seq {}: {} is {:?} in the log, {other} {:?}",
+        get("execution_id"),
+        get("seq"),
+        get("what"),
+        get("log"),
+        get("other")
+    )
+}
+
+fn verdict(args: &ReplayArgs, differences: usize, executions: u64) -> Result<()> {
+    if differences > 0 && (args.check || args.redecide) {
+        bail!(Failure::new(
+            ExitCode::Different,
+            format!("{differences} differences in {executions} executions")
+        ));
+    }
+    Ok(())
+}
+
+fn explain(error: ReplayError) -> anyhow::Error {
+    match error {
+        ReplayError::NotFound(_) | ReplayError::BeyondTheEnd(..) | ReplayError::Definition(..) => {
+            Failure::new(ExitCode::Refused, error.to_string()).into()
+        }
+        ReplayError::Store(error) => Failure::new(ExitCode::Unreachable, error.to_string()).into(),
+    }
+}
+
+fn progress(output: Output) -> ProgressBar {
+    if output == Output::Json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("  {spinner} {pos} executions replayed  {elapsed}")
+        .context("a template of ours")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
+    ProgressBar::new_spinner().with_style(style)
+}

@@ -1,0 +1,81 @@
+//! `millstream tail ID`: follow an execution; reconnects where it left off.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use futures::StreamExt;
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::cli::TailArgs;
+use crate::client::{Client, segment};
+use crate::failure::{ExitCode, Failure};
+use crate::output::{Output, line, plain};
+
+/// How often a lost connection is tried again before giving up.
+const RECONNECTS: u32 = 30;
+
+pub(crate) async fn run(args: &TailArgs, client: &Client, output: Output) -> Result<()> {
+    let path = format!("/v1/executions/{}/tail", segment(&args.execution));
+    let mut last = args.after;
+    let mut lost = 0;
+    loop {
+        match follow(client, &path, &mut last, output).await {
+            Ok(Ended::Execution) => return Ok(()),
+            Ok(Ended::Connection) => lost = 1,
+            Err(error) if lost == 0 || !is_unreachable(&error) || lost >= RECONNECTS => return Err(error),
+            Err(_) => lost += 1,
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Why a stream came to its end.
+enum Ended {
+    Execution,
+    Connection,
+}
+
+async fn follow(client: &Client, path: &str, last: &mut Option<i64>, output: Output) -> Result<Ended> {
+    let mut request = client.request(Method::GET, path).header("accept", "text/event-stream");
+    if let Some(seq) = last {
+        request = request.header("last-event-id", seq.to_string());
+    }
+    let mut chunks = client.send(request).await?.bytes_stream();
+    let mut buffer = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let Ok(chunk) = chunk else { return Ok(Ended::Connection) };
+        buffer.extend_from_slice(&chunk);
+        while let Some(end) = buffer.windows(2).position(|pair| pair == b"\n\n") {
+            let message: Vec<u8> = buffer.drain(..end + 2).collect();
+            let message = String::from_utf8_lossy(&message);
+            if field(&message, "event") == Some("end") {
+                return Ok(Ended::Execution);
+            }
+            let Some(data) = field(&message, "data") else { continue };
+            let transition: Value = serde_json::from_str(data)?;
+            *last = transition["seq"].as_i64().or(*last);
+            show(&transition, data, output)?;
+        }
+    }
+    Ok(Ended::Connection)
+}
+
+fn field<'a>(message: &'a str, name: &str) -> Option<&'a str> {
+    message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+}
+
+fn show(transition: &Value, data: &str, output: Output) -> Result<()> {
+    match output {
+        Output::Json => line(data),
+        Output::Text => {
+            let get = |name: &str| plain(&transition[name]);
+            let from = transition["from_state"].as_str().unwrap_or("·");
+            line(&format!("{:>4}  {}  {}  {from} → {}", get("seq"), get("at"), get("name"), get("to_state")))
+        }
+    }
+}
+
+fn is_unreachable(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Failure>().is_some_and(|failure| failure.code == ExitCode::Unreachable)
+}

@@ -1,0 +1,37 @@
+//! `millstream worker`: one worker of a fleet as a process.
+
+use anyhow::Result;
+use millstream_stream::StreamError;
+
+use crate::backend::{open_fleet_database, open_fleet_streams};
+use crate::cmd::ingress::require_tables;
+use crate::config::Config;
+use crate::roles::{Shared, worker_options};
+use crate::{probe, signals, telemetry};
+
+pub(crate) async fn run(config: &Config) -> Result<()> {
+    telemetry::start_logging(config)?;
+    let metrics = telemetry::start_metrics()?;
+    let database = open_fleet_database(config).await?;
+    let streams = open_fleet_streams(config)?;
+    let shared = Shared::new(database.stores(), streams).await;
+    require_tables(&database.pending().await)?;
+    match shared.streams.care.check().await {
+        Ok(warnings) => warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
+        Err(error @ StreamError::Unusable(_)) => return Err(error.into()),
+        Err(error) => tracing::warn!(%error, "Redis does not answer yet"),
+    }
+
+    let worker = shared.worker_id()?;
+    let options = worker_options(config, worker.clone())?;
+    let shutdown = signals::shutdown_token()?;
+    let probe =
+        probe::start(config.worker.listen.0, shared.stores.clone(), metrics, shutdown.clone()).await?;
+    tracing::info!(%worker, "worker is up");
+    signals::notify_ready();
+    millstream_worker::run(shared.worker(), options, shutdown).await?;
+    probe.abort();
+    database.close().await;
+    tracing::info!(%worker, "worker is done");
+    Ok(())
+}

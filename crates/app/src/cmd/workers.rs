@@ -1,0 +1,23 @@
+//! `millstream workers`: who is up.
+
+use anyhow::Result;
+
+use crate::client::Client;
+use crate::output::{Output, table};
+
+pub(crate) async fn run(client: &Client, output: Output) -> Result<()> {
+    let answer = client.get("/v1/workers").await?;
+    output.show(&answer, |answer| match answer["items"].as_array().map(Vec::as_slice) {
+        None | Some([]) => "no workers".to_owned(),
+        Some(rows) => table(
+            rows,
+            &[
+                ("worker", "worker_id"),
+                ("since", "started_at"),
+                ("seen", "seen_at"),
+                ("in flight", "in_flight"),
+                ("version", "version"),
+            ],
+        ),
+    })
+}

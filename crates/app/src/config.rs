@@ -1,0 +1,293 @@
+//! Settings: typed, layered, printable.
+//!
+//! `config/default.toml` (built in) < a file < `MILLSTREAM_…` environment < flags. Roles receive
+//! options made from this and never read the environment themselves. A key that does not exist is an
+//! error in a file and in the environment alike, so that a typo is not a silent default.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use figment2::providers::{Format, Serialized, Toml};
+use figment2::{Figment, value::Value};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// The commented defaults, as they are in the repository.
+pub(crate) const DEFAULTS: &str = include_str!("../../../config/default.toml");
+
+/// Environment names that are not settings.
+const NOT_SETTINGS: &[&str] = &["MILLSTREAM_CONFIG", "MILLSTREAM_CRASH_AT"];
+
+/// Every setting. `config/default.toml` says what each one means.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    pub database_url: String,
+    pub redis_url: String,
+    pub listen: SocketAddr,
+    pub url: String,
+    pub key: String,
+    pub http_allow: Networks,
+    pub log: String,
+    pub log_format: LogFormat,
+    pub dev: Dev,
+    pub postgres: Postgres,
+    pub redis: Redis,
+    pub ingress: Ingress,
+    pub worker: Worker,
+    pub retention: Retention,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    Auto,
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Dev {
+    pub dir: PathBuf,
+    pub workers: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Postgres {
+    pub connections: u32,
+    pub statement_timeout: Span,
+    pub lock_timeout: Span,
+    pub acquire_timeout: Span,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Redis {
+    pub prefix: String,
+    pub connections: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ingress {
+    pub max_in_flight: usize,
+    pub max_queued: usize,
+    pub allowed_hosts: Vec<String>,
+    pub drain: Span,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Worker {
+    pub batch: usize,
+    pub action_slots: usize,
+    pub lease: Span,
+    pub lock_ttl: Span,
+    pub reclaim_idle: Span,
+    pub overdue: Span,
+    pub drain: Span,
+    pub poison_cap: i32,
+    pub listen: OptionalAddress,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Retention {
+    pub completed: Span,
+    pub failed: Span,
+    pub cancelled: Span,
+    pub keys: Span,
+}
+
+/// A duration written the way definitions write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Span(pub Duration);
+
+impl TryFrom<String> for Span {
+    type Error = millstream_core::duration::InvalidDuration;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        millstream_core::duration::parse(&text).map(Self)
+    }
+}
+
+impl From<Span> for String {
+    fn from(span: Span) -> String {
+        millstream_core::duration::format(span.0)
+    }
+}
+
+/// An address, or nothing at all written as the empty text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct OptionalAddress(pub Option<SocketAddr>);
+
+impl TryFrom<String> for OptionalAddress {
+    type Error = std::net::AddrParseError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
+    }
+}
+
+impl From<OptionalAddress> for String {
+    fn from(address: OptionalAddress) -> String {
+        address.0.map(|address| address.to_string()).unwrap_or_default()
+    }
+}
+
+/// A list of CIDRs; in the environment one text separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "ListOrText", into = "Vec<String>")]
+pub(crate) struct Networks(pub Vec<IpNet>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ListOrText {
+    List(Vec<String>),
+    Text(String),
+}
+
+impl TryFrom<ListOrText> for Networks {
+    type Error = String;
+    fn try_from(written: ListOrText) -> Result<Self, String> {
+        let texts = match written {
+            ListOrText::List(list) => list,
+            ListOrText::Text(text) => text.split(',').map(str::to_owned).collect(),
+        };
+        texts
+            .iter()
+            .map(|text| text.trim())
+            .filter(|text| !text.is_empty())
+            .map(|text| text.parse().map_err(|_| format!("{text:?} is not a network like 10.1.0.0/16")))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+impl From<Networks> for Vec<String> {
+    fn from(networks: Networks) -> Self {
+        networks.0.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// What flags say; the last layer.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Flags {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redis_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+}
+
+/// Put the layers together.
+pub(crate) fn load(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+    flags: &Flags,
+) -> Result<Config> {
+    let mut layers = Figment::from(Toml::string(DEFAULTS));
+    if let Some(file) = file {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read the settings file {}", file.display()))?;
+        layers = layers.merge(Toml::string(&text));
+    }
+    for (name, value) in environment {
+        if let Some(key) = setting_key(&name) {
+            if layers.find_value(&key).is_err() {
+                bail!("{name}: there is no setting {key:?}; `millstream config` lists them all");
+            }
+            let value = literal(&layers, &key, value);
+            layers = layers.merge((key.as_str(), value));
+        }
+    }
+    layers.merge(Serialized::defaults(flags)).extract().map_err(|error| anyhow::anyhow!("settings: {error}"))
+}
+
+/// `MILLSTREAM_WORKER__LEASE` → `worker.lease`; `None` for names that are none of our settings.
+fn setting_key(name: &str) -> Option<String> {
+    if NOT_SETTINGS.contains(&name) || name.starts_with("MILLSTREAM_TEST_") {
+        return None;
+    }
+    name.strip_prefix("MILLSTREAM_").map(|rest| rest.to_lowercase().replace("__", "."))
+}
+
+/// An environment value in the type that the default has: `8` is a number only where one belongs.
+fn literal(layers: &Figment, key: &str, text: String) -> Value {
+    match layers.find_value(key) {
+        Ok(Value::Num(..) | Value::Bool(..)) => {
+            text.parse().unwrap_or_else(|_: std::convert::Infallible| Value::from(text.clone()))
+        }
+        Ok(Value::Array(..)) => Value::from(
+            text.split(',')
+                .map(|part| part.trim().to_owned())
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>(),
+        ),
+        _ => Value::from(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(env: &[(&str, &str)]) -> Result<Config> {
+        load(None, env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())), &Flags::default())
+    }
+
+    #[test]
+    fn the_built_in_file_is_complete() {
+        let config = with(&[]).unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:7400");
+        assert_eq!(config.worker.lease.0, Duration::from_secs(15));
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_and_flags_over_both() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("m.toml");
+        std::fs::write(&file, "listen = \"127.0.0.1:1\"\n[worker]\nlease = \"3s\"\n").unwrap();
+        let env = [("MILLSTREAM_LISTEN", "127.0.0.1:2"), ("MILLSTREAM_WORKER__ACTION_SLOTS", "7")];
+        let env = || env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let config = load(Some(&file), env(), &Flags::default()).unwrap();
+        assert_eq!(
+            (config.listen.port(), config.worker.lease.0.as_secs(), config.worker.action_slots),
+            (2, 3, 7)
+        );
+        let flags = Flags { listen: "127.0.0.1:3".parse().ok(), ..Flags::default() };
+        assert_eq!(load(Some(&file), env(), &flags).unwrap().listen.port(), 3);
+    }
+
+    #[test]
+    fn a_setting_that_does_not_exist_is_named() {
+        let error = with(&[("MILLSTREAM_WORKER__LEESE", "1s")]).unwrap_err().to_string();
+        assert!(error.contains("MILLSTREAM_WORKER__LEESE") && error.contains("worker.leese"), "{error}");
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_its_key() {
+        let error = with(&[("MILLSTREAM_WORKER__LEASE", "soon")]).unwrap_err().to_string();
+        assert!(error.contains("lease") && error.contains("soon"), "{error}");
+    }
+
+    #[test]
+    fn networks_are_separated_by_commas() {
+        let config = with(&[("MILLSTREAM_HTTP_ALLOW", "127.0.0.0/8, ::1/128")]).unwrap();
+        assert_eq!(config.http_allow.0.len(), 2);
+    }
+
+    #[test]
+    fn numeric_looking_text_stays_text() {
+        assert_eq!(with(&[("MILLSTREAM_REDIS__PREFIX", "42")]).unwrap().redis.prefix, "42");
+    }
+}

@@ -1,0 +1,142 @@
+//! The embedded engine: a door and worker loops in one process, on SQLite and an in-process doorbell.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use millstream_core::id::WorkerId;
+use millstream_stream::Streams;
+use millstream_stream::embedded::EmbeddedStream;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::{Database, sqlite_path};
+use crate::config::{Config, DEFAULTS};
+use crate::directory::HeldDirectory;
+use crate::entropy::SystemEntropy;
+use crate::roles::{Openness, Shared, ingress_options, worker_options};
+use crate::telemetry::MetricsText;
+
+/// A running embedded engine.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub address: SocketAddr,
+    pub shared: Shared,
+    pub database_path: PathBuf,
+    database: Database,
+    config: Config,
+    door: JoinHandle<Result<(), millstream_ingress::IngressError>>,
+    loops: Vec<(WorkerId, JoinHandle<Result<(), millstream_worker::WorkerError>>)>,
+    /// The door drains first, so that what it accepted last is still worked on.
+    door_shutdown: CancellationToken,
+    worker_shutdown: CancellationToken,
+    _directory: HeldDirectory,
+}
+
+impl Engine {
+    /// Open (or make) the directory, bring the tables up to date, listen, start the loops.
+    pub(crate) async fn start(
+        mut config: Config,
+        dir: &Path,
+        workers: usize,
+        metrics: MetricsText,
+    ) -> Result<Self> {
+        let directory = HeldDirectory::hold(dir)?;
+        let database_path = database_path(&config, directory.path())?;
+        let database = Database::open_sqlite(&database_path).await?;
+        database.migrate().await?;
+        config.http_allow.0.extend(loopback_networks());
+
+        let shared =
+            Shared::new(database.stores(), Streams::of(EmbeddedStream::new(&SystemEntropy::new()))).await;
+        let options = ingress_options(&config, config.listen, Openness::Careful, &shared.stores).await?;
+        let listener = TcpListener::bind(config.listen).await.with_context(|| {
+            format!(
+                "cannot listen on {}; another one may be running: choose a place with --listen",
+                config.listen
+            )
+        })?;
+        let address = listener.local_addr()?;
+        let (door_shutdown, worker_shutdown) = (CancellationToken::new(), CancellationToken::new());
+        let door = tokio::spawn(millstream_ingress::run(
+            shared.ingress(metrics),
+            options,
+            listener,
+            door_shutdown.clone(),
+        ));
+        let mut engine = Self {
+            address,
+            shared,
+            database_path,
+            database,
+            config,
+            door,
+            loops: Vec::new(),
+            door_shutdown,
+            worker_shutdown,
+            _directory: directory,
+        };
+        for _ in 0..workers.max(1) {
+            engine.start_loop()?;
+        }
+        Ok(engine)
+    }
+
+    /// One more worker loop.
+    pub(crate) fn start_loop(&mut self) -> Result<WorkerId> {
+        let worker = self.shared.worker_id()?;
+        let options = worker_options(&self.config, worker.clone())?;
+        let running =
+            tokio::spawn(millstream_worker::run(self.shared.worker(), options, self.worker_shutdown.clone()));
+        self.loops.push((worker.clone(), running));
+        Ok(worker)
+    }
+
+    /// End a worker loop in the middle of whatever it does, as a crash would.
+    pub(crate) fn kill_loop(&mut self) -> Option<WorkerId> {
+        let (worker, running) = self.loops.pop()?;
+        running.abort();
+        Some(worker)
+    }
+
+    /// Drain the door, then the workers, then close the database.
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.door_shutdown.cancel();
+        let door = self.door.await;
+        self.worker_shutdown.cancel();
+        for (worker, running) in self.loops {
+            if let Ok(Err(error)) = running.await {
+                tracing::error!(%worker, %error, "worker loop ended badly");
+            }
+        }
+        self.database.close().await;
+        Ok(door??)
+    }
+
+    /// Resolves when a part of the engine ends by itself, which it never should.
+    pub(crate) async fn ended(&mut self) -> Result<()> {
+        let loops = futures::future::select_all(self.loops.iter_mut().map(|(_, running)| running));
+        tokio::select! {
+            door = &mut self.door => Ok(door??),
+            (ended, _, _) = loops => Ok(ended??),
+        }
+    }
+}
+
+/// The file in the directory, unless the settings name another SQLite file.
+fn database_path(config: &Config, directory: &Path) -> Result<PathBuf> {
+    let default_line = format!("database_url = {:?}", config.database_url);
+    if DEFAULTS.lines().any(|line| line == default_line) {
+        return Ok(directory.join("millstream.db"));
+    }
+    sqlite_path(&config.database_url).with_context(
+        || "`dev` runs on SQLite: unset MILLSTREAM_DATABASE_URL, or run `ingress` and `worker` on PostgreSQL",
+    )
+}
+
+fn loopback_networks() -> impl Iterator<Item = ipnet::IpNet> {
+    let v4 = ipnet::Ipv4Net::new(std::net::Ipv4Addr::new(127, 0, 0, 0), 8).ok().map(ipnet::IpNet::V4);
+    let v6 = Some(ipnet::IpNet::from(IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)));
+    [v4, v6].into_iter().flatten()
+}

@@ -1,0 +1,42 @@
+//! How a command fails: a message that says what to do, and an exit code that a script can use.
+
+use std::fmt;
+
+/// The exit codes of `millstream --help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExitCode {
+    /// A check found a difference.
+    Different = 1,
+    /// Wrong usage or invalid input.
+    Invalid = 2,
+    /// Refused, or there is no such thing.
+    Refused = 3,
+    /// The server or a service cannot be reached.
+    Unreachable = 4,
+}
+
+/// An error that carries its exit code. `anyhow` errors without one exit with 2.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub code: ExitCode,
+    pub message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: ExitCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The exit code of any error of a command.
+pub(crate) fn exit_code(error: &anyhow::Error) -> i32 {
+    error.downcast_ref::<Failure>().map_or(ExitCode::Invalid, |failure| failure.code) as i32
+}

@@ -1,0 +1,96 @@
+//! What commands print: tables and colours on a terminal, JSON on request.
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::Result;
+use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
+use serde_json::Value;
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
+impl Output {
+    /// JSON as it is, or whatever `text` makes of it.
+    pub(crate) fn show(self, value: &Value, text: impl FnOnce(&Value) -> String) -> Result<()> {
+        match self {
+            Self::Json => line(&serde_json::to_string_pretty(value)?),
+            Self::Text => line(&text(value)),
+        }
+    }
+}
+
+/// One line on stdout. A reader that went away (`| head`) is not an error.
+pub(crate) fn line(text: &str) -> Result<()> {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => Ok(other?),
+    }
+}
+
+/// A table of JSON objects: one column per (heading, field).
+pub(crate) fn table(rows: &[Value], columns: &[(&str, &str)]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(columns.iter().map(|(heading, _)| Cell::new(heading.to_uppercase())));
+    for row in rows {
+        table.add_row(columns.iter().map(|(_, field)| cell(field, &row[*field])));
+    }
+    table.trim_fmt()
+}
+
+/// `field  value` lines of one object.
+pub(crate) fn fields(object: &Value, names: &[&str]) -> String {
+    let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    names
+        .iter()
+        .filter(|name| !object[**name].is_null())
+        .map(|name| format!("{name:width$}  {}", coloured(name, &plain(&object[*name]))))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// A JSON value as a person would write it.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+fn cell(field: &str, value: &Value) -> Cell {
+    let text = plain(value);
+    match colour(field, &text) {
+        Some(colour) if std::io::stdout().is_terminal() => Cell::new(text).fg(colour),
+        _ => Cell::new(text),
+    }
+}
+
+fn coloured(field: &str, text: &str) -> String {
+    let code = match colour(field, text) {
+        Some(Color::Green) => "32",
+        Some(Color::Red) => "31",
+        Some(Color::Yellow) => "33",
+        _ => return text.to_owned(),
+    };
+    if std::io::stdout().is_terminal() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+fn colour(field: &str, text: &str) -> Option<Color> {
+    if field != "status" {
+        return None;
+    }
+    match text {
+        "completed" | "active" | "succeeded" => Some(Color::Green),
+        "failed" | "dead" | "rejected" => Some(Color::Red),
+        "paused" | "deferred" | "pending" | "processing" | "cancelled" => Some(Color::Yellow),
+        _ => None,
+    }
+}

@@ -1,0 +1,160 @@
+//! From settings to what the roles receive.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use millstream_core::crash::CrashPoint;
+use millstream_core::entropy::Entropy;
+use millstream_core::id::WorkerId;
+use millstream_ingress::{AuthMode, IngressOptions, Limits};
+use millstream_store::Stores;
+use millstream_store::clock::StoreClock;
+use millstream_stream::Streams;
+use millstream_worker::{HttpOptions, Retention, WorkerOptions};
+
+use crate::config::Config;
+use crate::entropy::SystemEntropy;
+use crate::telemetry::MetricsText;
+
+/// What every role of this process shares.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub stores: Stores,
+    pub streams: Streams,
+    pub clock: Arc<StoreClock>,
+    pub entropy: Arc<SystemEntropy>,
+}
+
+impl Shared {
+    /// Take the store's time; a store that is down now is asked again by the worker's clock duty.
+    pub(crate) async fn new(stores: Stores, streams: Streams) -> Self {
+        let asked = Instant::now();
+        let clock = match stores.housekeeping.ping().await {
+            Ok(time) => StoreClock::starting_at(time.plus(asked.elapsed() / 2)),
+            Err(error) => {
+                tracing::warn!(%error, "the store does not answer yet; using this machine's clock");
+                StoreClock::starting_at(wall_clock())
+            }
+        };
+        Self { stores, streams, clock: Arc::new(clock), entropy: Arc::new(SystemEntropy::new()) }
+    }
+
+    pub(crate) fn ingress(&self, metrics: MetricsText) -> millstream_ingress::Deps {
+        millstream_ingress::Deps {
+            stores: self.stores.clone(),
+            streams: self.streams.clone(),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+            metrics,
+        }
+    }
+
+    pub(crate) fn worker(&self) -> millstream_worker::Deps {
+        millstream_worker::Deps {
+            stores: self.stores.clone(),
+            streams: self.streams.clone(),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+        }
+    }
+
+    /// `hostname-pid-random`, new at every call.
+    pub(crate) fn worker_id(&self) -> Result<WorkerId> {
+        let host = nix::unistd::gethostname().context("cannot tell the host's name")?;
+        let host: String = host
+            .to_string_lossy()
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '-' })
+            .take(64)
+            .collect();
+        let random = self.entropy.next_u64() & 0xffff_ffff;
+        WorkerId::parse(format!("{host}-{}-{random:08x}", std::process::id()))
+            .map_err(|error| anyhow::anyhow!("worker id {error}"))
+    }
+}
+
+/// Only for a start while the store is away.
+fn wall_clock() -> millstream_core::time::Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    millstream_core::time::Timestamp::EPOCH.plus(since)
+}
+
+/// Whether a door on this address may be open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Openness {
+    /// Without keys on loopback only.
+    Careful,
+    /// `--insecure-no-auth`.
+    Insecure,
+}
+
+/// Fails when the address is not loopback, no key exists and nobody said that this is meant.
+pub(crate) async fn ingress_options(
+    config: &Config,
+    listen: SocketAddr,
+    openness: Openness,
+    stores: &Stores,
+) -> Result<IngressOptions> {
+    let auth = match (openness, listen.ip().is_loopback()) {
+        (Openness::Insecure, _) => AuthMode::InsecureNoAuth,
+        (Openness::Careful, true) => AuthMode::OpenOnLoopback,
+        (Openness::Careful, false) => {
+            let exist = stores.keys.keys_exist().await.context("cannot tell whether API keys exist")?;
+            if !exist {
+                bail!(
+                    "refusing to serve {listen} without keys: make one with `millstream keys create NAME`, or say --insecure-no-auth if everybody who can reach it may do everything"
+                );
+            }
+            AuthMode::Keys
+        }
+    };
+    let limits = Limits {
+        in_flight: config.ingress.max_in_flight,
+        queue_items: config.ingress.max_queued,
+        ..Limits::default()
+    };
+    Ok(IngressOptions {
+        auth,
+        limits,
+        allowed_hosts: config.ingress.allowed_hosts.clone(),
+        drain_deadline: config.ingress.drain.0,
+        crash: crash_point()?,
+        ..IngressOptions::default()
+    })
+}
+
+pub(crate) fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions> {
+    Ok(WorkerOptions {
+        batch: config.worker.batch,
+        action_slots: config.worker.action_slots,
+        lease: config.worker.lease.0,
+        lock_ttl: config.worker.lock_ttl.0,
+        reclaim_idle: config.worker.reclaim_idle.0,
+        overdue: config.worker.overdue.0,
+        drain: config.worker.drain.0,
+        poison_cap: config.worker.poison_cap,
+        http: HttpOptions { allow: config.http_allow.0.clone(), ..HttpOptions::default() },
+        retention: Retention {
+            completed: config.retention.completed.0,
+            failed: config.retention.failed.0,
+            cancelled: config.retention.cancelled.0,
+            keys: config.retention.keys.0,
+        },
+        crash: crash_point()?,
+        ..WorkerOptions::of(worker)
+    })
+}
+
+/// The place where tests let this process die. Release builds carry none and say so.
+fn crash_point() -> Result<Option<CrashPoint>> {
+    let Ok(name) = std::env::var("MILLSTREAM_CRASH_AT") else { return Ok(None) };
+    if !cfg!(debug_assertions) {
+        bail!("MILLSTREAM_CRASH_AT is set, but this build has no crash points");
+    }
+    match CrashPoint::parse(&name) {
+        Some(point) => Ok(Some(point)),
+        None => bail!("MILLSTREAM_CRASH_AT: there is no crash point {name:?}"),
+    }
+}

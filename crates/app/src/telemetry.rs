@@ -1,0 +1,50 @@
+//! Logs and metrics of a process.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, LogFormat};
+
+/// Latencies from half a millisecond to ten seconds.
+const SECONDS: &[f64] =
+    &[0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// Batch sizes.
+const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1000.0];
+
+/// Renders what was measured, as Prometheus text.
+pub(crate) type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Log to stderr, so that stdout belongs to results.
+pub(crate) fn start_logging(config: &Config) -> Result<()> {
+    let filter = EnvFilter::try_new(&config.log)
+        .with_context(|| format!("the setting `log` is not a filter: {:?}", config.log))?;
+    let terminal = std::io::stderr().is_terminal();
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(terminal);
+    let as_json = match config.log_format {
+        LogFormat::Json => true,
+        LogFormat::Text => false,
+        LogFormat::Auto => !terminal,
+    };
+    // A second start within one process (the demo) keeps the first subscriber.
+    if as_json {
+        let _ = builder.json().flatten_event(true).try_init();
+    } else {
+        let _ = builder.with_target(false).try_init();
+    }
+    Ok(())
+}
+
+/// Install the recorder. Once per process.
+pub(crate) fn start_metrics() -> Result<MetricsText> {
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), SECONDS)?
+        .set_buckets_for_metric(Matcher::Suffix("_size".into()), SIZES)?
+        .install_recorder()
+        .context("cannot install the metrics recorder")?;
+    Ok(Arc::new(move || handle.render()))
+}

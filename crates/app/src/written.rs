@@ -1,0 +1,32 @@
+//! What a person wrote: files, standard input, JSON on the command line.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use millstream_core::definition::Format;
+use serde_json::Value;
+
+/// The text of a file, or of standard input for `-`, and the format its name tells.
+pub(crate) fn definition(file: &Path) -> Result<(String, Format)> {
+    let format = match file.extension().and_then(|ending| ending.to_str()) {
+        Some("json") => Format::Json,
+        _ => Format::Yaml,
+    };
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok((text, format));
+    }
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok((text, format))
+}
+
+/// JSON given as an argument, or in a file as `@FILE`.
+pub(crate) fn json(argument: &str) -> Result<Value> {
+    let text = match argument.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?,
+        None => argument.to_owned(),
+    };
+    serde_json::from_str(&text).with_context(|| format!("not JSON: {argument}"))
+}
