@@ -1,5 +1,7 @@
 //! The suite of `millstream-store` on real files.
 
+#![expect(clippy::unwrap_used, reason = "a store that cannot be opened fails the test")]
+
 use millstream_store::Stores;
 use millstream_store::conformance::Bench;
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};

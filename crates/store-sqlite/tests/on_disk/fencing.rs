@@ -1,0 +1,44 @@
+//! Every act under a lease that has passed on leaves the row exactly as it is. A `false` alone does not
+//! show that: a statement without the epoch could write and still report the truth.
+
+use std::time::Duration;
+
+use millstream_core::status::Phase;
+use millstream_store::action_store::{ActionStore, SettleVerdict, Settlement, Settling};
+use millstream_store::event_log::Append;
+use millstream_store::execution_store::{Committed, LeaseGrant};
+use millstream_store::views::ExecutionViews;
+
+use crate::desk::{Desk, GRANT, NOW, append, apply, event, execution, raw, start, worker};
+
+#[tokio::test]
+async fn a_lease_that_has_passed_on_changes_nothing() {
+    let desk = Desk::fresh().await;
+    let key = execution("o-1");
+    append(&desk.store, &[start(&key, "{}", Phase::Active), Append::Event(event(&key, "{}"))]).await;
+    let committed = apply(&desk.store, &key, "{}").await;
+    let Committed::Done { leased, .. } = committed else { panic!("{committed:?}") };
+    let stale = leased[0].lease.clone();
+
+    let later = NOW.plus(GRANT.ttl).plus(Duration::from_millis(1));
+    let taken = desk.store.lease(&worker(), GRANT, later).await.unwrap();
+    assert_eq!(taken.len(), 1, "the case is void unless the lease has passed on");
+    let clear_input = "UPDATE actions SET input = NULL";
+    sqlx::query(clear_input).execute(&mut desk.shell().await).await.unwrap();
+    let before = format!("{:?}", desk.store.actions(&key).await.unwrap());
+
+    let longer = LeaseGrant { ttl: Duration::from_secs(600), ..GRANT };
+    let leases = std::slice::from_ref(&stale);
+    assert_eq!(desk.store.renew(leases, &worker(), longer, later).await.unwrap(), [false]);
+    assert_eq!(desk.store.record_inputs(&[(stale.clone(), raw("1"))]).await.unwrap(), [false]);
+    desk.store.release(leases, later).await.unwrap();
+    let settlement = Settlement {
+        lease: stale,
+        event_id: leased[0].event_id,
+        outcome: Settling::Succeeded { result: raw("1"), emit: None },
+    };
+    let settled = desk.store.settle(&worker(), &[settlement], GRANT, later).await.unwrap();
+    assert_eq!(settled.verdicts, [SettleVerdict::Stale]);
+
+    assert_eq!(format!("{:?}", desk.store.actions(&key).await.unwrap()), before);
+}
