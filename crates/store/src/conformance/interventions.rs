@@ -97,6 +97,17 @@ pub async fn a_pause_keeps_its_first_reason(bench: Bench) {
     assert!(decisions(&bench, &execution("none")).await.is_empty());
 }
 
+pub async fn failures_and_burials_keep_the_first_reason_of_a_pause(bench: Bench) {
+    let key = execution("one");
+    let (_, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
+    settle(&bench, vec![fail(&done.leased[0], "first")], grant(0)).await;
+    settle(&bench, vec![fail(&done.leased[1], "second")], grant(0)).await;
+    let id = bench.post(&key, "pay").await;
+    bury(&bench, &key, id).await;
+    assert_eq!(bench.execution(&key).await.paused_reason.as_deref(), Some("first"));
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Dead);
+}
+
 pub async fn retrying_a_dead_event_makes_it_undecided_at_its_place(bench: Bench) {
     let key = execution("one");
     bench.start(&key).await;

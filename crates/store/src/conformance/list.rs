@@ -142,6 +142,7 @@ macro_rules! conformance_tests {
                 a_deferred_event_can_be_buried,
                 burying_in_an_ended_execution_pauses_nothing,
                 a_pause_keeps_its_first_reason,
+                failures_and_burials_keep_the_first_reason_of_a_pause,
                 retrying_a_dead_event_makes_it_undecided_at_its_place,
                 retrying_a_failed_event_reopens_its_actions,
                 an_execution_resumes_only_when_nothing_else_holds_it,
