@@ -156,3 +156,97 @@ struct Outcome<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ActionError>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{Format, parse};
+    use crate::id::{ExecutionId, ExecutionKey, Seq, TenantId};
+
+    fn spec(rest: &str) -> ActionSpec {
+        let source = format!(
+            "{{name: x, initial: a, states: {{a: {{on: {{good: {{to: b}}, bad: {{to: b}}}}}}, b: {{final: true}}}},
+              actions: {{charge: {{noop: null, retry: {{attempts: 3, backoff: 1s}}{rest}}}}}}}"
+        );
+        parse(&source, Format::Yaml).unwrap().actions()["charge"].clone()
+    }
+
+    fn key() -> ActionKey {
+        let execution = ExecutionKey {
+            tenant: TenantId::default_tenant(),
+            execution: ExecutionId::parse("o-1").unwrap(),
+        };
+        ActionKey { execution, seq: Seq(4), action: Name::parse("charge").unwrap() }
+    }
+
+    fn refused() -> ActionError {
+        ActionError {
+            class: ErrorClass::Status,
+            message: "503 from the other side".to_owned(),
+            status: Some(503),
+        }
+    }
+
+    fn transient() -> Attempt {
+        Attempt::Transient { error: refused(), retry_after: None }
+    }
+
+    #[test]
+    fn success_tells_the_execution_only_if_asked_to() {
+        let success = Attempt::Success { result: RawJson::parse("{\"id\":1}").unwrap() };
+        let told = conclude(&spec(", on_success: good"), &key(), 2, success.clone(), 0.5);
+        let Conclusion::Succeeded { emit: Some((event, payload)), .. } = told else { panic!("{told:?}") };
+        assert_eq!(event.as_str(), "good");
+        assert_eq!(
+            payload.as_str(),
+            r#"{"action":"charge","key":"default/o-1/4/charge","attempts":2,"result":{"id":1}}"#
+        );
+        let silent = conclude(&spec(""), &key(), 2, success, 0.5);
+        assert!(matches!(silent, Conclusion::Succeeded { emit: None, .. }));
+    }
+
+    #[test]
+    fn a_transient_failure_is_tried_again_until_the_attempts_are_used_up() {
+        let spec = spec(", on_failure: bad");
+        let again = conclude(&spec, &key(), 2, transient(), 1.0);
+        assert_eq!(again, Conclusion::Retry { wait: Duration::from_secs(2), error: refused() });
+        let over = conclude(&spec, &key(), 3, transient(), 1.0);
+        let Conclusion::Failed { then: OnFailure::Emit(event, payload), .. } = over else {
+            panic!("{over:?}")
+        };
+        assert_eq!(event.as_str(), "bad");
+        assert_eq!(
+            payload.as_str(),
+            r#"{"action":"charge","key":"default/o-1/4/charge","attempts":3,"error":{"class":"status","message":"503 from the other side","status":503}}"#
+        );
+    }
+
+    #[test]
+    fn the_other_side_s_wish_is_honoured() {
+        let attempt = Attempt::Transient { error: refused(), retry_after: Some(Duration::from_secs(7)) };
+        let again = conclude(&spec(""), &key(), 1, attempt, 0.0);
+        assert_eq!(again, Conclusion::Retry { wait: Duration::from_secs(7), error: refused() });
+    }
+
+    #[test]
+    fn a_permanent_failure_is_not_tried_again_and_pauses_when_nothing_handles_it() {
+        let failed = conclude(&spec(""), &key(), 1, Attempt::Permanent { error: refused() }, 0.5);
+        assert_eq!(failed, Conclusion::Failed { error: refused(), then: OnFailure::Pause });
+    }
+
+    #[test]
+    fn the_words_for_error_classes_are_those_that_are_stored() {
+        let classes = [
+            ErrorClass::Input,
+            ErrorClass::Network,
+            ErrorClass::Timeout,
+            ErrorClass::Status,
+            ErrorClass::Response,
+            ErrorClass::Forbidden,
+            ErrorClass::Internal,
+        ];
+        for class in classes {
+            assert_eq!(RawJson::of(&class).as_str(), format!("\"{class}\""));
+        }
+    }
+}

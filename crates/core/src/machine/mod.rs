@@ -30,3 +30,6 @@ pub use render::render;
 pub use snapshot::{SMALL_CONTEXT_BYTES, Snapshot, TRANSITIONS_PER_SNAPSHOT, snapshot_due};
 pub use step::step;
 pub use turn::{ENDED, MAX_DEFERRED, turn};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Texts that were never meant to be definitions: a problem, and nothing worse.
+
+use millstream_core::definition::{Format, parse};
+use millstream_core::expr::{Program, Vocabulary};
+use millstream_core::machine::Machine;
+use proptest::prelude::*;
+
+const ORDER: &str = include_str!("../../../examples/order.yaml");
+
+/// Fragments that mean something to a YAML or CEL parser.
+fn fragment() -> impl Strategy<Value = String> {
+    let pieces = &[
+        "a",
+        "b.c",
+        "context",
+        "event",
+        ".payload",
+        "[0]",
+        "['k']",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ":",
+        "?",
+        ",",
+        "&&",
+        "||",
+        "!",
+        "-",
+        "+",
+        "*",
+        "/",
+        "%",
+        "==",
+        "<",
+        " in ",
+        "'x'",
+        "\"y\"",
+        "'''",
+        "r'",
+        "\\",
+        "\\u0000",
+        "0",
+        "1",
+        "9223372036854775808",
+        "1e308",
+        ".5",
+        "0x",
+        "1u",
+        "has(",
+        "size(",
+        ".map(x, ",
+        ".all(x, ",
+        "x",
+        "true",
+        "null",
+        "//",
+        "\n",
+        "  ",
+        "- ",
+        "&a ",
+        "*a",
+        "<<: ",
+        "!!str ",
+        "| ",
+        "> ",
+        "---",
+        "...",
+        "\t",
+        "é",
+        "🦀",
+        "\u{0}",
+        "\u{202e}",
+        "${",
+        "$${",
+        "}",
+    ][..];
+    prop::collection::vec(prop::sample::select(pieces), 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_a_definition_or_a_list_of_problems(text in ".{0,400}") {
+        for format in [Format::Json, Format::Yaml] {
+            if let Err(problems) = parse(&text, format) {
+                prop_assert!(!problems.0.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn any_soup_of_tokens_is_a_definition_or_a_list_of_problems(text in fragment()) {
+        for format in [Format::Json, Format::Yaml] {
+            if let Err(problems) = parse(&text, format) {
+                prop_assert!(!problems.0.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn any_soup_of_tokens_is_an_expression_or_has_problems(text in fragment()) {
+        if let Err(problems) = Program::compile(&text, Vocabulary::Decision) {
+            prop_assert!(problems.iter().all(|problem| !problem.is_empty() && !problem.contains('\n')));
+        }
+    }
+
+    #[test]
+    fn a_definition_with_a_hole_in_it_is_still_no_crash(at in 0usize..ORDER.len(), soup in fragment(), len in 0usize..60) {
+        let (mut from, mut to) = (at, (at + len).min(ORDER.len()));
+        while !ORDER.is_char_boundary(from) { from -= 1; }
+        while !ORDER.is_char_boundary(to) { to += 1; }
+        let text = format!("{}{soup}{}", &ORDER[..from], &ORDER[to..]);
+        if let Ok(definition) = parse(&text, Format::Yaml) {
+            prop_assert!(Machine::compile(definition).is_ok(), "accepted and then not compiled");
+        }
+    }
+}
+
+#[test]
+fn the_deepest_legal_expressions_fit_a_small_stack() {
+    let nested = |inside: &str| format!("{}{inside}{}", "(1 + [".repeat(15), "][0])".repeat(15));
+    let sources = [
+        format!("{}1{}", "(".repeat(31), ")".repeat(31)),
+        nested(&vec!["1"; 60].join(" + ")),
+        vec!["true"; 60].join(" && "),
+        format!("{}1", "true ? 1 : ".repeat(30)),
+        format!("{}[1]{}", "[".repeat(30), "]".repeat(30)),
+        format!("{}context.a{}", "size([".repeat(15), "])".repeat(15)),
+        format!("[1]{}", ".map(x, x)".repeat(60)),
+    ];
+    let run = move || {
+        for source in sources {
+            let compiled = Program::compile(&source, Vocabulary::Decision);
+            assert!(compiled.is_ok() || source.contains("size"), "{source}: {compiled:?}");
+        }
+    };
+    // Half of what a worker thread has.
+    std::thread::Builder::new().stack_size(1024 * 1024).spawn(run).unwrap().join().unwrap();
+}

@@ -1,0 +1,298 @@
+//! What holds for every definition, every history and every text, and not only for the ones we wrote.
+
+use millstream_core::definition::{Format, parse};
+use millstream_core::id::{AcceptNo, EventId, Name, Seq};
+use millstream_core::log::{Decision, Entry, Kept, Origin, Outcome, State, Transition, Waiting};
+use millstream_core::machine::{Machine, Recorded, create, evolve, redecide, step, turn};
+use millstream_core::raw::RawJson;
+use millstream_core::status::PauseState;
+use millstream_core::time::Timestamp;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use uuid::Uuid;
+
+const STATES: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
+const EVENTS: [&str; 5] = ["e0", "e1", "e2", "e3", "e4"];
+
+fn pick(from: &'static [&'static str]) -> impl Strategy<Value = String> {
+    prop::sample::select(from).prop_map(str::to_owned)
+}
+
+/// Expressions that hold, fail and err.
+fn guard() -> impl Strategy<Value = String> {
+    prop::sample::select(
+        &[
+            "true",
+            "context.n > 3",
+            "event.payload.x < 5",
+            "has(event.payload.y) && event.payload.y",
+            "context.n / event.payload.x > 0",
+            "event.payload.list.exists(i, i > context.n)",
+            "now > event.time",
+            "context.text + event.payload.x == 'a'",
+            "9223372036854775807 + context.n > 0",
+        ][..],
+    )
+    .prop_map(str::to_owned)
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop::sample::select(
+        &[
+            "context.n + 1",
+            "event.payload",
+            "event.payload.x",
+            "[context.n, event.name]",
+            "{'k': event.time}",
+            "context.n * 1000000007",
+            "context.text + context.text",
+            "size(context.text)",
+            "now",
+        ][..],
+    )
+    .prop_map(str::to_owned)
+}
+
+/// An alternative; `guarded` ones may be followed by another.
+fn alternative(guard: impl Strategy<Value = Option<String>>) -> impl Strategy<Value = String> {
+    let set = prop::collection::btree_map(prop::sample::select(&["n", "text", "m"][..]), value(), 0..3);
+    let actions = prop::sample::subsequence(vec!["a", "b", "c"], 0..=3);
+    (guard, prop::option::of(pick(&STATES)), set, actions).prop_map(|(guard, to, set, actions)| {
+        let mut parts = Vec::new();
+        if let Some(guard) = guard {
+            parts.push(format!("\"if\": {guard:?}"));
+        }
+        if let Some(to) = to {
+            parts.push(format!("\"to\": {to:?}"));
+        }
+        let set: Vec<_> = set.iter().map(|(key, value)| format!("{key:?}: {value:?}")).collect();
+        parts.push(format!("\"set\": {{{}}}", set.join(", ")));
+        parts.push(format!("\"do\": {actions:?}"));
+        format!("{{{}}}", parts.join(", "))
+    })
+}
+
+fn alternatives() -> impl Strategy<Value = String> {
+    let guarded = prop::collection::vec(alternative(guard().prop_map(Some)), 0..2);
+    (guarded, alternative(prop::option::of(guard()))).prop_map(|(mut list, last)| {
+        list.push(last);
+        format!("[{}]", list.join(", "))
+    })
+}
+
+prop_compose! {
+    fn state()(
+        on in prop::collection::btree_map(pick(&EVENTS), alternatives(), 1..4),
+        defer in prop::sample::subsequence(EVENTS.to_vec(), 0..4),
+        timer in prop::option::of(pick(&EVENTS)),
+    ) -> String {
+        let defer: Vec<_> = defer.into_iter().filter(|event| !on.contains_key(*event)).collect();
+        let ways: Vec<_> = STATES
+            .iter()
+            .chain(&["hub"])
+            .map(|to| format!("{{\"if\": \"event.payload.x == '{to}'\", \"to\": {to:?}}}"))
+            .collect();
+        let mut on: Vec<_> = on.iter().map(|(event, list)| format!("{event:?}: {list}")).collect();
+        on.push(format!("\"go\": [{}]", ways.join(", ")));
+        let after = timer.map_or(String::new(), |send| {
+            format!(", \"after\": [{{\"in\": \"5s\", \"send\": {send:?}}}]")
+        });
+        format!("{{\"on\": {{{}}}, \"defer\": {defer:?}{after}}}", on.join(", "))
+    }
+}
+
+prop_compose! {
+    /// Valid unless the dice are very odd; `hub` handles every event, and every state is reachable.
+    fn definition()(states in prop::collection::vec(state(), 4), ending in any::<bool>()) -> String {
+        let mut all: Vec<_> =
+            states.iter().enumerate().map(|(n, state)| format!("\"s{n}\": {state}")).collect();
+        all.push(format!("\"s4\": {{\"final\": {}}}", if ending { "true" } else { "\"failed\"" }));
+        let hub: Vec<_> = EVENTS.iter().map(|event| format!("{event:?}: {{\"to\": \"s0\"}}")).collect();
+        all.push(format!("\"hub\": {{\"on\": {{{}}}}}", hub.join(", ")));
+        format!(
+            "{{\"name\": \"random\", \"initial\": \"s0\", \"timeout\": \"1h\",
+               \"context\": {{\"n\": 1, \"text\": \"a\"}}, \"states\": {{{}}},
+               \"actions\": {{\"a\": {{\"log\": \"n is ${{context.n}}\"}},
+                             \"b\": {{\"noop\": \"event.payload.x\"}},
+                             \"c\": {{\"noop\": {{\"v\": \"context.n\"}}, \"on_success\": \"go\"}}}}}}",
+            all.join(", ")
+        )
+    }
+}
+
+fn payload() -> impl Strategy<Value = RawJson> {
+    prop::sample::select(
+        &[
+            "null",
+            "{}",
+            r#"{"x":1,"y":true,"list":[1,2,30]}"#,
+            r#"{"x":7.5,"y":false,"list":[]}"#,
+            r#"{"x":"s3","y":1}"#,
+            r#"{"x":"s1"}"#,
+            r#"{"x":"s2"}"#,
+            r#"{"x":"hub"}"#,
+            r#"{"x":0,"list":["a"]}"#,
+            "[1,2]",
+            r#"{"x":1e400}"#,
+        ][..],
+    )
+    .prop_map(|text| RawJson::parse(text).unwrap())
+}
+
+fn mailbox() -> impl Strategy<Value = Vec<Waiting>> {
+    let names =
+        &["e0", "e1", "e2", "e3", "e4", "e0", "e1", "e2", "e3", "e4", "go", "go", "go", "millstream.cancel"]
+            [..];
+    let one = (prop::sample::select(names), payload(), 0i64..6, prop::bool::weighted(0.2));
+    prop::collection::vec(one, 0..40).prop_map(|events| {
+        let waiting = |(n, (name, payload, armed, timer)): (usize, (&str, RawJson, i64, bool))| Waiting {
+            event_id: EventId(Uuid::from_u128(n as u128 + 1)),
+            accept_no: AcceptNo(n as i64 + 1),
+            name: Name::parse(name).unwrap(),
+            payload,
+            accepted_at: Timestamp::from_millis(1_000 + n as i64),
+            origin: if timer { Origin::Timer { armed_seq: Seq(armed + 1) } } else { Origin::Posted },
+            kept: Kept::Undecided,
+            attempts: 0,
+            traceparent: None,
+        };
+        events.into_iter().enumerate().map(waiting).collect()
+    })
+}
+
+fn now(n: i64) -> Timestamp {
+    Timestamp::from_millis(2_000_000 + n)
+}
+
+fn begun(machine: &Machine) -> (Transition, State) {
+    let (created, state) = create(machine, EventId(Uuid::nil()), &RawJson::null(), now(0)).unwrap();
+    (created.transition, state)
+}
+
+fn transitions(outcomes: &[(EventId, Outcome)]) -> Vec<Transition> {
+    outcomes
+        .iter()
+        .filter_map(|(_, outcome)| match outcome {
+            Outcome::Applied(applied) => Some(applied.transition.clone()),
+            Outcome::Rejected { .. } | Outcome::Deferred => None,
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn replay_equals_incremental_evolution(source in definition(), mailbox in mailbox()) {
+        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+        let machine = Machine::compile(definition).unwrap();
+        let (first, state) = begun(&machine);
+        let visit = turn(&machine, state, &mailbox, PauseState::Running, now(5));
+        let mut log = vec![first];
+        log.extend(transitions(&visit.outcomes));
+        let replayed = log.iter().fold(None, |state, transition| Some(evolve(state, transition))).unwrap();
+        prop_assert_eq!(&replayed, &visit.state);
+        // Without gaps, never back in time, and entered only where a state was entered.
+        for (n, transition) in log.iter().enumerate() {
+            prop_assert_eq!(transition.seq, Seq(n as i64 + 1));
+        }
+        prop_assert!(log.windows(2).all(|pair| pair[0].at <= pair[1].at));
+        let last_entry = log.iter().rfind(|t| t.decision.entered == Entry::Entered).unwrap();
+        prop_assert_eq!(visit.state.entered_seq, last_entry.seq);
+    }
+
+    #[test]
+    fn a_log_that_went_through_storage_replays_the_same(source in definition(), mailbox in mailbox()) {
+        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+        let machine = Machine::compile(definition).unwrap();
+        let visit = turn(&machine, begun(&machine).1, &mailbox, PauseState::Running, now(5));
+        let stored: State = RawJson::of(&visit.state).decode().unwrap();
+        prop_assert_eq!(&stored, &visit.state);
+        for transition in transitions(&visit.outcomes) {
+            let stored: Decision = RawJson::of(&transition.decision).decode().unwrap();
+            prop_assert_eq!(stored, transition.decision);
+        }
+    }
+
+    #[test]
+    fn deciding_is_deterministic_and_survives_the_canonical_text(source in definition(), mailbox in mailbox()) {
+        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+        let again = parse(&definition.canonical_json(), Format::Json).unwrap();
+        prop_assert_eq!(&again, &definition);
+        prop_assert_eq!(again.checksum(), definition.checksum());
+        let (machine, other) = (Machine::compile(definition).unwrap(), Machine::compile(again).unwrap());
+        let (_, state) = begun(&machine);
+        for event in &mailbox {
+            prop_assert_eq!(step(&machine, &state, event, now(1)), step(&other, &state, event, now(1)));
+        }
+        let one = turn(&machine, state.clone(), &mailbox, PauseState::Running, now(1));
+        prop_assert_eq!(one, turn(&other, state, &mailbox, PauseState::Running, now(1)));
+    }
+
+    #[test]
+    fn it_does_not_matter_how_a_mailbox_is_sliced(source in definition(), mailbox in mailbox(), cut in 0usize..40) {
+        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+        let machine = Machine::compile(definition).unwrap();
+        let (_, state) = begun(&machine);
+        let whole = turn(&machine, state.clone(), &mailbox, PauseState::Running, now(1));
+        let cut = cut.min(mailbox.len());
+        let first = turn(&machine, state, &mailbox[..cut], PauseState::Running, now(1));
+        // What the first visit kept comes back to the second, marked as deferred.
+        let kept = |event: &&Waiting| first.outcomes.contains(&(event.event_id, Outcome::Deferred));
+        let mut rest: Vec<Waiting> =
+            mailbox.iter().filter(kept).map(|event| Waiting { kept: Kept::Deferred, ..event.clone() }).collect();
+        rest.extend_from_slice(&mailbox[cut..]);
+        let second = turn(&machine, first.state.clone(), &rest, PauseState::Running, now(1));
+        prop_assert_eq!(&second.state, &whole.state);
+        let mut log = transitions(&first.outcomes);
+        log.extend(transitions(&second.outcomes));
+        prop_assert_eq!(log, transitions(&whole.outcomes));
+    }
+
+    #[test]
+    fn every_event_is_decided_once_or_stays_kept(source in definition(), mailbox in mailbox()) {
+        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+        let machine = Machine::compile(definition).unwrap();
+        let visit = turn(&machine, begun(&machine).1, &mailbox, PauseState::Running, now(1));
+        let mut decided: Vec<_> = visit.outcomes.iter().map(|(id, _)| *id).collect();
+        decided.sort();
+        let mut sent: Vec<_> = mailbox.iter().map(|event| event.event_id).collect();
+        sent.sort();
+        prop_assert_eq!(decided, sent);
+        let kept = visit.outcomes.iter().any(|(_, outcome)| *outcome == Outcome::Deferred);
+        prop_assert!(!(kept && visit.state.phase.is_ended()), "nothing is kept past the end");
+    }
+
+    #[test]
+    fn history_decided_again_is_the_same(source in definition(), mailbox in mailbox()) {
+        let Ok(definition) = parse(&source, Format::Json) else { return Ok(()) };
+        let machine = Machine::compile(definition).unwrap();
+        let (first, state) = begun(&machine);
+        let visit = turn(&machine, state, &mailbox, PauseState::Running, now(5));
+        let mut history = vec![Recorded { transition: first, payload: RawJson::null(), accepted_at: now(0) }];
+        for transition in transitions(&visit.outcomes) {
+            let event = mailbox.iter().find(|event| event.event_id == transition.event_id).unwrap();
+            let (payload, accepted_at) = (event.payload.clone(), event.accepted_at);
+            history.push(Recorded { transition, payload, accepted_at });
+        }
+        prop_assert_eq!(redecide(&machine, &history), vec![]);
+    }
+}
+
+#[test]
+fn most_random_definitions_are_valid_and_do_something() {
+    // Otherwise the properties above would hold of nothing.
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let (mut valid, mut moved, mut kept) = (0, 0, 0);
+    for _ in 0..200 {
+        let source = definition().new_tree(&mut runner).unwrap().current();
+        let mailbox = mailbox().new_tree(&mut runner).unwrap().current();
+        let Ok(definition) = parse(&source, Format::Json) else { continue };
+        valid += 1;
+        let machine = Machine::compile(definition).unwrap();
+        let visit = turn(&machine, begun(&machine).1, &mailbox, PauseState::Running, now(1));
+        moved += usize::from(visit.state.seq > Seq(2));
+        kept += usize::from(visit.outcomes.iter().any(|(_, outcome)| *outcome == Outcome::Deferred));
+    }
+    assert!(valid > 190 && moved > 60 && kept > 8, "valid {valid}, moved {moved}, kept {kept}");
+}
