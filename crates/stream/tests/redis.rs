@@ -1,5 +1,7 @@
 //! The Redis backend passes the suite, on a private server per case.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test says that it failed")]
+
 use millstream_stream::conformance::Bench;
 use millstream_stream::{RedisOptions, RedisStream, Streams};
 

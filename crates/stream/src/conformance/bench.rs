@@ -13,11 +13,11 @@ use crate::doorbell::{Bell, BellReader, Delivery, EntryId};
 use crate::locks::LockToken;
 
 /// Long enough for a loaded machine; a case that passes needs a fraction of it.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// One slice of a blocking read.
-pub const SLICE: Duration = Duration::from_millis(200);
+pub(super) const SLICE: Duration = Duration::from_millis(200);
 /// An idle time that no case reaches.
-pub const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
 /// A fresh and empty stream for one case. Clones are the same stream.
 #[derive(Clone)]

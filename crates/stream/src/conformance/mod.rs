@@ -10,7 +10,7 @@
 //!
 //! Refuses: looking behind the traits.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "test code that other crates link to")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "test code that other crates link to")]
 
 mod bench;
 

@@ -41,10 +41,10 @@ impl Entries {
         let mut parts = reply::list(entry)?.into_iter();
         let id = reply::text(&parts.next()?)?;
         let entry = EntryId { lane, id: id.clone() };
-        match parts.next().unwrap_or(Value::Nil) {
+        match parts.next().filter(|fields| *fields != Value::Nil) {
             // Deleted (acknowledged elsewhere, trimmed) while it was pending with us.
-            Value::Nil => self.discarded.push(entry),
-            fields => match bell(fields).filter(|bell| bell.lane() == lane) {
+            None => self.discarded.push(entry),
+            Some(fields) => match bell(fields).filter(|bell| bell.lane() == lane) {
                 Some(bell) => self.deliveries.push(Delivery { entry, bell, redelivered }),
                 None => {
                     tracing::warn!(stream.lane = lane.number(), stream.entry = %id, "unreadable entry dropped");

@@ -17,7 +17,7 @@ pub struct RedisOptions {
     /// How long to wait for the answer to a pooled pipeline.
     pub response_timeout: Duration,
     /// About how many bells a lane keeps. Beyond it the oldest are dropped, read or not, and the
-    /// sweeps have to find what they stood for; a million of them take some 60 MB.
+    /// sweeps have to find what they stood for; a million of them take some 65 MB.
     pub lane_capacity: usize,
 }
 

@@ -1,5 +1,7 @@
 //! A private server with a stream on it, and the means to hurt both.
 
+#![expect(clippy::unwrap_used, reason = "test support: a panic is how a test says that it failed")]
+
 use std::time::Duration;
 
 use millstream_core::id::{ExecutionId, ExecutionKey, Seq, TenantId, WorkerId};
@@ -13,29 +15,29 @@ use redis::aio::MultiplexedConnection;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub struct Rig {
-    pub server: TestRedis,
-    pub streams: Streams,
+pub(super) struct Rig {
+    pub(super) server: TestRedis,
+    pub(super) streams: Streams,
     admin: redis::Client,
 }
 
 impl Rig {
-    pub async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         Self::with(RedisOptions::default()).await
     }
 
-    pub async fn with(options: RedisOptions) -> Self {
+    pub(super) async fn with(options: RedisOptions) -> Self {
         let server = millstream_testkit::redis::server().await;
         let streams = Streams::of(RedisStream::connect(&server.url, options).unwrap());
         let admin = redis::Client::open(server.url.as_str()).unwrap();
         Self { server, streams, admin }
     }
 
-    pub async fn join(&self, consumer: &str) -> Box<dyn BellReader> {
+    pub(super) async fn join(&self, consumer: &str) -> Box<dyn BellReader> {
         self.streams.bells.reader(&worker(consumer), &lanes()).await.unwrap()
     }
 
-    pub async fn command(&self, words: &[&str]) -> Value {
+    pub(super) async fn command(&self, words: &[&str]) -> Value {
         let mut command = redis::cmd(words[0]);
         for word in &words[1..] {
             command.arg(word);
@@ -44,16 +46,16 @@ impl Rig {
     }
 
     /// The stream that all bells of these tests go to.
-    pub fn bells_key(&self) -> String {
+    pub(super) fn bells_key(&self) -> String {
         format!("millstream:{{l{}}}:bells", bell(0).lane().number())
     }
 
-    pub fn news(&self, seq: i64) -> News {
+    pub(super) fn news(&self, seq: i64) -> News {
         News { execution: execution(1), seq: Seq(seq), event: None }
     }
 
     /// Waits until the server has a blocked client.
-    pub async fn until_blocked(&self) {
+    pub(super) async fn until_blocked(&self) {
         millstream_testkit::eventually(PATIENCE, || async {
             let clients: String =
                 redis::cmd("INFO").arg("clients").query_async(&mut self.connection().await).await.unwrap();
@@ -62,7 +64,7 @@ impl Rig {
         .await;
     }
 
-    pub async fn kill_blocked_clients(&self) {
+    pub(super) async fn kill_blocked_clients(&self) {
         let clients: String =
             redis::cmd("CLIENT").arg("LIST").query_async(&mut self.connection().await).await.unwrap();
         let blocked = clients.lines().filter(|line| line.contains("cmd=xreadgroup"));
@@ -73,14 +75,14 @@ impl Rig {
 
     /// Rings, and hands the entries to `consumer` by a request that its code knows nothing of. This is
     /// the state in which a lost answer leaves the server.
-    pub async fn hand_out_unseen(&self, consumer: &str, bells: &[Bell]) {
+    pub(super) async fn hand_out_unseen(&self, consumer: &str, bells: &[Bell]) {
         self.streams.bells.publish(bells).await.unwrap();
         let key = self.bells_key();
         self.command(&["XREADGROUP", "GROUP", "workers", consumer, "STREAMS", &key, ">"]).await;
     }
 
     /// The server answers nobody until the returned connection has gone and the time is over.
-    pub async fn pause(&self) -> MultiplexedConnection {
+    pub(super) async fn pause(&self) -> MultiplexedConnection {
         let mut connection = self.connection().await;
         redis::cmd("CLIENT").arg("PAUSE").arg(60_000).exec_async(&mut connection).await.unwrap();
         connection
@@ -91,21 +93,21 @@ impl Rig {
     }
 }
 
-pub fn worker(name: &str) -> WorkerId {
+pub(super) fn worker(name: &str) -> WorkerId {
     WorkerId::parse(name).unwrap()
 }
 
-pub fn lanes() -> Vec<Lane> {
+pub(super) fn lanes() -> Vec<Lane> {
     Lane::all().collect()
 }
 
-pub fn execution(n: usize) -> ExecutionKey {
+pub(super) fn execution(n: usize) -> ExecutionKey {
     ExecutionKey {
         tenant: TenantId::default_tenant(),
         execution: ExecutionId::parse(format!("x-{n}")).unwrap(),
     }
 }
 
-pub fn bell(n: usize) -> Bell {
+pub(super) fn bell(n: usize) -> Bell {
     Bell::Mailbox(execution(n))
 }
