@@ -31,7 +31,10 @@ done
 for entry in $dirs; do rm -rf -- "$entry"; done
 "#;
 
-static GUARD: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| {
+static GUARD: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| Mutex::new(start()));
+
+#[expect(clippy::zombie_processes, reason = "it outlives this process by design")]
+fn start() -> ChildStdin {
     let mut shell = Command::new("sh")
         .args(["-c", SCRIPT])
         .stdin(Stdio::piped())
@@ -41,8 +44,8 @@ static GUARD: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| {
         .process_group(0)
         .spawn()
         .expect("start the guard shell");
-    Mutex::new(shell.stdin.take().expect("stdin was piped"))
-});
+    shell.stdin.take().expect("stdin was piped")
+}
 
 /// The signal that ends a process without leaving anything in the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

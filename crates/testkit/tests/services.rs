@@ -1,4 +1,10 @@
 //! The private services really are private, empty, restartable and gone afterwards.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test says that it failed, also in the functions around it"
+)]
 
 use millstream_testkit::client::try_send;
 use millstream_testkit::sink::Answer;

@@ -1,0 +1,212 @@
+//! HTTP actions: order of a graph, what an attempt carries, retries, outcomes, forbidden targets.
+
+use std::time::Duration;
+
+use millstream_testkit::sink::Answer;
+use millstream_testkit::{Mode, Sink};
+use serde_json::{Value, json};
+
+use crate::api::text;
+use crate::definitions::{CHARGE, at};
+use crate::world::start;
+
+both_modes!(
+    a_graph_of_actions_runs_in_order_through_failures,
+    a_result_comes_back_as_an_event,
+    a_permanent_failure_is_not_tried_again,
+    retry_after_is_honoured,
+    an_attempt_that_hangs_is_cut_off_and_tried_again,
+    addresses_that_are_not_allowed_are_never_called,
+    actions_of_the_last_transition_still_run,
+    actions_that_settle_together_leave_no_event_behind,
+);
+
+const GRAPH: &str = r#"
+name: graph
+initial: ready
+states:
+  ready: { on: { go: { to: working, do: [left, right, join, tell] } } }
+  working: { on: { joined: { to: done } } }
+  done: { final: true }
+actions:
+  left:
+    http: { method: POST, url: "SINK/left", body: { side: "'left'" } }
+    retry: { attempts: 5, backoff: 20ms, max: 50ms }
+  right:
+    http: { method: PUT, url: "SINK/right", headers: { x-order: "${context.order}" } }
+  join:
+    http: { method: POST, url: "SINK/join", body: { left: results.left.status, order: context.order } }
+    needs: [left, right]
+    on_success: joined
+  tell: { log: "joined", needs: [join] }
+"#;
+
+async fn a_graph_of_actions_runs_in_order_through_failures(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/left", [Answer::Status(500), Answer::Status(503), Answer::Json(201, json!({ "v": 7 }))]);
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(GRAPH, &sink)).await;
+    let id = api.start("graph", json!({ "order": "o-9" })).await;
+    let go = api.send_and_settle(&id, "go", json!({})).await;
+    assert_eq!(go["status"], "completed", "{go}");
+    api.execution_in(&id, "completed").await;
+
+    let (left, right, join) = (sink.calls_to("/left"), sink.calls_to("/right"), sink.calls_to("/join"));
+    assert_eq!((left.len(), right.len(), join.len()), (3, 1, 1));
+    assert!(join[0].at > left[2].at && join[0].at > right[0].at, "join waits for both");
+    assert_eq!(left[0].json(), json!({ "side": "left" }));
+    assert_eq!((right[0].method.as_str(), right[0].header("x-order")), ("PUT", Some("o-9")));
+    assert_eq!(join[0].json(), json!({ "left": 201, "order": "o-9" }));
+
+    let keys: Vec<_> =
+        left.iter().map(|call| call.header("idempotency-key").expect("a key").to_owned()).collect();
+    assert!(keys.iter().all(|key| *key == keys[0]), "the same key on every attempt: {keys:?}");
+    assert_ne!(right[0].header("idempotency-key"), Some(keys[0].as_str()));
+    assert!(left.iter().all(|call| call.header("millstream-fencing-token").is_some()));
+
+    let actions = api.list(&id, "actions").await;
+    let status = |name: &str| -> (String, Value) {
+        let action = actions.iter().find(|action| action["action"] == name).unwrap();
+        (text(action, "status"), action["attempts"].clone())
+    };
+    assert_eq!(status("left"), ("succeeded".into(), json!(3)));
+    assert_eq!(status("tell").0, "succeeded");
+}
+
+async fn a_result_comes_back_as_an_event(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/charge/a%20b", [Answer::Status(500), Answer::Json(200, json!({ "receipt": 5 }))]);
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(CHARGE, &sink)).await;
+    let id = api.start("charge", json!({ "order_id": "a b" })).await;
+    api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
+    api.execution_in(&id, "completed").await;
+    assert_eq!(sink.calls()[0].json(), json!({ "amount": 3 }), "inputs are rendered with the event");
+    assert_eq!(sink.calls()[0].path, "/charge/a%20b", "parts of an address are encoded");
+
+    let history = api.list(&id, "history").await;
+    assert_eq!(api.names(&id).await, ["millstream.start", "pay", "charged"]);
+    let outcome = &history[2]["payload"];
+    assert_eq!((&outcome["action"], &outcome["attempts"]), (&json!("charge"), &json!(2)), "{outcome}");
+    assert_eq!(outcome["result"]["status"], 200, "{outcome}");
+    assert_eq!(outcome["result"]["body"], json!({ "receipt": 5 }), "{outcome}");
+    assert_eq!(outcome["key"].as_str(), sink.calls()[0].header("idempotency-key"), "{outcome}");
+}
+
+async fn a_permanent_failure_is_not_tried_again(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/charge/1", [Answer::Status(404)]);
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(CHARGE, &sink)).await;
+    let id = api.start("charge", json!({ "order_id": 1 })).await;
+    let pay = api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
+    assert_eq!(pay["status"], "completed", "`on_failure` handles it: {pay}");
+    assert_eq!(api.execution_in(&id, "failed").await["state"], "broken");
+    assert_eq!(sink.calls().len(), 1);
+    let outcome = &api.list(&id, "history").await[2]["payload"];
+    assert_eq!((&outcome["error"]["status"], &outcome["attempts"]), (&json!(404), &json!(1)), "{outcome}");
+}
+
+async fn retry_after_is_honoured(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/charge/1", [Answer::Header(429, "retry-after", "1".into()), Answer::Status(200)]);
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(CHARGE, &sink)).await;
+    let id = api.start("charge", json!({ "order_id": 1 })).await;
+    api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
+    let calls = sink.calls();
+    assert_eq!(calls.len(), 2);
+    let waited = calls[1].at - calls[0].at;
+    assert!(waited >= Duration::from_millis(990), "the next attempt came after {waited:?}");
+}
+
+async fn an_attempt_that_hangs_is_cut_off_and_tried_again(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/charge/1", [Answer::Hold(200), Answer::Status(200)]);
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(CHARGE, &sink).replace("timeout: 10s", "timeout: 300ms")).await;
+    let id = api.start("charge", json!({ "order_id": 1 })).await;
+    let pay = api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
+    assert_eq!(pay["status"], "completed", "{pay}");
+    assert_eq!(sink.calls().len(), 2);
+    api.execution_in(&id, "completed").await;
+}
+
+/// Loopback is allowed here; the link-local address of cloud metadata and private networks are not,
+/// neither directly nor behind a redirect.
+async fn addresses_that_are_not_allowed_are_never_called(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/charge/1", [Answer::Header(302, "location", "http://169.254.169.254/latest".into())]);
+    let world = start(mode).await;
+    let api = &world.api;
+    let direct = at(CHARGE, &sink)
+        .replace(&sink.url("/charge"), "http://10.255.255.1/charge")
+        .replace("name: charge", "name: direct");
+    api.apply(&direct).await;
+    api.apply(&at(CHARGE, &sink)).await;
+    for definition in ["direct", "charge"] {
+        let id = api.start(definition, json!({ "order_id": 1 })).await;
+        api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
+        assert_eq!(api.execution_in(&id, "failed").await["state"], "broken");
+        let outcome = api.list(&id, "history").await[2]["payload"].clone();
+        assert_eq!(outcome["error"]["class"], "forbidden", "{outcome}");
+        assert_eq!(outcome["attempts"], 1, "no use in trying again: {outcome}");
+    }
+    assert_eq!(sink.calls().len(), 1);
+}
+
+async fn actions_of_the_last_transition_still_run(mode: Mode) {
+    let sink = Sink::start().await;
+    let world = start(mode).await;
+    let api = &world.api;
+    let definition = r"
+name: farewell
+initial: a
+states:
+  a: { on: { end: { to: z, do: [wave] } } }
+  z: { final: true }
+actions:
+  wave: { http: { method: POST, url: SINK/wave } }
+";
+    api.apply(&at(definition, &sink)).await;
+    let id = api.start("farewell", json!({})).await;
+    assert_eq!(api.send_and_settle(&id, "end", json!({})).await["status"], "completed");
+    assert_eq!(sink.calls_to("/wave").len(), 1);
+    assert_eq!(api.execution(&id).await["status"], "completed");
+}
+
+/// Many pairs of actions that end in the same instant: each must see the other.
+async fn actions_that_settle_together_leave_no_event_behind(mode: Mode) {
+    const EXECUTIONS: usize = 100;
+    let world = start(mode).await;
+    let api = &world.api;
+    let definition = r"
+name: pairs
+initial: a
+states:
+  a: { on: { go: { do: [one, two, three, last] }, end: { to: z } } }
+  z: { final: true }
+actions:
+  one: { noop: 1 }
+  two: { noop: 2 }
+  three: { noop: 3 }
+  last: { noop: results.one, needs: [one, two, three] }
+";
+    api.apply(definition).await;
+    let starts: Vec<_> = (0..EXECUTIONS)
+        .map(|i| json!({ "definition": "pairs", "execution_id": format!("p-{i}"), "events": [{ "name": "go" }, { "name": "go" }] }))
+        .collect();
+    let reply = api.client.post("/v1/executions", &json!(starts)).await;
+    assert!(reply.status < 300, "{}", reply.body);
+    for i in 0..EXECUTIONS {
+        for event in api.events_of(&format!("p-{i}")).await.iter().filter(|event| event["name"] == "go") {
+            let settled = api.settled(&text(event, "event_id")).await;
+            assert_eq!(settled["status"], "completed", "{settled}");
+        }
+    }
+}

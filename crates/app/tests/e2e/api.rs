@@ -1,0 +1,147 @@
+//! The HTTP contract in verbs, so that cases read as what they check.
+//!
+//! A verb asserts the status that the contract promises and gives the document back. Cases that are
+//! about other answers use [`Api::client`] directly.
+
+use millstream_testkit::{Client, Reply, eventually};
+use serde_json::{Value, json};
+
+use crate::world::SOON;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Api {
+    pub(crate) client: Client,
+}
+
+impl Api {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Stores a definition written in YAML.
+    pub(crate) async fn apply(&self, yaml: &str) -> Value {
+        let reply = self.client.post_raw("/v1/definitions", "application/yaml", yaml.to_owned()).await;
+        assert!([200, 201].contains(&reply.status), "apply: {} {}", reply.status, reply.body);
+        reply.json()
+    }
+
+    /// Starts an execution and answers its id.
+    pub(crate) async fn start(&self, definition: &str, input: Value) -> String {
+        let body = json!({ "definition": definition, "input": input });
+        let execution = self.client.post("/v1/executions", &body).await.expect(201);
+        text(&execution, "execution_id")
+    }
+
+    pub(crate) async fn post_event(&self, execution: &str, name: &str, payload: Value) -> Reply {
+        let body = json!({ "name": name, "payload": payload });
+        self.client.post(&format!("/v1/executions/{execution}/events"), &body).await
+    }
+
+    pub(crate) async fn post_event_with(
+        &self,
+        execution: &str,
+        headers: &[(&str, &str)],
+        name: &str,
+        payload: Value,
+    ) -> Reply {
+        let body = json!({ "name": name, "payload": payload });
+        self.client.post_with(&format!("/v1/executions/{execution}/events"), headers, &body).await
+    }
+
+    /// Sends an event and answers its id.
+    pub(crate) async fn send(&self, execution: &str, name: &str, payload: Value) -> String {
+        text(&self.post_event(execution, name, payload).await.expect(202), "event_id")
+    }
+
+    /// Sends an event and waits until nothing more will happen to it.
+    pub(crate) async fn send_and_settle(&self, execution: &str, name: &str, payload: Value) -> Value {
+        let event = self.send(execution, name, payload).await;
+        self.settled(&event).await
+    }
+
+    pub(crate) async fn event(&self, event: &str) -> Value {
+        self.client.get(&format!("/v1/events/{event}")).await.expect(200)
+    }
+
+    pub(crate) async fn execution(&self, execution: &str) -> Value {
+        self.client.get(&format!("/v1/executions/{execution}")).await.expect(200)
+    }
+
+    /// Items of one of an execution's lists: `history`, `actions`, `timers`.
+    pub(crate) async fn list(&self, execution: &str, what: &str) -> Vec<Value> {
+        self.all(&format!("/v1/executions/{execution}/{what}")).await
+    }
+
+    /// All events that an execution was ever sent, in whatever state.
+    pub(crate) async fn events_of(&self, execution: &str) -> Vec<Value> {
+        self.all(&format!("/v1/events?execution_id={execution}")).await
+    }
+
+    /// The items of every page of a list.
+    pub(crate) async fn all(&self, path: &str) -> Vec<Value> {
+        let (mut found, mut cursor) = (Vec::new(), None);
+        loop {
+            let path = match &cursor {
+                Some(cursor) => {
+                    format!("{path}{}cursor={cursor}", if path.contains('?') { '&' } else { '?' })
+                }
+                None => path.to_owned(),
+            };
+            let page = self.client.get(&path).await.expect(200);
+            found.extend(items(&page));
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = Some(next.to_owned()),
+                None => return found,
+            }
+        }
+    }
+
+    /// The names in the history, in order.
+    pub(crate) async fn names(&self, execution: &str) -> Vec<String> {
+        self.list(execution, "history").await.iter().map(|entry| text(entry, "name")).collect()
+    }
+
+    /// The event once it is completed, rejected, failed or dead.
+    pub(crate) async fn settled(&self, event: &str) -> Value {
+        self.event_until(event, |seen| {
+            ["completed", "rejected", "failed", "dead"].contains(&seen["status"].as_str().unwrap_or_default())
+        })
+        .await
+    }
+
+    pub(crate) async fn event_in(&self, event: &str, status: &str) -> Value {
+        self.event_until(event, |seen| seen["status"] == status).await
+    }
+
+    pub(crate) async fn event_until(&self, event: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        eventually(SOON, || async {
+            let seen = self.event(event).await;
+            if is_so(&seen) { Ok(seen) } else { Err(seen) }
+        })
+        .await
+    }
+
+    pub(crate) async fn execution_until(&self, execution: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        eventually(SOON, || async {
+            let seen = self.execution(execution).await;
+            if is_so(&seen) { Ok(seen) } else { Err(seen) }
+        })
+        .await
+    }
+
+    pub(crate) async fn execution_in(&self, execution: &str, status: &str) -> Value {
+        self.execution_until(execution, |seen| seen["status"] == status).await
+    }
+}
+
+/// A field that must be there as text.
+#[track_caller]
+pub(crate) fn text(value: &Value, field: &str) -> String {
+    value[field].as_str().unwrap_or_else(|| panic!("no text {field:?} in {value}")).to_owned()
+}
+
+/// The items of a page.
+#[track_caller]
+pub(crate) fn items(page: &Value) -> Vec<Value> {
+    page["items"].as_array().unwrap_or_else(|| panic!("no items in {page}")).clone()
+}

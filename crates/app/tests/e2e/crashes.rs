@@ -1,0 +1,293 @@
+//! Processes that die at the worst moments. Every accepted event is decided exactly once, and every
+//! action is performed at least once under one key, without anybody repairing anything by hand.
+//!
+//! The crash points are compiled into builds with debug assertions and chosen by environment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
+
+use millstream_testkit::client::{Reply, try_send};
+use millstream_testkit::{Mode, Sink};
+use nix::sys::signal::Signal;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::api::text;
+use crate::definitions::at;
+use crate::world::{SOON, World, start};
+
+both_modes!(
+    a_worker_that_dies_between_read_and_commit_loses_nothing,
+    a_worker_that_dies_between_commit_and_ack_repeats_nothing,
+    a_worker_that_dies_between_commit_and_action_leaves_the_action_to_another,
+    a_worker_that_dies_between_action_and_settle_repeats_the_action_under_its_key,
+    an_ingress_that_dies_between_commit_and_ring_loses_nothing,
+    an_ingress_that_dies_between_commit_and_answer_loses_nothing,
+    an_event_that_kills_every_worker_is_put_aside,
+);
+
+const EVENTS: usize = 5;
+
+const CRASHING: &str = r"
+name: crashing
+initial: a
+context: { n: 0, seen: [] }
+states:
+  a:
+    on:
+      add:
+        set: { n: context.n + 1, seen: 'context.seen + [event.payload.i]' }
+        do: [call]
+      stop: { to: z }
+  z: { final: true }
+actions:
+  call:
+    http: { method: POST, url: SINK/call, body: { i: event.payload.i } }
+    retry: { attempts: 5, backoff: 20ms, max: 100ms }
+";
+
+struct Scene {
+    world: World,
+    sink: Sink,
+    execution: String,
+}
+
+/// An engine without workers (a fleet), or one that can be started again (embedded).
+async fn set(mode: Mode) -> Scene {
+    let sink = Sink::start().await;
+    let mode = match mode {
+        Mode::Embedded => mode,
+        Mode::Fleet { .. } => Mode::Fleet { workers: 0 },
+    };
+    let world = start(mode).await;
+    world.api.apply(&at(CRASHING, &sink)).await;
+    let execution = world.api.start("crashing", json!({})).await;
+    Scene { world, sink, execution }
+}
+
+impl Scene {
+    /// Posts one event under a key of its own; the answer may be lost with the process that owes it.
+    async fn post(&self, i: usize) -> Result<Reply, reqwest::Error> {
+        let request = self
+            .world
+            .api
+            .client
+            .request(Method::POST, &format!("/v1/executions/{}/events", self.execution))
+            .header("idempotency-key", format!("k-{i}"))
+            .json(&json!({ "name": "add", "payload": { "i": i } }));
+        try_send(request).await
+    }
+
+    /// Posts everything and lets a worker die at `point`, twice.
+    async fn let_a_worker_die_at(&mut self, point: &str) {
+        let crash = [("MILLSTREAM_CRASH_AT", point)];
+        match self.world.fleet.mode() {
+            Mode::Embedded => {
+                assert!(self.world.fleet.stop_ingress().await.success());
+                for i in 0..2 {
+                    self.world.fleet.launch_ingress(&crash);
+                    if i == 0 {
+                        self.world.fleet.wait_ready().await;
+                        // The process may die before it has answered.
+                        drop(self.post(0).await);
+                    }
+                    died(self.world.fleet.ingress().wait(SOON).await, point);
+                }
+                self.world.fleet.start_ingress(&[]).await;
+            }
+            Mode::Fleet { .. } => {
+                for i in 0..EVENTS {
+                    self.post(i).await.expect("an answer").expect(202);
+                }
+                for _ in 0..2 {
+                    let worker = self.world.fleet.start_worker(&crash);
+                    died(self.world.fleet.worker(worker).wait(SOON).await, point);
+                }
+                self.world.fleet.start_worker(&[]);
+            }
+        }
+    }
+
+    /// Posts everything (again), and checks that the log has each event once and in order.
+    async fn everything_is_decided_exactly_once(&self) {
+        let api = &self.world.api;
+        let mut posted = BTreeSet::new();
+        for i in 0..EVENTS {
+            let accepted = self.post(i).await.expect("an answer").expect(202);
+            posted.insert(text(&accepted, "event_id"));
+        }
+        assert_eq!(posted.len(), EVENTS);
+        for event in &posted {
+            let settled = api.settled(event).await;
+            assert_eq!(settled["status"], "completed", "{settled}");
+        }
+        let execution = api.execution(&self.execution).await;
+        assert_eq!(execution["context"]["seen"], json!((0..EVENTS).collect::<Vec<_>>()), "{execution}");
+        assert_eq!(execution["seq"], EVENTS + 1);
+        let applied: BTreeSet<_> = api
+            .list(&self.execution, "history")
+            .await
+            .iter()
+            .skip(1)
+            .map(|entry| text(entry, "event_id"))
+            .collect();
+        assert_eq!(applied, posted);
+    }
+
+    /// How often the target was called under each action's key.
+    fn calls_by_key(&self) -> BTreeMap<String, usize> {
+        let mut calls = BTreeMap::new();
+        for call in self.sink.calls() {
+            *calls.entry(call.header("idempotency-key").expect("a key").to_owned()).or_insert(0) += 1;
+        }
+        calls
+    }
+}
+
+/// It must have died at the crash point and not of anything else.
+#[track_caller]
+fn died(status: std::process::ExitStatus, point: &str) {
+    assert_eq!(status.signal(), Some(Signal::SIGABRT as i32), "{point}: {status}");
+}
+
+async fn a_worker_that_dies_between_read_and_commit_loses_nothing(mode: Mode) {
+    let mut scene = set(mode).await;
+    scene.let_a_worker_die_at("worker.before-commit").await;
+    scene.everything_is_decided_exactly_once().await;
+    assert_eq!(scene.calls_by_key().into_values().collect::<Vec<_>>(), [1; EVENTS], "each action ran once");
+}
+
+async fn a_worker_that_dies_between_commit_and_ack_repeats_nothing(mode: Mode) {
+    let mut scene = set(mode).await;
+    // Each visit commits something, so that the second worker dies at its own commit: with one
+    // event of an embedded engine there is nothing left to commit after the first.
+    match mode {
+        Mode::Embedded => scene.let_one_loop_die_at("worker.after-commit").await,
+        Mode::Fleet { .. } => scene.let_one_worker_die_at("worker.after-commit").await,
+    }
+    scene.everything_is_decided_exactly_once().await;
+    assert_eq!(scene.calls_by_key().len(), EVENTS);
+}
+
+impl Scene {
+    async fn let_one_loop_die_at(&mut self, point: &str) {
+        assert!(self.world.fleet.stop_ingress().await.success());
+        self.world.fleet.start_ingress(&[("MILLSTREAM_CRASH_AT", point)]).await;
+        drop(self.post(0).await);
+        died(self.world.fleet.ingress().wait(SOON).await, point);
+        self.world.fleet.start_ingress(&[]).await;
+    }
+
+    async fn let_one_worker_die_at(&mut self, point: &str) {
+        for i in 0..EVENTS {
+            self.post(i).await.expect("an answer").expect(202);
+        }
+        let worker = self.world.fleet.start_worker(&[("MILLSTREAM_CRASH_AT", point)]);
+        died(self.world.fleet.worker(worker).wait(SOON).await, point);
+        self.world.fleet.start_worker(&[]);
+    }
+}
+
+async fn a_worker_that_dies_between_commit_and_action_leaves_the_action_to_another(mode: Mode) {
+    let mut scene = set(mode).await;
+    scene.let_a_worker_die_at("worker.before-action").await;
+    assert_eq!(scene.sink.calls().len(), 0, "nobody got as far as calling");
+    scene.everything_is_decided_exactly_once().await;
+    assert_eq!(scene.calls_by_key().into_values().collect::<Vec<_>>(), [1; EVENTS]);
+}
+
+async fn a_worker_that_dies_between_action_and_settle_repeats_the_action_under_its_key(mode: Mode) {
+    let mut scene = set(mode).await;
+    scene.let_a_worker_die_at("worker.before-settle").await;
+    scene.everything_is_decided_exactly_once().await;
+    let calls = scene.calls_by_key();
+    assert_eq!(calls.len(), EVENTS, "one key per action, however often it ran: {calls:?}");
+    assert!(calls.values().any(|times| *times >= 2), "the crash did bite: {calls:?}");
+    let mut tokens: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for call in scene.sink.calls() {
+        let token = call.header("millstream-fencing-token").expect("a token").parse().expect("a number");
+        tokens.entry(call.header("idempotency-key").unwrap().into()).or_default().push(token);
+    }
+    assert!(
+        tokens.values().all(|tokens| tokens.is_sorted_by(|a, b| a < b)),
+        "later attempts carry larger tokens: {tokens:?}"
+    );
+}
+
+async fn an_ingress_that_dies_between_commit_and_ring_loses_nothing(mode: Mode) {
+    an_ingress_that_dies_at("ingress.before-ring", mode).await;
+}
+
+async fn an_ingress_that_dies_between_commit_and_answer_loses_nothing(mode: Mode) {
+    an_ingress_that_dies_at("ingress.before-answer", mode).await;
+}
+
+async fn an_ingress_that_dies_at(point: &str, mode: Mode) {
+    let mut scene = set(mode).await;
+    assert!(scene.world.fleet.stop_ingress().await.success());
+    if mode != Mode::Embedded {
+        scene.world.fleet.start_worker(&[]);
+    }
+    scene.world.fleet.start_ingress(&[("MILLSTREAM_CRASH_AT", point)]).await;
+    assert!(scene.post(0).await.is_err(), "no answer comes from a dead process");
+    died(scene.world.fleet.ingress().wait(SOON).await, point);
+    scene.world.fleet.start_ingress(&[]).await;
+    // Nobody posts it again, and yet it is decided: it was durable before the process died.
+    scene.world.api.execution_until(&scene.execution, |seen| seen["context"]["n"] == 1).await;
+    scene.everything_is_decided_exactly_once().await;
+}
+
+/// The same event is in the way whenever a worker comes by; after some attempts it is put aside, and
+/// others go on.
+async fn an_event_that_kills_every_worker_is_put_aside(mode: Mode) {
+    let mut scene = set(mode).await;
+    let crash = [("MILLSTREAM_CRASH_AT", "worker.before-commit")];
+    let posted = match mode {
+        Mode::Embedded => None,
+        Mode::Fleet { .. } => Some(text(&scene.post(0).await.unwrap().expect(202), "event_id")),
+    };
+    if mode == Mode::Embedded {
+        assert!(scene.world.fleet.stop_ingress().await.success());
+        scene.world.fleet.start_ingress(&crash).await;
+        drop(scene.post(0).await);
+        died(scene.world.fleet.ingress().wait(SOON).await, "first");
+    }
+    // The cap is five; a worker that finds it exceeded buries the event instead of deciding it.
+    for _ in 0..7 {
+        let daemon = match mode {
+            Mode::Embedded => {
+                scene.world.fleet.launch_ingress(&crash);
+                scene.world.fleet.ingress()
+            }
+            Mode::Fleet { .. } => {
+                let index = scene.world.fleet.start_worker(&crash);
+                scene.world.fleet.worker(index)
+            }
+        };
+        // One that has nothing to decide lives on: it is ended here.
+        if tokio::time::timeout(SOON / 6, daemon.wait(SOON)).await.is_err() {
+            daemon.kill();
+        }
+    }
+    match mode {
+        Mode::Embedded => scene.world.fleet.start_ingress(&[]).await,
+        Mode::Fleet { .. } => drop(scene.world.fleet.start_worker(&[])),
+    }
+    let event = match posted {
+        Some(event) => event,
+        None => text(&scene.post(0).await.unwrap().expect(202), "event_id"),
+    };
+    let dead = scene.world.api.event_in(&event, "dead").await;
+    assert!(dead["attempts"].as_i64().unwrap() >= 5, "{dead}");
+    scene.world.api.execution_in(&scene.execution, "paused").await;
+    let other = scene.world.api.start("crashing", json!({})).await;
+    assert_eq!(
+        scene.world.api.send_and_settle(&other, "add", json!({ "i": 0 })).await["status"],
+        "completed"
+    );
+
+    let retry = format!("/v1/events/{event}/retry");
+    scene.world.api.client.post(&retry, &json!({})).await.expect(202);
+    assert_eq!(scene.world.api.settled(&event).await["status"], "completed");
+    assert_eq!(scene.world.api.execution(&scene.execution).await["status"], "active");
+}

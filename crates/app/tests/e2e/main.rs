@@ -1,0 +1,39 @@
+//! The engine from the outside: the real binary, real processes, HTTP and the command line.
+//!
+//! Every case is written once and runs in both modes: embedded (one process, SQLite) and as a fleet
+//! (Postgres, Redis, an ingress and workers). [`both_modes`] expands a case into
+//! `<theme>::embedded::<case>` and `<theme>::fleet::<case>`. Cases about a service that only a fleet
+//! has are plain tests in `outages`.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test says that it failed, also in the functions around it"
+)]
+
+#[macro_use]
+mod both_modes;
+
+mod api;
+mod definitions;
+mod world;
+
+mod actions;
+mod batches;
+mod cancelling;
+mod commands;
+mod crashes;
+mod deciding;
+mod errors;
+mod idempotency;
+mod load;
+mod outages;
+mod reading;
+mod replaying;
+mod retrying;
+mod shutdown;
+mod starting;
+mod tailing;
+mod tenants;
+mod timers;
+mod waiting;

@@ -1,0 +1,176 @@
+//! Services that go away: Redis emptied, killed, stopped; the database down or locked. Latency
+//! suffers; nothing that was accepted is lost, and nobody restarts anything by hand.
+
+use std::time::Duration;
+
+use millstream_testkit::client::try_send;
+use millstream_testkit::fleet::Postgres;
+use millstream_testkit::{Fleet, Mode, eventually, sqlite};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::api::Api;
+use crate::definitions::COUNTER;
+use crate::world::{EMBEDDED, FLEET, SOON, World, start, start_on};
+
+const EXECUTIONS: usize = 20;
+
+async fn counters(api: &Api) {
+    api.apply(COUNTER).await;
+    let starts: Vec<_> = (0..EXECUTIONS)
+        .map(|i| json!({ "definition": "counter", "execution_id": format!("c-{i}") }))
+        .collect();
+    let reply = api.client.post("/v1/executions", &json!(starts)).await;
+    assert!(reply.status < 300, "{}", reply.body);
+}
+
+/// One event for every counter, each posted under a key until it is accepted.
+async fn post_round(api: &Api, round: usize) {
+    let posts: Vec<_> = (0..EXECUTIONS)
+        .map(|i| {
+            let api = api.clone();
+            tokio::spawn(async move {
+                eventually(SOON, || async {
+                    let request = api
+                        .client
+                        .request(Method::POST, &format!("/v1/executions/c-{i}/events"))
+                        .header("idempotency-key", format!("{i}-{round}"))
+                        .json(&json!({ "name": "add", "payload": { "i": round } }));
+                    let reply = try_send(request).await.map_err(|error| error.to_string())?;
+                    match reply.status {
+                        202 => Ok(()),
+                        503 => Err(reply.problem(503).to_string()),
+                        _ => panic!("neither accepted nor unavailable: {reply:?}"),
+                    }
+                })
+                .await;
+            })
+        })
+        .collect();
+    for post in posts {
+        post.await.unwrap();
+    }
+}
+
+/// Every counter has seen every round exactly once, in order.
+async fn all_counted(api: &Api, rounds: usize) {
+    for i in 0..EXECUTIONS {
+        let counted = api.execution_until(&format!("c-{i}"), |seen| seen["context"]["n"] == rounds).await;
+        assert_eq!(counted["context"]["seen"], json!((0..rounds).collect::<Vec<_>>()));
+        assert_eq!(counted["seq"], rounds + 1);
+    }
+}
+
+fn nobody_died(fleet: &mut Fleet, workers: usize) {
+    assert_eq!(fleet.ingress().exited(), None, "the ingress lives");
+    for index in 0..workers {
+        assert_eq!(fleet.worker(index).exited(), None, "worker {index} lives");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_emptied_with_work_in_flight_loses_nothing() {
+    let mut world = start(FLEET).await;
+    counters(&world.api).await;
+    for round in 0..10 {
+        let (api, redis) = (world.api.clone(), world.fleet.redis());
+        tokio::join!(post_round(&api, round), redis.flush_all());
+        redis.flush_all().await;
+    }
+    all_counted(&world.api, 10).await;
+    nobody_died(&mut world.fleet, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bells_that_were_lost_before_anybody_read_them_are_rung_again() {
+    let mut world = start(Mode::Fleet { workers: 0 }).await;
+    counters(&world.api).await;
+    for round in 0..3 {
+        post_round(&world.api, round).await;
+    }
+    world.fleet.redis().flush_all().await;
+    world.fleet.start_worker(&[]);
+    all_counted(&world.api, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_stopped_and_started_empty_loses_nothing() {
+    let mut world = start(FLEET).await;
+    counters(&world.api).await;
+    post_round(&world.api, 0).await;
+    world.fleet.redis().stop().await;
+    post_round(&world.api, 1).await;
+    world.fleet.redis().start_empty().await;
+    post_round(&world.api, 2).await;
+    world.fleet.redis().kill();
+    post_round(&world.api, 3).await;
+    world.fleet.redis().start_empty().await;
+    all_counted(&world.api, 4).await;
+    nobody_died(&mut world.fleet, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_restarted_with_work_in_flight_loses_nothing() {
+    let mut world = start_on(FLEET, Postgres::Own, &[]).await;
+    counters(&world.api).await;
+    for round in 0..6 {
+        let api = world.api.clone();
+        let posting = tokio::spawn(async move { post_round(&api, round).await });
+        world.fleet.postgres().stop_immediate();
+        world.fleet.postgres().start().await;
+        posting.await.unwrap();
+    }
+    all_counted(&world.api, 6).await;
+    nobody_died(&mut world.fleet, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fleet_answers_503_while_postgres_is_down() {
+    let mut world = start_on(FLEET, Postgres::Own, &[]).await;
+    counters(&world.api).await;
+    world.fleet.postgres().stop_immediate();
+    refuses_with_503(&world, "/v1/executions/c-0").await;
+    let reading = world.api.client.get("/v1/executions/c-0").await;
+    reading.problem(503);
+    let ready = eventually(SOON, || async {
+        let reply = world.api.client.get("/readyz").await;
+        if reply.status == 200 { Err(reply) } else { Ok(reply) }
+    })
+    .await;
+    assert_eq!(ready.status, 503);
+    assert_eq!(world.api.client.get("/healthz").await.status, 200, "the process itself is well");
+
+    world.fleet.postgres().start().await;
+    world.fleet.wait_ready().await;
+    post_round(&world.api, 0).await;
+    all_counted(&world.api, 1).await;
+    nobody_died(&mut world.fleet, 2);
+}
+
+/// SQLite is a file in the same process, so "down" means that it cannot be written: here because
+/// somebody else holds the lock for longer than the engine is ready to wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_embedded_engine_answers_503_while_its_file_is_locked() {
+    let mut world = start(EMBEDDED).await;
+    counters(&world.api).await;
+    let lock = sqlite::lock_out(&world.fleet.sqlite_file()).await;
+    refuses_with_503(&world, "/v1/executions/c-0").await;
+    lock.release().await;
+    post_round(&world.api, 0).await;
+    all_counted(&world.api, 1).await;
+    nobody_died(&mut world.fleet, 0);
+}
+
+async fn refuses_with_503(world: &World, execution: &str) {
+    let reply = tokio::time::timeout(
+        Duration::from_secs(60),
+        world
+            .api
+            .client
+            .post(&format!("{execution}/events"), &json!({ "name": "add", "payload": { "i": 99 } })),
+    )
+    .await
+    .expect("an answer and not a wait without end");
+    reply.problem(503);
+    assert!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
+}

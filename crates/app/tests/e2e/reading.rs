@@ -1,0 +1,131 @@
+//! Reading: history, past states, lists and their cursors, workers, health, metrics, the API's own
+//! description.
+
+use millstream_testkit::{Mode, eventually};
+use serde_json::json;
+
+use crate::api::{items, text};
+use crate::definitions::{COUNTER, ORDER};
+use crate::world::{SOON, start};
+
+both_modes!(
+    history_tells_every_transition_in_order,
+    past_states_can_be_asked_for,
+    lists_are_filtered_and_paged,
+    events_can_be_listed_by_status,
+    workers_and_health_are_visible,
+);
+
+async fn history_tells_every_transition_in_order(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(ORDER).await;
+    let id = api.start("order", json!({ "total": 2 })).await;
+    let pay = api.send_and_settle(&id, "pay", json!({ "amount": 2 })).await;
+    api.send_and_settle(&id, "pay", json!({ "amount": 2 })).await;
+    api.send_and_settle(&id, "ship", json!({ "by": "ca\u{0}rt" })).await;
+    let history = api.list(&id, "history").await;
+    let seqs: Vec<_> = history.iter().map(|entry| entry["seq"].as_i64().unwrap()).collect();
+    assert_eq!(seqs, [1, 2, 3], "what was rejected is not in it");
+    assert_eq!((&history[0]["name"], &history[0]["from_state"]), (&json!("millstream.start"), &json!(null)));
+    assert_eq!(
+        (&history[0]["payload"], &history[0]["to_state"]),
+        (&json!({ "total": 2 }), &json!("received"))
+    );
+    assert_eq!((&history[1]["event_id"], &history[1]["actions"]), (&pay["event_id"], &json!(["note"])));
+    assert_eq!(history[2]["payload"], json!({ "by": "ca\u{0}rt" }), "payloads come back as they were sent");
+    let times: Vec<_> = history.iter().map(|entry| text(entry, "at")).collect();
+    assert!(
+        times.is_sorted() && times[0].ends_with('Z') && times[0].len() == "2024-01-01T00:00:00.000Z".len(),
+        "{times:?}"
+    );
+}
+
+async fn past_states_can_be_asked_for(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(COUNTER).await;
+    let id = api.start("counter", json!({})).await;
+    for i in 0..6 {
+        api.send_and_settle(&id, "add", json!({ "i": i })).await;
+    }
+    for seq in 1..=7 {
+        let then = api.client.get(&format!("/v1/executions/{id}?at_seq={seq}")).await.expect(200);
+        assert_eq!((&then["seq"], &then["context"]["n"]), (&json!(seq), &json!(seq - 1)));
+    }
+    api.client.get(&format!("/v1/executions/{id}?at_seq=8")).await.problem(404);
+    let third = text(&api.list(&id, "history").await[2], "at");
+    let then = api.client.get(&format!("/v1/executions/{id}?at={third}")).await.expect(200);
+    assert!(then["seq"].as_i64().unwrap() >= 3, "the last transition at that time: {then}");
+    assert_eq!(then["context"]["n"].as_i64(), then["seq"].as_i64().map(|seq| seq - 1));
+    api.client.get(&format!("/v1/executions/{id}?at=2001-01-01T00:00:00Z")).await.problem(404);
+    api.client.get(&format!("/v1/executions/{id}?at=yesterday")).await.problem(422);
+}
+
+async fn lists_are_filtered_and_paged(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(ORDER).await;
+    api.apply(COUNTER).await;
+    for i in 0..7 {
+        let body = json!({ "definition": "order", "execution_id": format!("o-{i}") });
+        api.client.post("/v1/executions", &body).await.expect(201);
+    }
+    api.start("counter", json!({})).await;
+    api.send_and_settle("o-3", "pay", json!({ "amount": 1 })).await;
+
+    let first = api.client.get("/v1/executions?definition=order&limit=3").await.expect(200);
+    let ids = |page: &serde_json::Value| -> Vec<String> {
+        items(page).iter().map(|one| text(one, "execution_id")).collect()
+    };
+    assert_eq!(ids(&first), ["o-6", "o-5", "o-4"], "newest first");
+    let cursor = text(&first, "next_cursor");
+    let second =
+        api.client.get(&format!("/v1/executions?definition=order&limit=3&cursor={cursor}")).await.expect(200);
+    assert_eq!(ids(&second), ["o-3", "o-2", "o-1"]);
+    let cursor = text(&second, "next_cursor");
+    let third =
+        api.client.get(&format!("/v1/executions?definition=order&limit=3&cursor={cursor}")).await.expect(200);
+    assert_eq!((ids(&third), &third["next_cursor"]), (vec!["o-0".to_owned()], &json!(null)));
+
+    assert_eq!(ids(&api.client.get("/v1/executions?state=paid").await.expect(200)), ["o-3"]);
+    assert_eq!(
+        ids(&api.client.get("/v1/executions?status=completed").await.expect(200)),
+        Vec::<String>::new()
+    );
+    api.client.get("/v1/executions?status=sleeping").await.problem(422);
+    api.client.get("/v1/executions?colour=red").await.problem(422);
+    api.client.get("/v1/executions?cursor=made-up").await.problem(422);
+}
+
+async fn events_can_be_listed_by_status(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(ORDER).await;
+    let id = api.start("order", json!({})).await;
+    let ship = api.send(&id, "ship", json!({})).await;
+    api.event_in(&ship, "deferred").await;
+    let deferred = items(&api.client.get("/v1/events?status=deferred").await.expect(200));
+    assert_eq!(deferred.iter().map(|event| text(event, "event_id")).collect::<Vec<_>>(), [ship]);
+}
+
+async fn workers_and_health_are_visible(mode: Mode) {
+    let world = start(mode).await;
+    let client = &world.api.client;
+    let workers = eventually(SOON, || async {
+        let found = items(&client.get("/v1/workers").await.expect(200));
+        if found.is_empty() { Err("no worker is listed") } else { Ok(found) }
+    })
+    .await;
+    assert!(workers.iter().all(|worker| worker["worker_id"].is_string()), "{workers:?}");
+    assert_eq!(client.get("/healthz").await.status, 200);
+    assert_eq!(client.get("/readyz").await.status, 200);
+    let metrics = client.get("/metrics").await;
+    assert!(metrics.status == 200 && metrics.body.contains("# TYPE millstream"), "{}", metrics.body);
+    let description = client.get("/openapi.json").await.expect(200);
+    assert!(
+        description["paths"]["/v1/executions/{id}/events"]["post"].is_object()
+            || description["paths"].as_object().unwrap().keys().any(|path| path.ends_with("/events")),
+        "{description}"
+    );
+}

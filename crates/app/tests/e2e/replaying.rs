@@ -1,0 +1,68 @@
+//! The log is enough: rebuilding from it gives what is stored, deciding again gives what was decided,
+//! and damage is found.
+
+use millstream_testkit::{Mode, Sink};
+use serde_json::json;
+
+use crate::definitions::{CHARGE, COUNTER, ORDER, at};
+use crate::world::{World, start};
+
+both_modes!(
+    replaying_everything_finds_no_difference,
+    a_damaged_snapshot_is_found,
+    the_past_can_be_shown_from_the_command_line,
+);
+
+async fn busy_world(mode: Mode) -> World {
+    let sink = Sink::start().await;
+    let world = start(mode).await;
+    let api = &world.api;
+    for definition in [ORDER.to_owned(), COUNTER.to_owned(), at(CHARGE, &sink)] {
+        api.apply(&definition).await;
+    }
+    for i in 0..5 {
+        let order = api.start("order", json!({ "total": i })).await;
+        api.send(&order, "ship", json!({})).await;
+        api.send(&order, "pay", json!({ "amount": 2 })).await;
+        api.send_and_settle(&order, "pay", json!({ "amount": 2 })).await;
+        let charge = api.start("charge", json!({ "order_id": i })).await;
+        api.send_and_settle(&charge, "pay", json!({ "amount": i })).await;
+        api.execution_in(&charge, "completed").await;
+    }
+    let body = json!({ "definition": "counter", "execution_id": "counted" });
+    api.client.post("/v1/executions", &body).await.expect(201);
+    for i in 0..3 {
+        api.send_and_settle("counted", "add", json!({ "i": i })).await;
+    }
+    let cancelled = api.start("counter", json!({})).await;
+    api.client.post(&format!("/v1/executions/{cancelled}/cancel"), &json!({})).await.expect(202);
+    api.execution_in(&cancelled, "cancelled").await;
+    world
+}
+
+async fn replaying_everything_finds_no_difference(mode: Mode) {
+    let world = busy_world(mode).await;
+    for arguments in [&["replay", "--all", "--check"][..], &["replay", "--all", "--check", "--redecide"]] {
+        let output = world.fleet.cli(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    }
+    let one = world.fleet.cli(["replay", "counted", "--check", "--redecide"]);
+    assert!(one.status.success(), "{one:?}");
+    assert!(!world.fleet.cli(["replay", "nobody", "--check"]).status.success());
+}
+
+async fn a_damaged_snapshot_is_found(mode: Mode) {
+    let world = busy_world(mode).await;
+    let damage = r#"UPDATE executions SET snapshot = replace(snapshot, '"n":3', '"n":4') WHERE execution_id = 'counted'"#;
+    assert_eq!(world.fleet.sql(damage).await, 1);
+    assert_eq!(world.fleet.cli(["replay", "--all", "--check"]).status.code(), Some(1));
+    assert_eq!(world.fleet.cli(["replay", "counted", "--check"]).status.code(), Some(1));
+}
+
+async fn the_past_can_be_shown_from_the_command_line(mode: Mode) {
+    let world = busy_world(mode).await;
+    let output = world.fleet.cli(["--json", "replay", "counted", "--at", "2"]);
+    assert!(output.status.success(), "{output:?}");
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON on standard output");
+    assert!(shown.to_string().contains(r#""n":1"#), "{shown}");
+}

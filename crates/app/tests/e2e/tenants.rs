@@ -1,0 +1,125 @@
+//! Keys: who one is comes from the key alone, and what belongs to others does not exist.
+
+use millstream_testkit::client::send;
+use millstream_testkit::{Client, Fleet, Mode, eventually};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::api::{Api, items, text};
+use crate::definitions::ORDER;
+use crate::world::{SOON, World, start};
+
+both_modes!(another_tenants_things_are_not_found, roles_allow_what_they_are_called, a_revoked_key_is_useless);
+
+fn create_key(fleet: &Fleet, name: &str, tenant: &str, role: &str) -> String {
+    let output = fleet.cli(["--json", "keys", "create", name, "--tenant", tenant, "--role", role]);
+    assert!(output.status.success(), "{output:?}");
+    let key: Value = serde_json::from_slice(&output.stdout).expect("JSON on standard output");
+    text(&key, "key")
+}
+
+/// An ingress may believe for a few seconds that there are no keys.
+async fn keys_are_required(world: &World) {
+    eventually(SOON, || async {
+        let reply = world.api.client.get("/v1/executions").await;
+        if reply.status == 401 { Ok(()) } else { Err(reply) }
+    })
+    .await;
+}
+
+async fn known(client: &Client) {
+    eventually(SOON, || async {
+        let reply = client.get("/v1/executions").await;
+        if reply.status == 401 { Err(reply) } else { Ok(()) }
+    })
+    .await;
+}
+
+async fn another_tenants_things_are_not_found(mode: Mode) {
+    let world = start(mode).await;
+    let open = world.api.client.clone();
+    let (alice, bob) =
+        (create_key(&world.fleet, "alice", "a", "admin"), create_key(&world.fleet, "bob", "b", "admin"));
+    keys_are_required(&world).await;
+    open.get("/v1/executions").await.problem(401);
+    open.with_key("ms_made_up").get("/v1/executions").await.problem(401);
+    assert_eq!(open.get("/healthz").await.status, 200, "health needs no key");
+
+    let (alice, bob) = (Api::new(open.with_key(&alice)), Api::new(open.with_key(&bob)));
+    known(&alice.client).await;
+    known(&bob.client).await;
+    alice.apply(ORDER).await;
+    let id = alice.start("order", json!({})).await;
+    let event = alice.send_and_settle(&id, "pay", json!({ "amount": 1 })).await;
+    assert_eq!(event["actor"], "alice", "{event}");
+    let event = text(&event, "event_id");
+
+    for path in [
+        format!("/v1/executions/{id}"),
+        format!("/v1/executions/{id}/history"),
+        format!("/v1/executions/{id}/actions"),
+        format!("/v1/executions/{id}/timers"),
+        format!("/v1/executions/{id}/tail"),
+        format!("/v1/events/{event}"),
+        "/v1/definitions/order".to_owned(),
+    ] {
+        bob.client.get(&path).await.problem(404);
+    }
+    bob.post_event(&id, "ship", json!({})).await.problem(404);
+    bob.client.post(&format!("/v1/executions/{id}/cancel"), &json!({})).await.problem(404);
+    bob.client.post(&format!("/v1/events/{event}/retry"), &json!({})).await.problem(404);
+    bob.client.post("/v1/executions", &json!({ "definition": "order" })).await.problem(404);
+    for path in ["/v1/executions", "/v1/definitions", "/v1/events"] {
+        assert!(items(&bob.client.get(path).await.expect(200)).is_empty(), "{path}");
+    }
+    assert_eq!(alice.execution(&id).await["state"], "paid");
+
+    // The same names and keys mean something else for somebody else.
+    bob.apply(ORDER).await;
+    let body = json!({ "definition": "order", "execution_id": id });
+    bob.client.post("/v1/executions", &body).await.expect(201);
+    assert_eq!(bob.execution(&id).await["state"], "received");
+    let key = [("idempotency-key", "same")];
+    let one = alice.post_event_with(&id, &key, "ship", json!({})).await.expect(202);
+    let two = bob.post_event_with(&id, &key, "ship", json!({ "other": 1 })).await.expect(202);
+    assert_ne!(one["event_id"], two["event_id"]);
+}
+
+async fn roles_allow_what_they_are_called(mode: Mode) {
+    let world = start(mode).await;
+    world.api.apply(ORDER).await;
+    let id = world.api.start("order", json!({})).await;
+    let key = |name, role| create_key(&world.fleet, name, "default", role);
+    let (submit, read, admin) = (key("s", "submit"), key("r", "read"), key("a", "admin"));
+    keys_are_required(&world).await;
+    let client = |key: &str| Api::new(world.api.client.with_key(key));
+    let (submit, read, admin) = (client(&submit), client(&read), client(&admin));
+    for api in [&submit, &read, &admin] {
+        known(&api.client).await;
+    }
+
+    submit.post_event(&id, "pay", json!({ "amount": 1 })).await.expect(202);
+    submit.client.get(&format!("/v1/executions/{id}")).await.problem(403);
+    read.execution(&id).await;
+    read.post_event(&id, "pay", json!({ "amount": 1 })).await.problem(403);
+    for api in [&submit, &read] {
+        api.client.post_raw("/v1/definitions", "application/yaml", ORDER).await.problem(403);
+    }
+    admin.apply(ORDER).await;
+    admin.execution_until(&id, |seen| seen["state"] == "paid").await;
+}
+
+async fn a_revoked_key_is_useless(mode: Mode) {
+    let world = start(mode).await;
+    let key = create_key(&world.fleet, "gone", "default", "admin");
+    create_key(&world.fleet, "stays", "default", "admin");
+    let client = world.api.client.with_key(&key);
+    keys_are_required(&world).await;
+    known(&client).await;
+    assert!(world.fleet.cli(["keys", "revoke", "gone"]).status.success());
+    eventually(SOON, || async {
+        let reply = send(client.request(Method::GET, "/v1/executions")).await;
+        if reply.status == 401 { Ok(()) } else { Err(reply) }
+    })
+    .await;
+}
