@@ -3,7 +3,6 @@
 use millstream_core::id::{EventId, ExecutionKey};
 use millstream_core::log::Origin;
 use millstream_core::raw::RawJson;
-use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 
 use super::Memory;
@@ -47,10 +46,8 @@ impl TimerStore for Memory {
         let tables = self.tables();
         let rows = || tables.executions.values();
         let timers = rows().flat_map(|row| row.timers.values()).map(|timer| timer.fire_at);
-        let actions = rows()
-            .flat_map(|row| row.actions.values())
-            .filter(|action| action.view.status == ActionStatus::Ready)
-            .filter_map(|action| action.view.next_attempt_at);
+        let actions =
+            rows().flat_map(|row| row.actions.values()).filter_map(|action| action.view.next_attempt_at);
         Ok(timers.chain(actions).min())
     }
 }
