@@ -50,8 +50,8 @@ pub(crate) async fn run(args: &GetArgs, client: &Client, output: Output) -> Resu
         execution["history"] = client.list(&format!("{path}/history"), &[], HISTORY_LIMIT).await?.into();
     }
     if args.work {
-        execution["actions"] = client.list(&format!("{path}/actions"), &[], HISTORY_LIMIT).await?.into();
-        execution["timers"] = client.list(&format!("{path}/timers"), &[], HISTORY_LIMIT).await?.into();
+        execution["actions"] = client.get(&format!("{path}/actions")).await?["items"].take();
+        execution["timers"] = client.get(&format!("{path}/timers")).await?["items"].take();
     }
     output.show(&execution, page)
 }

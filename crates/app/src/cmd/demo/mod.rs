@@ -26,8 +26,10 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 pub(crate) async fn run(args: &DemoArgs, config: &Config, output: Output) -> Result<()> {
     let mut config = config.clone();
-    // The demo talks by a progress bar; what the engine logs would tear it up.
-    config.log = "error".to_owned();
+    // The demo talks by a progress bar; what the engine logs by default would tear it up.
+    if config.log == "info" {
+        config.log = "error".to_owned();
+    }
     telemetry::start_logging(&config)?;
     let metrics = telemetry::start_metrics()?;
     let dir = std::env::temp_dir().join(format!("millstream-demo-{}", std::process::id()));
@@ -50,6 +52,7 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config, output: Output) -> Res
     bar.println(format!("  killed worker loop {killed} with {halfway} of {} orders shipped", args.orders));
     engine.start_loop()?;
     orders::wait_until(&client, args.orders, &bar, DEADLINE).await?;
+    orders::wait_for_quiet(&client, DEADLINE).await?;
     bar.finish_and_clear();
 
     let facts = report::collect(&engine.shared.stores, &till, args.orders, started.elapsed()).await?;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
+use millstream_core::status::EventStatus;
 use serde_json::json;
 
 use crate::client::Client;
@@ -54,6 +55,24 @@ pub(super) async fn wait_until(
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+/// A shipped order may still have a receipt to print: wait until every event is final.
+pub(super) async fn wait_for_quiet(client: &Client, deadline: Duration) -> Result<()> {
+    let started = Instant::now();
+    while started.elapsed() < deadline {
+        let mut open = 0;
+        for status in EventStatus::ALL.iter().filter(|status| !status.is_final()) {
+            let query = [("status", status.to_string())];
+            open += client.list("/v1/events", &query, 1).await?.len();
+        }
+        if open == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    // What is left unfinished is counted and shown by the report.
+    Ok(())
 }
 
 async fn completed(client: &Client) -> Result<usize> {
