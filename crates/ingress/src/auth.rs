@@ -91,12 +91,21 @@ async fn authenticate(parts: &Parts, door: &Door) -> Result<Caller, Problem> {
     Ok(Caller { tenant: key.tenant.clone(), role: key.role, actor: Some(key.name.clone()) })
 }
 
+type Hash = [u8; 32];
+
+/// A key, and when the store last said so.
+#[derive(Debug, Clone)]
+struct Known {
+    key: Arc<KeyView>,
+    at: Instant,
+}
+
 /// Keys that were looked up lately.
 pub(crate) struct Keys {
     store: Arc<dyn KeyStore>,
     ttl: Duration,
-    known: Mutex<LruCache<[u8; 32], (Arc<KeyView>, Instant)>>,
-    unknown: Mutex<LruCache<[u8; 32], Instant>>,
+    known: Mutex<LruCache<Hash, Known>>,
+    unknown: Mutex<LruCache<Hash, Instant>>,
     exist: Mutex<Option<(bool, Instant)>>,
 }
 
@@ -117,11 +126,11 @@ impl Keys {
     }
 
     async fn find(&self, secret: &str) -> StoreResult<Option<Arc<KeyView>>> {
-        let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-        if let Some((key, at)) = lock(&self.known).get(&hash)
-            && at.elapsed() < self.ttl
+        let hash: Hash = Sha256::digest(secret.as_bytes()).into();
+        if let Some(known) = lock(&self.known).get(&hash)
+            && known.at.elapsed() < self.ttl
         {
-            return Ok(Some(key.clone()));
+            return Ok(Some(known.key.clone()));
         }
         if lock(&self.unknown).get(&hash).is_some_and(|at| at.elapsed() < self.ttl) {
             return Ok(None);
@@ -129,7 +138,7 @@ impl Keys {
         let found = self.store.find_key(&hash).await?.filter(|key| key.revoked_at.is_none()).map(Arc::new);
         match &found {
             Some(key) => {
-                lock(&self.known).put(hash, (key.clone(), Instant::now()));
+                lock(&self.known).put(hash, Known { key: key.clone(), at: Instant::now() });
             }
             None => {
                 lock(&self.known).pop(&hash);

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::accept::Accept;
 use crate::auth::Keys;
 use crate::body::Budget;
+use crate::clock;
 use crate::gate::Gate;
 use crate::http::health::Readiness;
 use crate::machines::Machines;
@@ -110,6 +111,7 @@ impl Door {
         let accept =
             Accept::start(stores.events.clone(), clock.clone(), ring.clone(), &options, &life.commits);
         let news = News::start(streams.announcer.clone(), life.closing.clone(), &life.tasks);
+        life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         Arc::new(Self {
             machines: Machines::of(stores.events.clone(), stores.definitions.clone()),
             keys: Keys::of(stores.keys.clone(), options.key_ttl),

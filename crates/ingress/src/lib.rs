@@ -14,6 +14,7 @@
 mod accept;
 mod auth;
 mod body;
+mod clock;
 mod crash;
 mod cursor;
 mod door;

@@ -258,3 +258,23 @@ fn challenge(kind: Kind) -> Option<&'static str> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_documented_with_its_status() {
+        let page = include_str!("../../../../docs/API.md");
+        for kind in Kind::ALL {
+            let row = format!("| `{}` | {} |", kind.word(), kind.status().as_u16());
+            assert!(page.contains(&row), "docs/API.md lacks the row {row:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_unique() {
+        let words: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.word()).collect();
+        assert_eq!(words.len(), Kind::ALL.len());
+    }
+}

@@ -1,0 +1,25 @@
+//! Keeps the door's clock near the store's, so that times of acceptance agree with the workers'.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_store::clock::Clock;
+use millstream_store::housekeeping::Housekeeping;
+use tokio_util::sync::CancellationToken;
+
+/// How often the clocks are compared; they drift by milliseconds in this time.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// Compares until `closing` is cancelled. A store that does not answer changes nothing.
+pub(crate) async fn follow(store: Arc<dyn Housekeeping>, clock: Arc<dyn Clock>, closing: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = closing.cancelled() => return,
+        }
+        let asked = Instant::now();
+        if let Ok(Ok(store_time)) = tokio::time::timeout(EVERY, store.ping()).await {
+            clock.follow(store_time, asked.elapsed());
+        }
+    }
+}

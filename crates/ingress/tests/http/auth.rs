@@ -1,0 +1,197 @@
+//! Keys: who may do what, and whose things they see.
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use millstream_core::status::Role;
+use millstream_ingress::{AuthMode, IngressOptions};
+use serde_json::json;
+
+use crate::bench::{Bench, ORDER, get, header, open_options, post, yaml};
+
+fn keyed(request: Request<Body>, secret: &str) -> Request<Body> {
+    header(request, "authorization", &format!("Bearer {secret}"))
+}
+
+async fn with_keys() -> Bench {
+    let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    for role in [Role::Submit, Role::Read, Role::Admin] {
+        bench.key(&format!("ms_a_{role}"), "tenant-a", role).await;
+        bench.key(&format!("ms_b_{role}"), "tenant-b", role).await;
+    }
+    bench
+}
+
+/// Every operation of the document, with its placeholders filled in, and the role it needs.
+fn operations() -> Vec<(Method, String, Option<String>)> {
+    let document = millstream_ingress::openapi::document();
+    let mut operations = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let path = path
+            .replace("{execution_id}", "o-1")
+            .replace("{event_id}", "00000000-0000-7000-8000-000000000000")
+            .replace("{name}", "order")
+            .replace("{version}", "1");
+        for (method, operation) in methods.as_object().unwrap() {
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            operations.push((method, path.clone(), operation["x-role"].as_str().map(str::to_owned)));
+        }
+    }
+    assert!(operations.len() > 15);
+    operations
+}
+
+fn bare(method: &Method, path: &str) -> Request<Body> {
+    Request::builder().method(method).uri(path).body(Body::empty()).unwrap()
+}
+
+#[tokio::test]
+async fn every_route_but_health_and_the_document_needs_a_key() {
+    let bench = with_keys().await;
+    for (method, path, role) in operations() {
+        let answer = bench.send(bare(&method, &path)).await;
+        match role {
+            Some(_) => {
+                answer.problem(401, "unauthorized");
+                assert!(answer.header("www-authenticate").starts_with("Bearer"), "{method} {path}");
+            }
+            None => assert_eq!(answer.status, 200, "{method} {path}: {answer:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_role_opens_what_it_is_called_and_admin_opens_everything() {
+    let bench = with_keys().await;
+    for (method, path, needed) in operations() {
+        let Some(needed) = needed else { continue };
+        for role in ["submit", "read", "admin"] {
+            let answer = bench.send(keyed(bare(&method, &path), &format!("ms_a_{role}"))).await;
+            if role == needed || role == "admin" {
+                assert!(!matches!(answer.status.as_u16(), 401 | 403), "{role} {method} {path}: {answer:?}");
+            } else {
+                answer.problem(403, "forbidden");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_a_live_key_is_401() {
+    let bench = with_keys().await;
+    for value in
+        ["", "Bearer", "Bearer ", "Bearer ms_unknown", "Bearer nope", "Basic ms_a_admin", "ms_a_admin"]
+    {
+        bench.send(header(get("/v1/workers"), "authorization", value)).await.problem(401, "unauthorized");
+    }
+    let lower = header(get("/v1/workers"), "authorization", "bearer ms_a_admin");
+    assert_eq!(bench.send(lower).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_revoked_key_stops_working_within_the_time_a_lookup_is_believed() {
+    let options = IngressOptions {
+        auth: AuthMode::Keys,
+        key_ttl: std::time::Duration::from_millis(20),
+        ..open_options()
+    };
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    bench.key("ms_a", "tenant-a", Role::Read).await;
+    assert_eq!(bench.send(keyed(get("/v1/workers"), "ms_a")).await.status, 200);
+    let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
+    assert!(bench.stores.keys.revoke_key(&tenant, "tenant-a-read", bench.clock.now()).await.unwrap());
+    millstream_testkit::eventually(std::time::Duration::from_secs(5), || async {
+        let status = bench.send(keyed(get("/v1/workers"), "ms_a")).await.status.as_u16();
+        if status == 401 { Ok(()) } else { Err(status) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tenants_do_not_see_each_other_and_may_use_the_same_names() {
+    let bench = with_keys().await;
+    for tenant in ["a", "b"] {
+        let put = keyed(yaml("/v1/definitions", ORDER), &format!("ms_{tenant}_admin"));
+        assert_eq!(bench.send(put).await.status, 201);
+    }
+    let start = post("/v1/executions", &json!({"definition": "order", "execution_id": "o-1"}));
+    assert_eq!(bench.send(keyed(start, "ms_a_submit")).await.status, 201);
+    let event = || {
+        let request = post("/v1/executions/o-1/events", &json!({"name": "note"}));
+        header(request, "idempotency-key", "k")
+    };
+    let accepted = bench.send(keyed(event(), "ms_a_submit")).await;
+    assert_eq!(accepted.status, 202);
+    let event_path = accepted.header("location").to_owned();
+
+    for path in ["/v1/executions/o-1", "/v1/executions/o-1/history", "/v1/executions/o-1/tail", &event_path] {
+        bench.send(keyed(get(path), "ms_b_read")).await.problem(404, "not-found");
+    }
+    bench.send(keyed(event(), "ms_b_submit")).await.problem(404, "not-found");
+    for path in [format!("{event_path}/retry"), "/v1/executions/o-1/cancel".to_owned()] {
+        bench.send(keyed(bare(&Method::POST, &path), "ms_b_admin")).await.problem(404, "not-found");
+    }
+    for list in ["/v1/executions", "/v1/events", "/v1/events?execution_id=o-1"] {
+        assert_eq!(bench.send(keyed(get(list), "ms_b_read")).await.json()["items"], json!([]), "{list}");
+    }
+    // The same execution id and the same idempotency key are free in the other tenant.
+    let start = post("/v1/executions", &json!({"definition": "order", "execution_id": "o-1"}));
+    assert_eq!(bench.send(keyed(start, "ms_b_submit")).await.status, 201);
+    let other = bench.send(keyed(event(), "ms_b_submit")).await;
+    assert_ne!(other.header("location"), event_path);
+}
+
+#[tokio::test]
+async fn the_actor_of_an_event_is_the_name_of_the_key() {
+    let bench = with_keys().await;
+    bench.send(keyed(yaml("/v1/definitions", ORDER), "ms_a_admin")).await;
+    let start = post("/v1/executions", &json!({"definition": "order", "execution_id": "o-1"}));
+    bench.send(keyed(start, "ms_a_submit")).await;
+    let events = bench.send(keyed(get("/v1/events"), "ms_a_read")).await.json();
+    assert_eq!(events["items"][0]["actor"], "tenant-a-submit");
+}
+
+#[tokio::test]
+async fn an_open_door_closes_when_the_first_key_exists_and_stays_closed() {
+    let bench = Bench::open();
+    assert_eq!(bench.get("/v1/workers").await.status, 200);
+    bench.key("ms_first", "default", Role::Admin).await;
+    millstream_testkit::eventually(std::time::Duration::from_secs(5), || async {
+        let status = bench.get("/v1/workers").await.status.as_u16();
+        if status == 401 { Ok(()) } else { Err(status) }
+    })
+    .await;
+    assert_eq!(bench.send(keyed(get("/v1/workers"), "ms_first")).await.status, 200);
+    let tenant = millstream_core::id::TenantId::default_tenant();
+    bench.stores.keys.revoke_key(&tenant, "default-admin", bench.clock.now()).await.unwrap();
+    bench.get("/v1/workers").await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn without_auth_nobody_needs_a_key_and_a_wrong_one_is_still_refused() {
+    let options = IngressOptions { auth: AuthMode::InsecureNoAuth, ..open_options() };
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    bench.key("ms_a", "tenant-a", Role::Read).await;
+    assert_eq!(bench.get("/v1/workers").await.status, 200);
+    bench.send(keyed(get("/v1/workers"), "ms_wrong")).await.problem(401, "unauthorized");
+    assert_eq!(bench.send(keyed(get("/v1/workers"), "ms_a")).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_open_door_serves_no_foreign_host_and_no_foreign_origin() {
+    let mut options = open_options();
+    options.allowed_hosts = vec!["mill.test".to_owned()];
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    for host in ["localhost", "localhost:7400", "127.0.0.1:1", "[::1]:7400", "mill.test", "mill.test:80"] {
+        assert_eq!(bench.send(header(get("/v1/workers"), "host", host)).await.status, 200, "{host}");
+    }
+    for host in ["evil.test", "evil.test:7400", "localhost.evil.test", "127.0.0.1.evil.test", "10.0.0.1", ""]
+    {
+        bench.send(header(get("/v1/workers"), "host", host)).await.problem(403, "host-refused");
+    }
+    let from = |origin: &str| header(header(get("/v1/workers"), "host", "localhost"), "origin", origin);
+    assert_eq!(bench.send(from("http://localhost:3000")).await.status, 200);
+    for origin in ["http://evil.test", "null", "https://evil.test:7400"] {
+        bench.send(from(origin)).await.problem(403, "host-refused");
+    }
+}

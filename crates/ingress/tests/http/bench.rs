@@ -1,0 +1,263 @@
+//! A door over a memory store and an embedded stream, and a small worker to decide what was accepted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode};
+use millstream_core::definition::{Format, parse};
+use millstream_core::entropy::Entropy;
+use millstream_core::id::{ExecutionId, ExecutionKey, TenantId, WorkerId};
+use millstream_core::log::Outcome;
+use millstream_core::machine::{Machine, turn};
+use millstream_core::status::{EventStatus, Role};
+use millstream_core::time::Timestamp;
+use millstream_ingress::{AuthMode, Deps, IngressOptions, Life, router};
+use millstream_store::Stores;
+use millstream_store::clock::{Clock, StoreClock};
+use millstream_store::execution_store::{
+    Commit, Decided, EventVerdict, LeaseGrant, Loaded, MailboxLimits, OpenActions, SnapshotWrite, Wanted,
+};
+use millstream_store::key_store::NewKey;
+use millstream_store::memory::Memory;
+use millstream_stream::Streams;
+use millstream_stream::announce::News;
+use millstream_stream::embedded::EmbeddedStream;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+/// Two states, a guard, a timer, a deferral; no actions.
+pub(crate) const ORDER: &str = r#"
+name: order
+initial: received
+context: { total: 10 }
+states:
+  received:
+    on:
+      pay: { to: paid, set: { paid: event.payload.amount } }
+      note: {}
+    defer: [ship]
+    after: [ { in: 1h, send: expire } ]
+  paid: { on: { ship: { to: shipped }, expire: { to: shipped } } }
+  shipped: { final: true }
+"#;
+
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Entropy for Counter {
+    fn next_u64(&self) -> u64 {
+        u64::MAX - self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+pub(crate) struct Bench {
+    pub(crate) app: Router,
+    pub(crate) stores: Stores,
+    pub(crate) streams: Streams,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) draining: CancellationToken,
+}
+
+pub(crate) fn open_options() -> IngressOptions {
+    IngressOptions {
+        auth: AuthMode::OpenOnLoopback,
+        sync_wait: Duration::from_secs(20),
+        reread: Duration::from_millis(50),
+        ..IngressOptions::default()
+    }
+}
+
+impl Bench {
+    pub(crate) fn open() -> Self {
+        Self::with(open_options(), |stores, streams| (stores, streams))
+    }
+
+    /// A door with other options, on stores and streams that `change` may wrap.
+    pub(crate) fn with(
+        options: IngressOptions,
+        change: impl FnOnce(Stores, Streams) -> (Stores, Streams),
+    ) -> Self {
+        let deps = deps();
+        let (stores, streams) = change(deps.stores.clone(), deps.streams.clone());
+        let clock = deps.clock.clone();
+        let draining = CancellationToken::new();
+        let deps = Deps { stores: stores.clone(), streams: streams.clone(), ..deps };
+        let app = router(deps, options, &Life::until(draining.clone()));
+        Self { app, stores, streams, clock, draining }
+    }
+
+    pub(crate) async fn with_order() -> Self {
+        let bench = Self::open();
+        bench.put_order().await;
+        bench
+    }
+
+    pub(crate) async fn put_order(&self) {
+        let answer = self.send(yaml("/v1/definitions", ORDER)).await;
+        assert!(answer.status.is_success(), "{answer:?}");
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        Answer::of(self.app.clone().oneshot(request).await.unwrap()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(get(path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(post(path, body)).await
+    }
+
+    /// Starts an order by this id.
+    pub(crate) async fn start(&self, id: &str) -> Answer {
+        let answer = self.post("/v1/executions", &json!({"definition": "order", "execution_id": id})).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer
+    }
+
+    pub(crate) async fn key(&self, secret: &str, tenant: &str, role: Role) {
+        let key = NewKey {
+            tenant: TenantId::parse(tenant).unwrap(),
+            name: format!("{tenant}-{role}"),
+            role,
+            hash: Sha256::digest(secret.as_bytes()).into(),
+        };
+        assert!(self.stores.keys.create_key(&key, self.clock.now()).await.unwrap());
+    }
+
+    /// Decides everything that is undecided for an execution, and announces it.
+    pub(crate) async fn decide(&self, id: &str) {
+        decide(&self.stores, &self.streams, &*self.clock, id).await;
+    }
+}
+
+pub(crate) fn deps() -> Deps {
+    let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let entropy = Arc::new(Counter::default());
+    Deps {
+        stores: Stores::of(Memory::new()),
+        streams: Streams::of(EmbeddedStream::new(&*entropy)),
+        clock: Arc::new(StoreClock::starting_at(Timestamp::EPOCH.plus(since_epoch))),
+        entropy,
+        metrics: Arc::new(|| "millstream_up 1\n".to_owned()),
+    }
+}
+
+pub(crate) fn key(id: &str) -> ExecutionKey {
+    ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }
+}
+
+pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock, id: &str) {
+    let wanted = Wanted { execution: key(id), known: None };
+    let loaded = stores.executions.load(&[wanted], MailboxLimits::default()).await.unwrap().pop();
+    let Some(Loaded::Found(loaded)) = loaded else { panic!("{id} was not found") };
+    let definition = &loaded.definition;
+    let tenant = TenantId::default_tenant();
+    let stored = stores.definitions.get(&tenant, &definition.name, Some(definition.version)).await.unwrap();
+    let machine = Machine::compile(parse(&stored.unwrap().source, Format::Json).unwrap()).unwrap();
+    let (state, _) = loaded.state.unwrap();
+    let before = state.state.clone();
+    let turn = turn(&machine, state, &loaded.mailbox, loaded.pause, clock.now());
+    let mut transitions = Vec::new();
+    let mut decided = Vec::new();
+    for (event_id, outcome) in turn.outcomes {
+        let verdict = match outcome {
+            Outcome::Applied(applied) => {
+                let (seq, decision) = (applied.transition.seq, applied.transition.decision.clone());
+                transitions.push(applied.transition);
+                EventVerdict::Applied {
+                    seq,
+                    from: decision.from,
+                    to: decision.to,
+                    status: EventStatus::Completed,
+                    error: None,
+                }
+            }
+            Outcome::Rejected { reason } => EventVerdict::Rejected { state: before.clone(), reason },
+            Outcome::Deferred => EventVerdict::Deferred,
+        };
+        decided.push(Decided { event_id, verdict });
+    }
+    let commit = Commit {
+        execution: key(id),
+        expected: loaded.seq,
+        snapshot: SnapshotWrite::Write,
+        transitions,
+        decided,
+        timers: Vec::new(),
+        cancelled_timers: Vec::new(),
+        actions: Vec::new(),
+        emitted: Vec::new(),
+        open_actions: OpenActions::Keep,
+        state: turn.state.clone(),
+    };
+    let worker = WorkerId::parse("bench").unwrap();
+    let lease = LeaseGrant { slots: 0, ttl: Duration::from_secs(15) };
+    stores.executions.commit(&worker, &[commit], lease, clock.now()).await.unwrap();
+    let news = News { execution: key(id), seq: turn.state.seq, event: None };
+    streams.announcer.announce(&[news]).await.unwrap();
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) async fn of(response: axum::response::Response) -> Self {
+        let (parts, body) = response.into_parts();
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        Self { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.into()).unwrap() }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// A problem document of this status and kind.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, kind: &str) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.header("content-type"), "application/problem+json", "{self:?}");
+        let document = self.json();
+        assert_eq!(document["type"], format!("urn:millstream:problem:{kind}"), "{self:?}");
+        assert_eq!(document["status"], status);
+        assert!(document["title"].is_string() && document["detail"].is_string(), "{self:?}");
+        assert!(document["instance"].as_str().unwrap().starts_with("urn:millstream:request:"), "{self:?}");
+        document
+    }
+}
+
+pub(crate) fn get(path: &str) -> Request<Body> {
+    Request::get(path).body(Body::empty()).unwrap()
+}
+
+pub(crate) fn post(path: &str, body: &Value) -> Request<Body> {
+    with_type(path, "application/json", body.to_string())
+}
+
+pub(crate) fn yaml(path: &str, body: &str) -> Request<Body> {
+    with_type(path, "application/yaml", body.to_owned())
+}
+
+pub(crate) fn with_type(path: &str, media: &str, body: impl Into<Body>) -> Request<Body> {
+    Request::post(path).header("content-type", media).body(body.into()).unwrap()
+}
+
+/// The same request with one more header.
+pub(crate) fn header(mut request: Request<Body>, name: &'static str, value: &str) -> Request<Body> {
+    request.headers_mut().append(name, value.parse().unwrap());
+    request
+}

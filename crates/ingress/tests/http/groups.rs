@@ -1,0 +1,135 @@
+//! Group commit: many requests, one append; bounded; indifferent to clients that leave.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use futures::future::join_all;
+use millstream_testkit::eventually;
+use serde_json::json;
+use tower::ServiceExt;
+
+use crate::bench::{Answer, Bench, open_options, post};
+use crate::faulty::FaultyLog;
+
+async fn stalled(change: impl FnOnce(&mut millstream_ingress::IngressOptions)) -> (Bench, Arc<FaultyLog>) {
+    let mut kept = None;
+    let mut options = open_options();
+    change(&mut options);
+    let bench = Bench::with(options, |mut stores, streams| {
+        let log = Arc::new(FaultyLog::over(stores.events.clone()));
+        stores.events = log.clone();
+        kept = Some(log);
+        (stores, streams)
+    });
+    let log = kept.unwrap();
+    bench.put_order().await;
+    bench.start("o-1").await;
+    log.turns.forget_permits(usize::MAX);
+    log.batches.lock().unwrap().clear();
+    (bench, log)
+}
+
+fn note(app: &Router) -> tokio::task::JoinHandle<Answer> {
+    let app = app.clone();
+    let request = post("/v1/executions/o-1/events", &json!({"name": "note"}));
+    tokio::spawn(async move { Answer::of(app.oneshot(request).await.unwrap()).await })
+}
+
+async fn batches(log: &FaultyLog, wanted: &[usize]) {
+    eventually(Duration::from_secs(10), || async {
+        let seen = log.batches.lock().unwrap().clone();
+        if seen == wanted { Ok(()) } else { Err(seen) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_arrives_during_a_commit_is_the_next_commit() {
+    let (bench, log) = stalled(|_| {}).await;
+    let first = note(&bench.app);
+    // One event alone does not wait for company.
+    batches(&log, &[1]).await;
+    let rest: Vec<_> = (0..40).map(|_| note(&bench.app)).collect();
+    // Each of them has looked up its execution and stands in the queue when it yields; let all get there.
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    log.turns.add_permits(1);
+    batches(&log, &[1, 40]).await;
+    log.turns.add_permits(1);
+    assert_eq!(first.await.unwrap().status, 202);
+    for answer in join_all(rest).await {
+        assert_eq!(answer.unwrap().status, 202);
+    }
+}
+
+#[tokio::test]
+async fn a_commit_is_capped_by_count() {
+    let (bench, log) = stalled(|options| options.limits.batch_items = 25).await;
+    let first = note(&bench.app);
+    batches(&log, &[1]).await;
+    let rest: Vec<_> = (0..40).map(|_| note(&bench.app)).collect();
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    log.turns.add_permits(3);
+    batches(&log, &[1, 25, 15]).await;
+    for answer in join_all(rest.into_iter().chain([first])).await {
+        assert_eq!(answer.unwrap().status, 202);
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_is_429_with_retry_after_and_nothing_of_it_is_accepted() {
+    let (bench, log) = stalled(|options| options.limits.queue_items = 2).await;
+    let first = note(&bench.app);
+    batches(&log, &[1]).await;
+    let others: Vec<_> = (0..10).map(|_| note(&bench.app)).collect();
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    log.turns.add_permits(10);
+    let mut accepted = vec![first.await.unwrap()];
+    let mut refused = Vec::new();
+    for answer in join_all(others).await {
+        let answer = answer.unwrap();
+        if answer.status == 202 { accepted.push(answer) } else { refused.push(answer) }
+    }
+    assert!((3..=4).contains(&accepted.len()), "{}", accepted.len());
+    for answer in &refused {
+        answer.problem(429, "busy");
+        assert_eq!(answer.header("retry-after"), "1");
+    }
+    let pending = bench.get("/v1/events?status=pending").await.json()["items"].as_array().unwrap().len();
+    assert_eq!(pending, accepted.len());
+}
+
+#[tokio::test]
+async fn bytes_in_the_queue_are_bounded() {
+    let (bench, log) = stalled(|options| options.limits.queue_bytes = 2_000).await;
+    let first = note(&bench.app);
+    batches(&log, &[1]).await;
+    let large = json!({"name": "note", "payload": "x".repeat(1_800)});
+    bench.post("/v1/executions/o-1/events", &large).await.problem(429, "busy");
+    log.turns.add_permits(10);
+    assert_eq!(first.await.unwrap().status, 202);
+    // What was committed has left the queue.
+    let smaller = json!({"name": "note", "payload": "x".repeat(1_000)});
+    assert_eq!(bench.post("/v1/executions/o-1/events", &smaller).await.status, 202);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_cancels_nothing() {
+    let (bench, log) = stalled(|_| {}).await;
+    let leaver = note(&bench.app);
+    batches(&log, &[1]).await;
+    leaver.abort();
+    assert!(leaver.await.unwrap_err().is_cancelled());
+    log.turns.add_permits(10);
+    eventually(Duration::from_secs(10), || async {
+        let events = bench.get("/v1/events?status=pending").await.json();
+        if events["items"].as_array().unwrap().len() == 1 { Ok(()) } else { Err(events) }
+    })
+    .await;
+}

@@ -1,0 +1,22 @@
+//! The HTTP contract, row by row, over the memory store and the embedded stream.
+
+mod auth;
+mod batch;
+mod bench;
+mod definitions;
+mod drain;
+mod events;
+mod executions;
+mod failures;
+mod faulty;
+mod groups;
+mod hostile;
+mod interventions;
+mod lists;
+mod openapi;
+mod problems;
+mod schema;
+mod sockets;
+mod tail;
+mod waiting;
+mod wire;

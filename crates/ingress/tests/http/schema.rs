@@ -1,0 +1,72 @@
+//! A reader of the few words of JSON Schema that our document uses, to hold real answers against it.
+
+use serde_json::Value;
+
+/// What is wrong with `value` according to a schema of the document; empty when it fits.
+pub(crate) fn mismatches(document: &Value, name: &str, value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    check(document, &document["components"]["schemas"][name], value, name, &mut found);
+    found
+}
+
+fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.trim_start_matches("#/components/schemas/");
+        let target = &document["components"]["schemas"][name];
+        if target.is_null() {
+            found.push(format!("{at}: no schema {name}"));
+        }
+        return check(document, target, value, at, found);
+    }
+    for word in ["oneOf", "anyOf"] {
+        if let Some(options) = schema[word].as_array() {
+            let fits = |option: &&Value| {
+                let mut inner = Vec::new();
+                check(document, option, value, at, &mut inner);
+                inner.is_empty()
+            };
+            if options.iter().filter(fits).count() == 0 {
+                found.push(format!("{at}: {value} fits none of {word}"));
+            }
+        }
+    }
+    if let Some(wanted) = schema["type"].as_str() {
+        let fits = match wanted {
+            "object" => value.is_object(),
+            "array" => value.is_array(),
+            "string" => value.is_string(),
+            "integer" => value.is_i64() || value.is_u64(),
+            "null" => value.is_null(),
+            other => panic!("the reader does not know the type {other}"),
+        };
+        if !fits {
+            found.push(format!("{at}: {value} is not of type {wanted}"));
+        }
+    }
+    if let Some(words) = schema["enum"].as_array()
+        && !words.contains(value)
+    {
+        found.push(format!("{at}: {value} is not one of {words:?}"));
+    }
+    if let (Some(items), Some(values)) = (schema.get("items"), value.as_array()) {
+        for (n, value) in values.iter().enumerate() {
+            check(document, items, value, &format!("{at}[{n}]"), found);
+        }
+    }
+    if let (Some(properties), Some(object)) = (schema["properties"].as_object(), value.as_object()) {
+        for required in schema["required"].as_array().into_iter().flatten() {
+            if !object.contains_key(required.as_str().unwrap()) {
+                found.push(format!("{at}: {required} is missing"));
+            }
+        }
+        for (name, value) in object {
+            match properties.get(name) {
+                Some(schema) => check(document, schema, value, &format!("{at}.{name}"), found),
+                None if schema["additionalProperties"] == false => {
+                    found.push(format!("{at}: {name} is not described"))
+                }
+                None => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What only shows on a real socket: slow clients, half requests, many connections.
+
+use std::time::Duration;
+
+use millstream_testkit::eventually;
+
+use crate::bench::open_options;
+use crate::wire::serve;
+
+#[tokio::test]
+async fn a_request_over_a_socket_is_answered_and_the_connection_kept() {
+    let door = serve(open_options()).await;
+    let mut wire = door.connect().await;
+    for _ in 0..3 {
+        wire.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+        let answer = wire.until("}").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_cut_off() {
+    let mut options = open_options();
+    options.limits.head_timeout = Duration::from_millis(100);
+    let door = serve(options).await;
+    let mut wire = door.connect().await;
+    wire.send("GET /healthz HTTP/1.1\r\nhost: local").await;
+    let answer = wire.rest().await;
+    assert!(!answer.contains("200"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_408() {
+    let mut options = open_options();
+    options.limits.body_timeout = Duration::from_millis(100);
+    let door = serve(options).await;
+    door.order("o-1").await;
+    let mut wire = door.connect().await;
+    wire.send(
+        "POST /v1/executions/o-1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: 100\r\n\r\n{\"name\":",
+    )
+    .await;
+    let answer = wire.until("\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("application/problem+json"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_announces_too_much_is_413_before_it_is_sent() {
+    let door = serve(open_options()).await;
+    let mut wire = door.connect().await;
+    wire.send(
+        "POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: 99999999999\r\nexpect: 100-continue\r\n\r\n",
+    )
+    .await;
+    let answer = wire.rest().await;
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("too-large"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_chunked_body_is_bounded_as_it_arrives() {
+    let door = serve(open_options()).await;
+    door.order("o-1").await;
+    let mut wire = door.connect().await;
+    wire.send(
+        "POST /v1/executions/o-1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         transfer-encoding: chunked\r\n\r\n",
+    )
+    .await;
+    let chunk = format!("{:x}\r\n{}\r\n", 100_000, " ".repeat(100_000));
+    for _ in 0..3 {
+        wire.send(&chunk).await;
+    }
+    let answer = wire.until("\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_head_beyond_all_bounds_is_refused_and_the_door_lives_on() {
+    let door = serve(open_options()).await;
+    let mut wire = door.connect().await;
+    wire.send(&format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(60 * 1024))).await;
+    wire.send(&"y".repeat(10 * 1024)).await;
+    let answer = wire.rest().await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    for garbage in ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut wire = door.connect().await;
+        wire.send(garbage).await;
+        wire.rest().await;
+    }
+    assert!(door.request("GET", "/healthz", "", "").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn connections_beyond_the_bound_wait_until_one_leaves() {
+    let mut options = open_options();
+    options.limits.connections = 1;
+    let door = serve(options).await;
+    let mut first = door.connect().await;
+    first.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    first.until("}").await;
+    let mut second = door.connect().await;
+    second.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    drop(first);
+    assert!(second.until("}").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_after_sending_has_its_event_accepted() {
+    let door = serve(open_options()).await;
+    door.order("o-1").await;
+    let body = "{\"name\":\"note\"}";
+    let mut wire = door.connect().await;
+    wire.send(&format!(
+        "POST /v1/executions/o-1/events HTTP/1.1\r\nhost: localhost\r\nprefer: wait=60\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    ))
+    .await;
+    eventually(Duration::from_secs(10), || async {
+        let events = door.request("GET", "/v1/events?status=pending", "", "").await;
+        if events.contains("\"note\"") { Ok(()) } else { Err(events) }
+    })
+    .await;
+    drop(wire);
+    door.decide("o-1").await;
+    let events = door.request("GET", "/v1/events?status=completed", "", "").await;
+    assert!(events.contains("\"note\""), "{events}");
+}
+
+#[tokio::test]
+async fn an_open_door_refuses_to_stand_on_a_public_address() {
+    use millstream_ingress::{AuthMode, IngressError, IngressOptions, run};
+    let refused = async |auth: AuthMode| {
+        let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
+        let stopped = tokio_util::sync::CancellationToken::new();
+        stopped.cancel();
+        run(crate::bench::deps(), IngressOptions { auth, ..open_options() }, listener, stopped).await
+    };
+    let open = refused(AuthMode::OpenOnLoopback).await;
+    assert!(matches!(open, Err(IngressError::OpenBeyondLoopback(_))), "{open:?}");
+    let keyless = refused(AuthMode::Keys).await;
+    assert!(matches!(keyless, Err(IngressError::NoKeys(_))), "{keyless:?}");
+    assert!(refused(AuthMode::InsecureNoAuth).await.is_ok());
+}

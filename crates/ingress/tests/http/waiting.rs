@@ -1,0 +1,144 @@
+//! `Prefer: wait`, `until=applied` and `mode: sync`.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, ORDER, header, open_options, post, yaml};
+
+fn pay(prefer: &str) -> axum::http::Request<axum::body::Body> {
+    let body = json!({"name": "pay", "payload": {"amount": 5}});
+    header(post("/v1/executions/o-1/events", &body), "prefer", prefer)
+}
+
+/// Decides the order as soon as something is pending there.
+async fn decide_when_pending(bench: &Bench) {
+    millstream_testkit::eventually(Duration::from_secs(20), || async {
+        let pending = bench.get("/v1/events?execution_id=o-1&status=pending").await.json();
+        // At a crowded door the question itself may be refused.
+        if pending["items"].as_array().is_none_or(Vec::is_empty) { Err(pending) } else { Ok(()) }
+    })
+    .await;
+    bench.decide("o-1").await;
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_200_and_the_event_as_soon_as_it_is_final() {
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    let begun = Instant::now();
+    let (answer, ()) = tokio::join!(bench.send(pay("wait=20")), decide_when_pending(&bench));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(begun.elapsed() < Duration::from_secs(15), "nobody was woken");
+    let event = answer.json();
+    assert_eq!((&event["status"], &event["seq"]), (&json!("completed"), &json!(2)));
+    assert_eq!(answer.header("preference-applied"), "wait=20");
+    assert!(answer.header("location").starts_with("/v1/events/"));
+}
+
+#[tokio::test]
+async fn a_rejection_ends_a_wait_as_well() {
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    let expire = header(post("/v1/executions/o-1/events", &json!({"name": "expire"})), "prefer", "wait=20");
+    let (answer, ()) = tokio::join!(bench.send(expire), decide_when_pending(&bench));
+    assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (200, &json!("rejected")));
+}
+
+#[tokio::test]
+async fn when_time_is_up_the_answer_is_202_with_the_status_by_then() {
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    let answer = bench.send(pay("wait=0.05")).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (202, &json!("pending")));
+    // A deferred event is not final: the wait goes on until its time is up.
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    let ship = header(post("/v1/executions/o-1/events", &json!({"name": "ship"})), "prefer", "wait=0.5");
+    let (answer, ()) = tokio::join!(bench.send(ship), decide_when_pending(&bench));
+    assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (202, &json!("deferred")));
+}
+
+#[tokio::test]
+async fn until_applied_returns_after_the_transition() {
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    let (answer, ()) = tokio::join!(bench.send(pay("wait=20, until=applied")), decide_when_pending(&bench));
+    assert_eq!((answer.status.as_u16(), &answer.json()["to_state"]), (200, &json!("paid")));
+    assert_eq!(answer.header("preference-applied"), "wait=20, until=applied");
+}
+
+#[tokio::test]
+async fn a_repeat_of_a_final_event_answers_a_wait_at_once() {
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    bench.send(header(pay("wait=0"), "idempotency-key", "k")).await;
+    bench.decide("o-1").await;
+    let answer = bench.send(header(pay("wait=60"), "idempotency-key", "k")).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (200, &json!("completed")));
+}
+
+#[tokio::test]
+async fn a_preference_that_cannot_be_read_is_400_and_nothing_is_accepted() {
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    bench.send(pay("wait=soon")).await.problem(400, "bad-request");
+    assert_eq!(bench.get("/v1/events?status=pending").await.json()["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_sync_definition_makes_its_callers_wait_unless_they_ask_not_to() {
+    let bench = Bench::open();
+    bench.send(yaml("/v1/definitions", &format!("mode: sync\n{ORDER}"))).await;
+    bench.start("o-1").await;
+    let plain = post("/v1/executions/o-1/events", &json!({"name": "note"}));
+    let (answer, ()) = tokio::join!(bench.send(plain), decide_when_pending(&bench));
+    assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (200, &json!("completed")));
+    assert_eq!(bench.send(pay("respond-async")).await.status, 202);
+    // And back: executions of the next version do not wait.
+    bench.send(yaml("/v1/definitions", ORDER)).await;
+    bench.start("o-2").await;
+    assert_eq!(bench.post("/v1/executions/o-2/events", &json!({"name": "note"})).await.status, 202);
+}
+
+#[tokio::test]
+async fn a_start_with_events_can_be_waited_for() {
+    let bench = Bench::with_order().await;
+    let body = json!({"definition": "order", "execution_id": "o-1", "events": [{"name": "pay", "payload": {"amount": 2}}]});
+    let start = header(post("/v1/executions", &body), "prefer", "wait=20");
+    let (answer, ()) = tokio::join!(bench.send(start), decide_when_pending(&bench));
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!((&answer.json()["state"], &answer.json()["seq"]), (&json!("paid"), &json!(2)));
+}
+
+#[tokio::test]
+async fn waiting_takes_no_place_among_the_requests_in_flight() {
+    let mut options = open_options();
+    options.limits.in_flight = 1;
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    bench.put_order().await;
+    bench.start("o-1").await;
+    // `decide_when_pending` sends requests of its own while the other one waits.
+    let (answer, ()) = tokio::join!(bench.send(pay("wait=20")), decide_when_pending(&bench));
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[tokio::test]
+async fn beyond_the_bound_on_waits_the_answer_is_202_at_once() {
+    let mut options = open_options();
+    options.limits.waits = 0;
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    bench.put_order().await;
+    bench.start("o-1").await;
+    let answer = bench.send(pay("wait=60")).await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["status"]), (202, &json!("pending")));
+}
+
+#[tokio::test]
+async fn a_drain_ends_waits_at_once() {
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    bench.draining.cancel();
+    let answer: Value = bench.send(pay("wait=60")).await.json();
+    assert_eq!(answer["status"], "pending");
+}

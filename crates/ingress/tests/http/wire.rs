@@ -1,0 +1,110 @@
+//! A client that speaks plain bytes, for what no well-behaved client would send, and a real door.
+
+use std::time::Duration;
+
+use millstream_ingress::{Deps, IngressError, IngressOptions, run};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::bench::{decide, deps};
+
+/// A door with a socket.
+pub(crate) struct Served {
+    pub(crate) address: std::net::SocketAddr,
+    pub(crate) deps: Deps,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) ended: JoinHandle<Result<(), IngressError>>,
+}
+
+pub(crate) async fn serve(options: IngressOptions) -> Served {
+    serve_on(deps(), options).await
+}
+
+pub(crate) async fn serve_on(deps: Deps, options: IngressOptions) -> Served {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    let ended = tokio::spawn(run(deps.clone(), options, listener, shutdown.clone()));
+    Served { address, deps, shutdown, ended }
+}
+
+impl Served {
+    pub(crate) async fn connect(&self) -> Wire {
+        Wire { stream: TcpStream::connect(self.address).await.unwrap(), seen: String::new() }
+    }
+
+    /// One request on a connection of its own, the whole answer as text.
+    pub(crate) async fn request(&self, method: &str, path: &str, extra: &str, body: &str) -> String {
+        let mut wire = self.connect().await;
+        wire.send(&format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n{extra}\r\n{body}",
+            body.len()
+        ))
+        .await;
+        wire.rest().await
+    }
+
+    pub(crate) async fn json(&self, path: &str, body: &str) -> String {
+        self.request("POST", path, "content-type: application/json\r\n", body).await
+    }
+
+    /// Puts the order definition and starts an execution of it.
+    pub(crate) async fn order(&self, id: &str) {
+        let put = self.request(
+            "POST",
+            "/v1/definitions",
+            "content-type: application/yaml\r\n",
+            crate::bench::ORDER,
+        );
+        let put = put.await;
+        assert!(put.starts_with("HTTP/1.1 20"), "{put}");
+        let body = format!("{{\"definition\":\"order\",\"execution_id\":\"{id}\"}}");
+        let started = self.json("/v1/executions", &body).await;
+        assert!(started.starts_with("HTTP/1.1 201"), "{started}");
+    }
+
+    pub(crate) async fn decide(&self, id: &str) {
+        decide(&self.deps.stores, &self.deps.streams, &*self.deps.clock, id).await;
+    }
+}
+
+/// One connection.
+pub(crate) struct Wire {
+    stream: TcpStream,
+    seen: String,
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Wire {
+    pub(crate) async fn send(&mut self, bytes: &str) {
+        self.stream.write_all(bytes.as_bytes()).await.unwrap();
+    }
+
+    /// Reads until `wanted` has come; returns everything up to and with it and keeps the rest.
+    pub(crate) async fn until(&mut self, wanted: &str) -> String {
+        loop {
+            if let Some(at) = self.seen.find(wanted) {
+                let rest = self.seen.split_off(at + wanted.len());
+                return std::mem::replace(&mut self.seen, rest);
+            }
+            assert!(self.more().await, "the connection ended before {wanted:?}: {}", self.seen);
+        }
+    }
+
+    /// Everything until the other side closes.
+    pub(crate) async fn rest(&mut self) -> String {
+        while self.more().await {}
+        std::mem::take(&mut self.seen)
+    }
+
+    async fn more(&mut self) -> bool {
+        let mut buffer = [0; 16 * 1024];
+        let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut buffer)).await;
+        let read = read.unwrap_or_else(|_| panic!("nothing came; so far: {}", self.seen)).unwrap_or(0);
+        self.seen.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        read > 0
+    }
+}
