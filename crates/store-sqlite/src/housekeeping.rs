@@ -16,19 +16,19 @@ use crate::param::{self, ExecutionParam};
 #[async_trait::async_trait]
 impl Housekeeping for SqliteStore {
     async fn ping(&self) -> Result<Timestamp> {
-        // Changes a page without changing a value, and rolls back: a full disk or a file that became
-        // read-only shows, at no cost to the disk.
-        const TOUCH: &str = "UPDATE accept_no SET last = last WHERE only = 1";
-        let mut tx = self.write().await?;
-        let touched = sqlx::query(TOUCH).execute(&mut *tx).await.map_err(store_error)?;
-        tx.rollback().await.map_err(store_error)?;
-        if touched.rows_affected() != 1 {
-            return Err(StoreError::Unavailable("the database is not migrated".to_owned()));
-        }
+        // A real commit of a new value: in WAL mode nothing reaches the disk before a commit, and an
+        // update that changes nothing does not even reach a page.
+        const PING: &str = "
+            INSERT INTO settings (key, value) VALUES ('pinged_at', ?1)
+            ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_err(|error| StoreError::Unavailable(format!("the clock is before 1970: {error}")))?;
-        Ok(Timestamp::EPOCH.plus(since))
+        let now = Timestamp::EPOCH.plus(since);
+        let mut tx = self.write().await?;
+        sqlx::query(PING).bind(now.as_millis().to_string()).execute(&mut *tx).await.map_err(store_error)?;
+        tx.commit().await.map_err(store_error)?;
+        Ok(now)
     }
 
     async fn purge_executions(&self, before: Timestamp, limit: usize) -> Result<u64> {

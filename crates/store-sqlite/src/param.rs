@@ -16,8 +16,8 @@ use crate::errors::corrupt;
 pub(crate) fn rows<T: Serialize>(items: impl IntoIterator<Item = T>) -> Result<String> {
     let items: Vec<T> = items.into_iter().collect();
     let text = serde_json::to_string(&items).map_err(corrupt)?;
-    // SQLite ends a text at U+0000 when it takes it out of JSON: two keys that differ behind it would
-    // be one. PostgreSQL refuses such text as well.
+    // SQLite would keep the bytes, but its text functions and shell stop at U+0000, and PostgreSQL
+    // refuses such text: the two must behave alike.
     if has_nul(&text) {
         return Err(corrupt("a text contains U+0000"));
     }

@@ -60,7 +60,7 @@ async fn payloads_inputs_and_results_keep_their_spelling() {
 }
 
 #[tokio::test]
-async fn text_with_a_null_character_is_refused_and_not_cut() {
+async fn text_with_a_null_character_is_refused_as_on_postgresql() {
     let desk = Desk::fresh().await;
     let key = execution("o-1");
     append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;

@@ -98,6 +98,18 @@ async fn a_file_of_another_kind_is_refused() {
     assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{opened:?}");
 }
 
+/// A ping that only reads would call a full disk ready.
+#[tokio::test]
+async fn a_ping_is_a_commit() {
+    let desk = Desk::fresh().await;
+    let now = desk.store.ping().await.unwrap();
+    let written: String = sqlx::query_scalar("SELECT value FROM settings WHERE key = 'pinged_at'")
+        .fetch_one(&mut desk.shell().await)
+        .await
+        .unwrap();
+    assert_eq!(written, now.as_millis().to_string());
+}
+
 #[tokio::test]
 async fn an_append_of_nothing_writes_nothing() {
     let desk = Desk::fresh().await;
