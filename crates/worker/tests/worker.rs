@@ -9,6 +9,8 @@ mod deciding;
 mod draining;
 #[path = "worker/faults.rs"]
 mod faults;
+#[path = "worker/faulty.rs"]
+mod faulty;
 #[path = "worker/http.rs"]
 mod http;
 #[path = "worker/performing.rs"]

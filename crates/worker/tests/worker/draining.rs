@@ -1,1 +1,110 @@
-//! placeholder
+//! Draining: finish, or hand back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_testkit::sink::Answer;
+use millstream_testkit::{Sink, eventually};
+
+use crate::bench::{Bench, COUNTER};
+use crate::faulty::{self, Call, Fault, Hook};
+
+#[tokio::test]
+async fn kept_doorbells_are_handed_back_and_heard_at_once() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    // The first worker can read and never load.
+    let failed = Arc::new(AtomicBool::new(false));
+    let hook: Hook = {
+        let failed = failed.clone();
+        Arc::new(move |call| match call {
+            Call::Load => {
+                failed.store(true, Ordering::SeqCst);
+                Fault::Unavailable
+            }
+            _ => Fault::None,
+        })
+    };
+    let first = bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), bench.options());
+    let event = bench.send(&key, "add", r#"{"n":0}"#).await;
+    eventually(Duration::from_secs(20), || async {
+        if failed.load(Ordering::SeqCst) { Ok(()) } else { Err("nothing was read") }
+    })
+    .await;
+    first.drain().await;
+    let stats = bench.streams.care.stats().await.unwrap();
+    assert_eq!(
+        stats.iter().map(|lane| (lane.pending, lane.length)).max(),
+        Some((0, 1)),
+        "rung anew, not pending"
+    );
+
+    // Neither reclaim nor sweep can be what helps: both take much longer than this.
+    let _second = bench.worker();
+    let event = bench.until_event(event, EventStatus::Completed).await;
+    assert_eq!(event.attempts, 0, "a drain is no attempt");
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn an_action_under_way_is_finished() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/hold", [Answer::Hold(200)]);
+    define_call(&bench, &sink.url("/hold")).await;
+    let worker = bench.worker();
+    let key = bench.start("job", "a").await;
+    let go = bench.send(&key, "go", "null").await;
+    called(&sink, 1).await;
+    let drained = tokio::spawn(worker.drain());
+    sink.release();
+    drained.await.unwrap();
+    assert_eq!(bench.event(go).await.status, EventStatus::Completed);
+    assert!(bench.stores.workers.workers(millstream_core::time::Timestamp::EPOCH).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_action_that_takes_too_long_is_handed_back_uncounted() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/hold", [Answer::Hold(200)]);
+    define_call(&bench, &sink.url("/hold")).await;
+    let mut options = bench.options();
+    options.drain = Duration::from_millis(200);
+    let worker = bench.worker_with(options);
+    let key = bench.start("job", "a").await;
+    let go = bench.send(&key, "go", "null").await;
+    called(&sink, 1).await;
+    worker.drain().await;
+    let action = bench.stores.execution_views.actions(&key).await.unwrap().remove(0);
+    assert_eq!((action.status, action.attempts), (ActionStatus::Ready, 0));
+    sink.release();
+    let _second = bench.worker();
+    bench.until_event(go, EventStatus::Completed).await;
+    assert_eq!(sink.calls()[1].header("millstream-fencing-token"), Some("2"));
+}
+
+async fn define_call(bench: &Bench, url: &str) {
+    bench
+        .define(&format!(
+            r#"
+name: job
+initial: open
+states:
+  open: {{ on: {{ go: {{ do: [call] }}, close: {{ to: closed }} }} }}
+  closed: {{ final: true }}
+actions:
+  call: {{ http: {{ method: GET, url: "{url}" }} }}
+"#
+        ))
+        .await;
+}
+
+async fn called(sink: &Sink, times: usize) {
+    eventually(Duration::from_secs(20), || async {
+        let calls = sink.calls().len();
+        if calls >= times { Ok(()) } else { Err(calls) }
+    })
+    .await;
+}

@@ -1,1 +1,98 @@
-//! placeholder
+//! A store and a stream that fail all the time: nothing is lost and nothing is done twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use millstream_core::entropy::{Entropy, unit};
+use millstream_core::status::ExecutionStatus;
+
+use crate::bench::{Bench, key};
+use crate::faulty::{self, Call, Fault, Hook};
+
+const JOB: &str = r#"
+name: job
+initial: working
+context: { done: 0, last: -1, ordered: true }
+states:
+  working:
+    on:
+      add:
+        set: { last: event.payload.n, ordered: context.ordered && event.payload.n == context.last + 1 }
+        do: [first, second, note]
+      finished:
+        - { if: context.done == 9, to: closed, set: { done: context.done + 1 } }
+        - { set: { done: context.done + 1 } }
+  closed: { final: true }
+actions:
+  note: { log: "got ${event.payload.n}" }
+  first: { noop: event.payload.n }
+  second: { noop: results.first, needs: [first], on_success: finished }
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
+    let bench = Bench::new();
+    bench.define(JOB).await;
+    let injected = Arc::new(AtomicUsize::new(0));
+    let hook: Hook = {
+        let (entropy, injected) = (bench.entropy.clone(), injected.clone());
+        Arc::new(move |call| {
+            // A doorbell lost without a word and a store that is in doubt are the hard ones.
+            let hard = matches!(
+                call,
+                Call::Commit(..)
+                    | Call::Settle
+                    | Call::Publish
+                    | Call::FireDue
+                    | Call::RecordInputs
+                    | Call::Ack
+            );
+            let fault = match (unit(&*entropy as &dyn Entropy) * 100.0) as u32 {
+                0..5 => Fault::Unavailable,
+                5..10 if hard => Fault::InDoubt,
+                10..13 => Fault::Contention,
+                _ => Fault::None,
+            };
+            if fault != Fault::None {
+                injected.fetch_add(1, Ordering::Relaxed);
+            }
+            fault
+        })
+    };
+    let _workers: Vec<_> = (0..3)
+        .map(|_| {
+            let options = millstream_worker::WorkerOptions { lease: Duration::from_secs(1), ..bench.hasty() };
+            bench.worker_on(
+                faulty::stores(&bench.stores, &hook),
+                faulty::streams(&bench.streams, &hook),
+                options,
+            )
+        })
+        .collect();
+    for n in 0..12 {
+        bench.start("job", &format!("x{n}")).await;
+    }
+    for n in 0..10 {
+        for execution in 0..12 {
+            bench.send(&key(&format!("x{execution}")), "add", &format!(r#"{{"n":{n}}}"#)).await;
+        }
+    }
+    for execution in 0..12 {
+        let key = key(&format!("x{execution}"));
+        let ended = bench.until_status(&key, ExecutionStatus::Completed).await;
+        let context = &ended.state.context;
+        assert_eq!((context["done"].as_str(), context["ordered"].as_str()), ("10", "true"), "{key}");
+        bench.assert_sound(&key).await;
+        let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+        for entry in bench.history(&key).await.iter().filter(|e| e.transition.name.as_str() == "finished") {
+            let outcome: serde_json::Value = entry.payload.decode().unwrap();
+            *outcomes.entry(outcome["key"].to_string()).or_default() += 1;
+        }
+        assert_eq!(outcomes.len(), 10);
+        assert!(outcomes.values().all(|times| *times == 1), "an outcome was told twice: {outcomes:?}");
+    }
+    bench.until_done().await;
+    assert!(injected.load(Ordering::Relaxed) > 50, "too few faults bit");
+}

@@ -1,1 +1,260 @@
-//! placeholder
+//! From a committed transition to a settled action: graphs, retries, failures, slots.
+
+use std::time::Duration;
+
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_store::intervention::{Decision, Retried};
+use millstream_testkit::Sink;
+use millstream_testkit::sink::Answer;
+use serde_json::json;
+
+use crate::bench::Bench;
+
+fn order(sink: &Sink) -> String {
+    format!(
+        r#"
+name: order
+initial: open
+context: {{ paid: 0 }}
+states:
+  open: {{ on: {{ pay: {{ to: paid, set: {{ paid: event.payload.amount }}, do: [charge, stock, receipt] }} }} }}
+  paid: {{ on: {{ charged: {{ to: done }}, charge_failed: {{ to: refused }} }} }}
+  done: {{ final: true }}
+  refused: {{ final: failed }}
+actions:
+  charge:
+    http: {{ method: POST, url: "{charge}", body: {{ amount: context.paid }} }}
+    retry: {{ attempts: 3, backoff: 10ms, max: 50ms }}
+    on_success: charged
+    on_failure: charge_failed
+  stock:
+    noop: {{ left: 3 }}
+  receipt:
+    http: {{ method: POST, url: "{receipt}", body: {{ charge: results.charge.body.id, left: results.stock.left }} }}
+    needs: [charge, stock]
+"#,
+        charge = sink.url("/charge"),
+        receipt = sink.url("/receipt"),
+    )
+}
+
+#[tokio::test]
+async fn an_action_graph_runs_in_order_and_results_flow_along_it() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/charge", [Answer::Status(503), Answer::Json(200, json!({"id": "c-1"}))]);
+    bench.define(&order(&sink)).await;
+    let _workers = [bench.worker(), bench.worker()];
+    let key = bench.start("order", "a").await;
+    let pay = bench.send(&key, "pay", r#"{"amount":7}"#).await;
+    bench.until_event(pay, EventStatus::Completed).await;
+    bench.until_status(&key, ExecutionStatus::Completed).await;
+
+    let charges = sink.calls_to("/charge");
+    assert_eq!(charges.len(), 2, "one failed, one succeeded");
+    assert_eq!(charges[0].json(), json!({"amount": 7}));
+    for charge in &charges {
+        assert_eq!(charge.header("idempotency-key"), Some("default/a/2/charge"));
+        assert_eq!(charge.header("content-type"), Some("application/json"));
+        assert!(charge.header("traceparent").is_some());
+    }
+    let tokens: Vec<_> =
+        charges.iter().map(|call| call.header("millstream-fencing-token").unwrap()).collect();
+    assert_eq!(tokens, ["1", "2"]);
+    let receipts = sink.calls_to("/receipt");
+    assert_eq!(receipts.len(), 1);
+    assert_eq!(receipts[0].json(), json!({"charge": "c-1", "left": 3}));
+    assert!(receipts[0].at > charges[1].at, "the receipt needs the charge");
+
+    let actions = bench.stores.execution_views.actions(&key).await.unwrap();
+    assert!(actions.iter().all(|action| action.status == ActionStatus::Succeeded), "{actions:?}");
+    let history = bench.history(&key).await;
+    let outcome: serde_json::Value = history.last().unwrap().payload.decode().unwrap();
+    assert_eq!(outcome["action"], "charge");
+    assert_eq!(outcome["attempts"], 2);
+    assert_eq!(outcome["result"]["status"], 200);
+    bench.assert_sound(&key).await;
+}
+
+#[tokio::test]
+async fn a_handled_failure_tells_the_execution_and_skips_dependents() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/charge", [Answer::Status(402)]);
+    bench.define(&order(&sink)).await;
+    let _worker = bench.worker();
+    let key = bench.start("order", "a").await;
+    let pay = bench.send(&key, "pay", r#"{"amount":7}"#).await;
+    bench.until_state(&key, "refused").await;
+    bench.until_event(pay, EventStatus::Completed).await;
+    assert_eq!(sink.calls_to("/charge").len(), 1, "402 is for good");
+    assert_eq!(sink.calls_to("/receipt").len(), 0);
+    let history = bench.history(&key).await;
+    let outcome: serde_json::Value = history.last().unwrap().payload.decode().unwrap();
+    assert_eq!(outcome["error"]["class"], "status");
+    assert_eq!(outcome["error"]["status"], 402);
+}
+
+#[tokio::test]
+async fn retries_used_up_pause_the_execution_until_a_person_retries() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/call", [Answer::Status(500), Answer::Status(500), Answer::Status(200)]);
+    bench
+        .define(&format!(
+            r#"
+name: job
+initial: open
+states:
+  open: {{ on: {{ go: {{ do: [call, after] }}, close: {{ to: closed }} }} }}
+  closed: {{ final: true }}
+actions:
+  call: {{ http: {{ method: GET, url: "{}" }}, retry: {{ attempts: 2, backoff: 5ms }} }}
+  after: {{ noop: 1, needs: [call] }}
+"#,
+            sink.url("/call")
+        ))
+        .await;
+    let _worker = bench.worker();
+    let key = bench.start("job", "a").await;
+    let go = bench.send(&key, "go", "null").await;
+    let failed = bench.until_event(go, EventStatus::Failed).await;
+    assert!(failed.error.unwrap().contains("call"));
+    bench.until_status(&key, ExecutionStatus::Paused).await;
+    let close = bench.send(&key, "close", "null").await;
+    bench.until_quiet().await;
+    assert_eq!(bench.event(close).await.status, EventStatus::Pending, "paused");
+
+    let by = Decision { actor: Some("me".to_owned()), reason: None };
+    let retried = bench.stores.interventions.retry(&key.tenant, go, &by, bench.now()).await.unwrap();
+    assert_eq!(retried, Retried::Accepted { execution: key.clone() });
+    bench.ring(&key).await;
+    bench.until_event(go, EventStatus::Completed).await;
+    bench.until_event(close, EventStatus::Completed).await;
+    assert_eq!(sink.calls_to("/call").len(), 3);
+    bench.until_status(&key, ExecutionStatus::Completed).await;
+    bench.assert_sound(&key).await;
+}
+
+#[tokio::test]
+async fn an_input_that_cannot_be_rendered_fails_without_an_attempt() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    bench
+        .define(&format!(
+            r#"
+name: job
+initial: open
+states:
+  open: {{ on: {{ go: {{ do: [call, after] }}, oops: {{ to: closed }} }} }}
+  closed: {{ final: failed }}
+actions:
+  call: {{ http: {{ method: POST, url: "{}", body: {{ x: event.payload.missing.deep }} }}, on_failure: oops }}
+  after: {{ noop: 1, needs: [call] }}
+"#,
+            sink.url("/call")
+        ))
+        .await;
+    let _worker = bench.worker();
+    let key = bench.start("job", "a").await;
+    let go = bench.send(&key, "go", "{}").await;
+    bench.until_state(&key, "closed").await;
+    assert_eq!(bench.until_event(go, EventStatus::Completed).await.error, None);
+    assert_eq!(sink.calls().len(), 0);
+    let actions = bench.stores.execution_views.actions(&key).await.unwrap();
+    let statuses: Vec<_> = actions.iter().map(|action| action.status).collect();
+    assert_eq!(statuses, [ActionStatus::Failed, ActionStatus::Skipped]);
+}
+
+#[tokio::test]
+async fn inline_actions_are_settled_with_their_transition_and_free_their_dependents() {
+    let bench = Bench::new();
+    bench
+        .define(
+            r#"
+name: job
+initial: open
+states:
+  open: { on: { go: { do: [say, then] }, said: { set: { said: "true" } }, finished: { to: closed } } }
+  closed: { final: true }
+context: { said: false }
+actions:
+  say: { log: "hello ${event.name}", on_success: said }
+  then: { noop: results.say, needs: [say], on_success: finished }
+"#,
+        )
+        .await;
+    let _worker = bench.worker();
+    let key = bench.start("job", "a").await;
+    let go = bench.send(&key, "go", "null").await;
+    bench.until_status(&key, ExecutionStatus::Completed).await;
+    bench.until_event(go, EventStatus::Completed).await;
+    assert_eq!(bench.applied(&key).await, ["go", "said", "finished"]);
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn more_actions_than_slots_all_run_and_never_more_at_once() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/hold", [Answer::Hold(200)]);
+    bench
+        .define(&format!(
+            r#"
+name: job
+initial: open
+states:
+  open: {{ on: {{ go: {{ do: [call] }}, close: {{ to: closed }} }} }}
+  closed: {{ final: true }}
+actions:
+  call: {{ http: {{ method: GET, url: "{}" }} }}
+"#,
+            sink.url("/hold")
+        ))
+        .await;
+    let mut options = bench.options();
+    options.action_slots = 3;
+    let _worker = bench.worker_with(options);
+    for n in 0..10 {
+        let key = bench.start("job", &format!("x{n}")).await;
+        bench.send(&key, "go", "null").await;
+    }
+    bench.until_quiet().await;
+    millstream_testkit::eventually(Duration::from_secs(20), || async {
+        let calls = sink.calls().len();
+        if calls == 3 { Ok(()) } else { Err(calls) }
+    })
+    .await;
+    sink.release();
+    bench.until_done().await;
+    assert_eq!(sink.calls().len(), 10);
+}
+
+#[tokio::test]
+async fn a_cancellation_stops_what_nobody_has_begun() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/hold", [Answer::Hold(200)]);
+    bench
+        .define(&format!(
+            r#"
+name: job
+initial: open
+states:
+  open: {{ on: {{ go: {{ do: [first, second] }}, close: {{ to: closed }} }} }}
+  closed: {{ final: true }}
+actions:
+  first: {{ http: {{ method: GET, url: "{}" }} }}
+  second: {{ http: {{ method: GET, url: "{}" }}, needs: [first] }}
+"#,
+            sink.url("/hold"),
+            sink.url("/second")
+        ))
+        .await;
+    let _worker = bench.worker();
+    let key = bench.start("job", "a").await;
+    let go = bench.send(&key, "go", "null").await;
+    millstream_testkit::eventually(Duration::from_secs(20), || async {
+        if sink.calls_to("/hold").len() == 1 { Ok(()) } else { Err("not begun") }
+    })
+    .await;
+    bench.send(&key, "millstream.cancel", "null").await;
+    bench.until_status(&key, ExecutionStatus::Cancelled).await;
+    sink.release();
+    bench.until_event(go, EventStatus::Completed).await;
+    assert_eq!(sink.calls_to("/second").len(), 0);
+}

@@ -1,1 +1,431 @@
-//! placeholder
+//! Every crash and every loss is made good by somebody.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_store::intervention::{Decision, Retried};
+use millstream_stream::locks::LockToken;
+use millstream_testkit::sink::Answer;
+use millstream_testkit::{Sink, eventually};
+
+use crate::bench::{Bench, COUNTER};
+use crate::faulty::{self, Call, Fault, Hook};
+
+async fn until(flag: &AtomicBool) {
+    eventually(Duration::from_secs(20), || async {
+        if flag.load(Ordering::SeqCst) { Ok(()) } else { Err("not yet") }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_busy_lock_keeps_the_doorbells_of_its_execution_and_nobody_elses() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let (busy, free) = (bench.start("counter", "busy").await, bench.start("counter", "free").await);
+    let other = LockToken("somebody".to_owned());
+    let keys = [busy.clone()];
+    bench.streams.locks.acquire(&keys, &other, Duration::from_secs(600)).await.unwrap();
+    let _worker = bench.worker();
+    let mut waiting = Vec::new();
+    for n in 0..20 {
+        waiting.push(bench.send(&busy, "add", &format!(r#"{{"n":{n}}}"#)).await);
+    }
+    let event = bench.send(&free, "add", r#"{"n":0}"#).await;
+    bench.until_event(event, EventStatus::Completed).await;
+    assert_eq!(bench.event(waiting[0]).await.status, EventStatus::Pending);
+    bench.streams.locks.release(&keys, &other).await.unwrap();
+    bench.until_done().await;
+    assert_eq!(bench.execution(&busy).await.state.context["ordered"].as_str(), "true");
+    assert_eq!(bench.event(waiting[0]).await.attempts, 0, "a busy lock is no attempt");
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_kept_doorbell_whose_work_is_done_elsewhere_is_acknowledged() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let other = LockToken("somebody".to_owned());
+    bench.streams.locks.acquire(std::slice::from_ref(&key), &other, Duration::from_secs(600)).await.unwrap();
+    let _worker = bench.worker();
+    bench.ring(&key).await;
+    // The lock is never released; only `has_work` can clear this.
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_commit_that_lost_is_decided_again() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let _other = bench.worker();
+    // Without locks the two meet at the fence.
+    let mut streams = bench.streams.clone();
+    streams.locks = Arc::new(NoLocks);
+    let _careless: Vec<_> =
+        (0..3).map(|_| bench.worker_on(bench.stores.clone(), streams.clone(), bench.options())).collect();
+    for n in 0..100 {
+        bench.send(&key, "add", &format!(r#"{{"n":{n}}}"#)).await;
+    }
+    bench.until_done().await;
+    let context = bench.execution(&key).await.state.context;
+    assert_eq!((context["total"].as_str(), context["ordered"].as_str()), ("100", "true"));
+    bench.assert_sound(&key).await;
+    bench.until_quiet().await;
+}
+
+/// A lock service that is always down.
+struct NoLocks;
+
+#[async_trait::async_trait]
+impl millstream_stream::locks::Locks for NoLocks {
+    async fn acquire(
+        &self,
+        _keys: &[millstream_core::id::ExecutionKey],
+        _token: &LockToken,
+        _ttl: Duration,
+    ) -> millstream_stream::Result<Vec<bool>> {
+        Err(millstream_stream::StreamError::Unavailable("no locks".to_owned()))
+    }
+
+    async fn extend(
+        &self,
+        _keys: &[millstream_core::id::ExecutionKey],
+        _token: &LockToken,
+        _ttl: Duration,
+    ) -> millstream_stream::Result<Vec<bool>> {
+        Err(millstream_stream::StreamError::Unavailable("no locks".to_owned()))
+    }
+
+    async fn release(
+        &self,
+        _keys: &[millstream_core::id::ExecutionKey],
+        _token: &LockToken,
+    ) -> millstream_stream::Result<()> {
+        Err(millstream_stream::StreamError::Unavailable("no locks".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn doorbells_of_a_dead_worker_are_taken_over() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let reached = Arc::new(AtomicBool::new(false));
+    let hook: Hook = {
+        let reached = reached.clone();
+        Arc::new(move |call| match call {
+            Call::Commit(..) => {
+                reached.store(true, Ordering::SeqCst);
+                Fault::Hang
+            }
+            _ => Fault::None,
+        })
+    };
+    let doomed =
+        bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), bench.options());
+    let event = bench.send(&key, "add", r#"{"n":0}"#).await;
+    until(&reached).await;
+    doomed.kill().await;
+    let mut options = bench.hasty();
+    options.overdue = Duration::from_secs(600);
+    let _heir = bench.worker_with(options);
+    let event = bench.until_event(event, EventStatus::Completed).await;
+    assert_eq!(event.attempts, 1, "the death of its worker is an attempt");
+    bench.until_quiet().await;
+    bench.assert_sound(&key).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_between_commit_and_ack_leaves_nothing_to_do() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let reached = Arc::new(AtomicBool::new(false));
+    let hook: Hook = {
+        let reached = reached.clone();
+        Arc::new(move |call| match call {
+            Call::Ack => {
+                reached.store(true, Ordering::SeqCst);
+                Fault::Hang
+            }
+            _ => Fault::None,
+        })
+    };
+    let doomed =
+        bench.worker_on(bench.stores.clone(), faulty::streams(&bench.streams, &hook), bench.options());
+    let event = bench.send(&key, "add", r#"{"n":0}"#).await;
+    until(&reached).await;
+    doomed.kill().await;
+    let _heir = bench.worker_with(bench.hasty());
+    bench.until_quiet().await;
+    let event = bench.event(event).await;
+    assert_eq!((event.status, event.attempts), (EventStatus::Completed, 0));
+    bench.assert_sound(&key).await;
+}
+
+#[tokio::test]
+async fn a_live_worker_keeps_what_it_holds() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let other = LockToken("somebody".to_owned());
+    bench.streams.locks.acquire(std::slice::from_ref(&key), &other, Duration::from_secs(2)).await.unwrap();
+    // Both reclaim after 300 ms; the lock is held for seven times that.
+    let _workers = [bench.worker_with(bench.hasty()), bench.worker_with(bench.hasty())];
+    let event = bench.send(&key, "add", r#"{"n":0}"#).await;
+    let event = bench.until_event(event, EventStatus::Completed).await;
+    assert_eq!(event.attempts, 0, "a kept doorbell was taken for a dead worker's");
+}
+
+#[tokio::test]
+async fn an_event_that_panics_every_time_is_put_aside_and_can_be_retried() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let (bad, good) = (bench.start("counter", "bad").await, bench.start("counter", "good").await);
+    let (poisoned, tries) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let hook: Hook = {
+        let (bad, poisoned, tries) = (bad.clone(), poisoned.clone(), tries.clone());
+        Arc::new(move |call| match call {
+            Call::Commit(_, batch)
+                if poisoned.load(Ordering::SeqCst) && batch.iter().any(|commit| commit.execution == bad) =>
+            {
+                tries.fetch_add(1, Ordering::SeqCst);
+                Fault::Panic
+            }
+            _ => Fault::None,
+        })
+    };
+    let first = bench.post(&bad, "add", r#"{"n":0}"#).await;
+    let second = bench.post(&bad, "add", r#"{"n":1}"#).await;
+    let innocent = bench.post(&good, "add", r#"{"n":0}"#).await;
+    bench.ring(&bad).await;
+    bench.ring(&good).await;
+    let mut options = bench.options();
+    options.poison_cap = 3;
+    let _worker = bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), options);
+
+    bench.until_event(innocent, EventStatus::Completed).await;
+    let dead = bench.until_event(first, EventStatus::Dead).await;
+    assert!(dead.error.unwrap().contains("panicked"));
+    assert_eq!((dead.attempts, tries.load(Ordering::SeqCst)), (3, 3));
+    bench.until_status(&bad, ExecutionStatus::Paused).await;
+    assert_eq!(bench.event(second).await.status, EventStatus::Pending, "it is not its turn");
+    bench.until_quiet().await;
+
+    poisoned.store(false, Ordering::SeqCst);
+    let by = Decision { actor: None, reason: None };
+    let retried = bench.stores.interventions.retry(&bad.tenant, first, &by, bench.now()).await.unwrap();
+    assert_eq!(retried, Retried::Accepted { execution: bad.clone() });
+    bench.ring(&bad).await;
+    bench.until_event(second, EventStatus::Completed).await;
+    assert_eq!(bench.execution(&bad).await.state.context["ordered"].as_str(), "true");
+    bench.assert_sound(&bad).await;
+}
+
+#[tokio::test]
+async fn data_that_the_store_refuses_fails_alone() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let keys: Vec<_> = {
+        let mut keys = Vec::new();
+        for n in 0..9 {
+            keys.push(bench.start("counter", &format!("x{n}")).await);
+        }
+        keys
+    };
+    let bad = keys[4].clone();
+    let hook: Hook = {
+        let bad = bad.clone();
+        Arc::new(move |call| match call {
+            Call::Commit(_, batch) if batch.iter().any(|commit| commit.execution == bad) => Fault::Corrupt,
+            _ => Fault::None,
+        })
+    };
+    let mut events = Vec::new();
+    for key in &keys {
+        events.push(bench.post(key, "add", r#"{"n":0}"#).await);
+        bench.ring(key).await;
+    }
+    let mut options = bench.options();
+    options.poison_cap = 2;
+    let _worker = bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), options);
+    for (key, event) in keys.iter().zip(events) {
+        let status = if *key == bad { EventStatus::Dead } else { EventStatus::Completed };
+        let event = bench.until_event(event, status).await;
+        assert_eq!(event.attempts > 0, *key == bad, "{key}");
+    }
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn an_execution_whose_definition_is_gone_is_paused() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let mut stores = bench.stores.clone();
+    stores.definitions = millstream_store::Stores::of(millstream_store::memory::Memory::new()).definitions;
+    let _worker = bench.worker_on(stores, bench.streams.clone(), bench.options());
+    bench.send(&key, "add", r#"{"n":0}"#).await;
+    let paused = bench.until_status(&key, ExecutionStatus::Paused).await;
+    assert!(paused.paused_reason.unwrap().contains("counter@1"));
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn an_event_that_was_never_rung_is_found() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let _workers = [bench.worker_with(bench.hasty()), bench.worker_with(bench.hasty())];
+    let key = bench.start("counter", "a").await;
+    // The sweep of a new stream is over before the event exists.
+    let warm_up = bench.send(&key, "add", r#"{"n":0}"#).await;
+    bench.until_event(warm_up, EventStatus::Completed).await;
+    let event = bench.post(&key, "add", r#"{"n":1}"#).await;
+    bench.until_event(event, EventStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn a_new_stream_is_filled_from_the_store() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let mut events = Vec::new();
+    for n in 0..20 {
+        let key = bench.start("counter", &format!("x{n}")).await;
+        events.push(bench.post(&key, "add", r#"{"n":0}"#).await);
+    }
+    // Overdue only after 10 s: the unknown generation is what rings.
+    let _worker = bench.worker();
+    for event in events {
+        bench.until_event(event, EventStatus::Completed).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_lost_its_group_rings_everything_again() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let lost = Arc::new(AtomicBool::new(false));
+    let hook: Hook = {
+        let lost = lost.clone();
+        Arc::new(move |call| match call {
+            Call::Read if lost.swap(false, Ordering::SeqCst) => Fault::InDoubt,
+            _ => Fault::None,
+        })
+    };
+    let _worker =
+        bench.worker_on(bench.stores.clone(), faulty::streams(&bench.streams, &hook), bench.options());
+    let key = bench.start("counter", "a").await;
+    let warm_up = bench.send(&key, "add", r#"{"n":0}"#).await;
+    bench.until_event(warm_up, EventStatus::Completed).await;
+    let event = bench.post(&key, "add", r#"{"n":1}"#).await;
+    lost.store(true, Ordering::SeqCst);
+    bench.until_event(event, EventStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn work_goes_on_while_the_stream_is_down() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let hook: Hook = Arc::new(|call| match call {
+        Call::Publish | Call::Read | Call::Ack | Call::Reclaim => Fault::Unavailable,
+        _ => Fault::None,
+    });
+    let _workers: Vec<_> = (0..2)
+        .map(|_| {
+            bench.worker_on(bench.stores.clone(), faulty::streams(&bench.streams, &hook), bench.options())
+        })
+        .collect();
+    let key = bench.start("counter", "a").await;
+    for n in 0..5 {
+        bench.post(&key, "add", &format!(r#"{{"n":{n}}}"#)).await;
+    }
+    bench.until_done().await;
+    bench.assert_sound(&key).await;
+}
+
+#[tokio::test]
+async fn actions_of_a_dead_worker_are_performed_by_another_under_a_higher_token() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/call", [Answer::Hold(200), Answer::Status(200)]);
+    bench
+        .define(&format!(
+            r#"
+name: job
+initial: open
+states:
+  open: {{ on: {{ go: {{ do: [call] }}, called: {{ to: closed }} }} }}
+  closed: {{ final: true }}
+actions:
+  call: {{ http: {{ method: POST, url: "{}", body: 1 }}, on_success: called }}
+"#,
+            sink.url("/call")
+        ))
+        .await;
+    let doomed = bench.worker_with(bench.hasty());
+    let key = bench.start("job", "a").await;
+    bench.send(&key, "go", "null").await;
+    eventually(Duration::from_secs(20), || async {
+        if sink.calls().len() == 1 { Ok(()) } else { Err("not called") }
+    })
+    .await;
+    doomed.kill().await;
+    let _heir = bench.worker_with(bench.hasty());
+    bench.until_status(&key, ExecutionStatus::Completed).await;
+    let tokens: Vec<_> =
+        sink.calls().iter().map(|call| call.header("millstream-fencing-token").unwrap().to_owned()).collect();
+    assert_eq!(tokens, ["1", "2"]);
+    assert_eq!(bench.applied(&key).await, ["go", "called"]);
+}
+
+#[tokio::test]
+async fn a_long_action_keeps_its_lease() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/call", [Answer::Hold(200)]);
+    bench
+        .define(&format!(
+            r#"
+name: job
+initial: open
+states:
+  open: {{ on: {{ go: {{ do: [call] }}, close: {{ to: closed }} }} }}
+  closed: {{ final: true }}
+actions:
+  call: {{ http: {{ method: GET, url: "{}" }} }}
+"#,
+            sink.url("/call")
+        ))
+        .await;
+    let renewals = Arc::new(AtomicUsize::new(0));
+    let hook: Hook = {
+        let renewals = renewals.clone();
+        Arc::new(move |call| {
+            if matches!(call, Call::Renew) {
+                renewals.fetch_add(1, Ordering::SeqCst);
+            }
+            Fault::None
+        })
+    };
+    let mut options = bench.options();
+    options.lease = Duration::from_millis(600);
+    let _holder = bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), options);
+    let key = bench.start("job", "a").await;
+    let go = bench.send(&key, "go", "null").await;
+    eventually(Duration::from_secs(20), || async {
+        if sink.calls().len() == 1 { Ok(()) } else { Err("not called") }
+    })
+    .await;
+    let _envious = bench.worker();
+    // Ten renewals are more than three lengths of the lease.
+    eventually(Duration::from_secs(20), || async {
+        let seen = renewals.load(Ordering::SeqCst);
+        if seen >= 10 { Ok(()) } else { Err(seen) }
+    })
+    .await;
+    sink.release();
+    bench.until_event(go, EventStatus::Completed).await;
+    assert_eq!(sink.calls().len(), 1, "somebody else performed it too");
+}

@@ -1,0 +1,251 @@
+//! A store and a stream that fail where a test wants them to.
+//!
+//! Every call is shown to a hook first, which may let it pass, refuse it, carry it out and then claim
+//! that it failed (a connection that died on the way back), panic, or hold it for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, WorkerId};
+use millstream_core::lane::Lane;
+use millstream_core::raw::RawJson;
+use millstream_core::sweep::Band;
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::{ActionStore, Lease, LeasedAction, Settled, Settlement};
+use millstream_store::event_log::{Append, Appended, EventLog};
+use millstream_store::execution_store::{
+    Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
+};
+use millstream_store::timer_store::TimerStore;
+use millstream_store::{StoreError, Stores};
+use millstream_stream::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
+use millstream_stream::{StreamError, Streams};
+
+/// A call, as far as hooks want to know it.
+#[derive(Debug)]
+pub(crate) enum Call<'a> {
+    Load,
+    Commit(&'a WorkerId, &'a [Commit]),
+    CountAttempts,
+    HasWork,
+    Undecided,
+    Lease,
+    Renew,
+    RecordInputs,
+    Settle,
+    Release,
+    FireDue,
+    NextDue,
+    Publish,
+    Read,
+    Ack,
+    Reclaim,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    Unavailable,
+    /// Done, and then the answer is lost.
+    InDoubt,
+    Contention,
+    Corrupt,
+    Panic,
+    /// Never answers.
+    Hang,
+}
+
+pub(crate) type Hook = Arc<dyn Fn(&Call<'_>) -> Fault + Send + Sync>;
+
+#[derive(Clone)]
+struct Faulty<T: ?Sized> {
+    inner: Arc<T>,
+    hook: Hook,
+}
+
+/// The same stores with a hook before every call that matters.
+pub(crate) fn stores(stores: &Stores, hook: &Hook) -> Stores {
+    let mut faulty = stores.clone();
+    faulty.executions = Arc::new(Faulty { inner: stores.executions.clone(), hook: hook.clone() });
+    faulty.actions = Arc::new(Faulty { inner: stores.actions.clone(), hook: hook.clone() });
+    faulty.events = Arc::new(Faulty { inner: stores.events.clone(), hook: hook.clone() });
+    faulty.timers = Arc::new(Faulty { inner: stores.timers.clone(), hook: hook.clone() });
+    faulty
+}
+
+pub(crate) fn streams(streams: &Streams, hook: &Hook) -> Streams {
+    let mut faulty = streams.clone();
+    faulty.bells = Arc::new(Faulty { inner: streams.bells.clone(), hook: hook.clone() });
+    faulty
+}
+
+impl<T: ?Sized> Faulty<T> {
+    async fn call<R>(
+        &self,
+        call: Call<'_>,
+        real: impl Future<Output = Result<R, StoreError>>,
+    ) -> Result<R, StoreError> {
+        match (self.hook)(&call) {
+            Fault::None => real.await,
+            Fault::Unavailable => Err(StoreError::Unavailable("injected".to_owned())),
+            Fault::InDoubt => {
+                let _ = real.await;
+                Err(StoreError::Unavailable("injected, after it was done".to_owned()))
+            }
+            Fault::Contention => Err(StoreError::Contention("injected".to_owned())),
+            Fault::Corrupt => Err(StoreError::Corrupt("injected".to_owned())),
+            Fault::Panic => panic!("injected"),
+            Fault::Hang => std::future::pending().await,
+        }
+    }
+
+    async fn ring<R>(
+        &self,
+        call: Call<'_>,
+        real: impl Future<Output = Result<R, StreamError>>,
+        lost: R,
+    ) -> Result<R, StreamError> {
+        match (self.hook)(&call) {
+            Fault::None => real.await,
+            Fault::Unavailable | Fault::Contention | Fault::Corrupt => {
+                Err(StreamError::Unavailable("injected".to_owned()))
+            }
+            // Lost without a word.
+            Fault::InDoubt => Ok(lost),
+            Fault::Panic => panic!("injected"),
+            Fault::Hang => std::future::pending().await,
+        }
+    }
+}
+
+type Stored<T> = millstream_store::Result<T>;
+
+#[async_trait::async_trait]
+impl ExecutionStore for Faulty<dyn ExecutionStore> {
+    async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Stored<Vec<Loaded>> {
+        self.call(Call::Load, self.inner.load(wanted, limits)).await
+    }
+
+    async fn commit(
+        &self,
+        worker: &WorkerId,
+        batch: &[Commit],
+        lease: LeaseGrant,
+        now: Timestamp,
+    ) -> Stored<Vec<Committed>> {
+        self.call(Call::Commit(worker, batch), self.inner.commit(worker, batch, lease, now)).await
+    }
+
+    async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Stored<Vec<i32>> {
+        self.call(Call::CountAttempts, self.inner.count_attempts(events)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl ActionStore for Faulty<dyn ActionStore> {
+    async fn lease(&self, w: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Stored<Vec<LeasedAction>> {
+        self.call(Call::Lease, self.inner.lease(w, grant, now)).await
+    }
+
+    async fn renew(&self, l: &[Lease], w: &WorkerId, g: LeaseGrant, now: Timestamp) -> Stored<Vec<bool>> {
+        self.call(Call::Renew, self.inner.renew(l, w, g, now)).await
+    }
+
+    async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Stored<Vec<bool>> {
+        self.call(Call::RecordInputs, self.inner.record_inputs(inputs)).await
+    }
+
+    async fn settle(&self, w: &WorkerId, b: &[Settlement], g: LeaseGrant, now: Timestamp) -> Stored<Settled> {
+        self.call(Call::Settle, self.inner.settle(w, b, g, now)).await
+    }
+
+    async fn release(&self, leases: &[Lease], now: Timestamp) -> Stored<()> {
+        self.call(Call::Release, self.inner.release(leases, now)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl EventLog for Faulty<dyn EventLog> {
+    async fn append(&self, batch: &[Append], now: Timestamp) -> Stored<Vec<Appended>> {
+        self.inner.append(batch, now).await
+    }
+
+    async fn targets(&self, executions: &[ExecutionKey]) -> Stored<Vec<Option<DefinitionRef>>> {
+        self.inner.targets(executions).await
+    }
+
+    async fn undecided(
+        &self,
+        bands: Option<&[Band]>,
+        after: Option<&ExecutionKey>,
+        limit: usize,
+    ) -> Stored<Vec<ExecutionKey>> {
+        self.call(Call::Undecided, self.inner.undecided(bands, after, limit)).await
+    }
+
+    async fn has_work(&self, executions: &[ExecutionKey]) -> Stored<Vec<bool>> {
+        self.call(Call::HasWork, self.inner.has_work(executions)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl TimerStore for Faulty<dyn TimerStore> {
+    async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Stored<Vec<ExecutionKey>> {
+        self.call(Call::FireDue, self.inner.fire_due(ids, now)).await
+    }
+
+    async fn next_due(&self) -> Stored<Option<Timestamp>> {
+        self.call(Call::NextDue, self.inner.next_due()).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Doorbells for Faulty<dyn Doorbells> {
+    async fn publish(&self, bells: &[Bell]) -> millstream_stream::Result<()> {
+        self.ring(Call::Publish, self.inner.publish(bells), ()).await
+    }
+
+    async fn reader(
+        &self,
+        consumer: &WorkerId,
+        lanes: &[Lane],
+    ) -> millstream_stream::Result<Box<dyn BellReader>> {
+        let inner = self.inner.reader(consumer, lanes).await?;
+        Ok(Box::new(FaultyReader { inner, hook: self.hook.clone() }))
+    }
+
+    async fn ack(&self, entries: &[EntryId]) -> millstream_stream::Result<()> {
+        self.ring(Call::Ack, self.inner.ack(entries), ()).await
+    }
+
+    async fn reclaim(
+        &self,
+        consumer: &WorkerId,
+        min_idle: Duration,
+        max: usize,
+    ) -> millstream_stream::Result<Vec<Delivery>> {
+        self.ring(Call::Reclaim, self.inner.reclaim(consumer, min_idle, max), Vec::new()).await
+    }
+
+    async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> millstream_stream::Result<()> {
+        self.inner.refresh(consumer, entries).await
+    }
+}
+
+struct FaultyReader {
+    inner: Box<dyn BellReader>,
+    hook: Hook,
+}
+
+#[async_trait::async_trait]
+impl BellReader for FaultyReader {
+    async fn read(&mut self, per_lane: usize, block: Duration) -> millstream_stream::Result<Vec<Delivery>> {
+        match (self.hook)(&Call::Read) {
+            Fault::None => self.inner.read(per_lane, block).await,
+            Fault::InDoubt => Err(StreamError::Amnesia("injected".to_owned())),
+            Fault::Unavailable | Fault::Contention | Fault::Corrupt | Fault::Panic | Fault::Hang => {
+                Err(StreamError::Unavailable("injected".to_owned()))
+            }
+        }
+    }
+}
