@@ -90,12 +90,15 @@ CREATE TABLE events (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 -- The key is an expression on purpose: with the plain column, a planner whose statistics are from before
--- a burst reads a mailbox by way of events_list, that is by way of the execution's whole history.
+-- a burst reads a mailbox by way of events_list, that is by way of the execution's whole history. The status
+-- is in it so that deferred events are found without reading past all the undecided ones.
 CREATE INDEX events_mailbox
-    ON events (tenant, (CASE WHEN status IN ('pending', 'deferred') THEN execution_id END), accept_no)
+    ON events (tenant, (CASE WHEN status IN ('pending', 'deferred') THEN execution_id END), status, accept_no)
     WHERE status IN ('pending', 'deferred');
 CREATE INDEX events_list ON events (tenant, execution_id, accept_no);
-CREATE INDEX events_accepted ON events (tenant, accept_no);
+-- For lists over all executions. An expression again: an index that yields the plain order of acceptance
+-- would be taken for a mailbox's "the first ones in order" and read everybody's events.
+CREATE INDEX events_accepted ON events (tenant, (accept_no + 0));
 -- Dead and failed events are few and looked for by status alone.
 CREATE INDEX events_stuck ON events (tenant, status, accept_no) WHERE status IN ('failed', 'dead');
 

@@ -1,5 +1,7 @@
 //! The conformance suite on real PostgreSQL: a fresh database per case.
 
+#![expect(clippy::unwrap_used, reason = "test code outside of a test function")]
+
 use millstream_store::Stores;
 use millstream_store::conformance::Bench;
 use millstream_store_postgres::{PostgresOptions, PostgresStore};

@@ -1,0 +1,8 @@
+//! What only PostgreSQL can get wrong: the order of locks, plans, and rows and servers that refuse.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests and what they stand on")]
+
+mod lock_order;
+mod plans;
+mod refusals;
+mod support;

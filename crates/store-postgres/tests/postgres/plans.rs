@@ -1,0 +1,77 @@
+//! Work per event grows neither with history nor with the backlog of others, whatever the statistics say.
+//!
+//! Statistics are always from before the last burst; here there are none at all. A plan that goes through
+//! the wrong index gives the right answer and is found out only by counting what it read.
+
+use crate::support::{self, Fixture, event, grant, raw, worker};
+use millstream_core::id::{EventId, ExecutionKey, Seq};
+use millstream_store::action_store::{ActionStore, Settlement, Settling};
+use millstream_store::event_log::{Append, EventLog};
+use millstream_store::execution_store::{
+    Committed, ExecutionStore, Loaded, LoadedExecution, MailboxLimits, Wanted,
+};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use sqlx::{Connection, PgConnection};
+
+const EXECUTIONS: usize = 200;
+const BACKLOG: usize = 100;
+const LIMITS: MailboxLimits = MailboxLimits { events: 10, bytes: 1024 };
+
+#[tokio::test]
+async fn a_visit_reads_its_own_mailbox_and_nothing_else() {
+    let fixture = Fixture::fresh().await;
+    execute(&fixture, "ALTER TABLE events SET (autovacuum_enabled = false)").await;
+    execute(&fixture, "ALTER TABLE actions SET (autovacuum_enabled = false)").await;
+    let keys = fixture.start(EXECUTIONS, "busy").await;
+    let now = fixture.store.ping().await.unwrap();
+    for _ in 0..BACKLOG {
+        let batch: Vec<_> = keys.iter().map(|key| Append::Event(event(key, "go"))).collect();
+        fixture.store.append(&batch, now).await.unwrap();
+    }
+    fixture.store.close().await;
+
+    let before = rows_read(&fixture).await;
+    let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
+    for key in &keys[..20] {
+        let loaded = load(&store, key).await;
+        let first: EventId = loaded.mailbox[0].event_id;
+        let commit = support::act(key, first, &["a"], now);
+        let mut committed = store.commit(&worker(), &[commit], grant(1), now).await.unwrap();
+        let Committed::Done { leased, .. } = committed.remove(0) else { panic!("not committed") };
+        assert_eq!(store.renew(&[leased[0].lease.clone()], &worker(), grant(1), now).await.unwrap(), [true]);
+        let settlement = Settlement {
+            lease: leased[0].lease.clone(),
+            event_id: first,
+            outcome: Settling::Succeeded { result: raw("1"), emit: None },
+        };
+        store.settle(&worker(), &[settlement], grant(0), now).await.unwrap();
+        assert_eq!(load(&store, key).await.seq, Seq(2));
+    }
+    store.close().await;
+    let read = rows_read(&fixture).await - before;
+    let everything = i64::try_from(EXECUTIONS * BACKLOG).unwrap();
+    assert!(read < everything / 10, "20 visits read {read} index entries, all mailboxes hold {everything}");
+}
+
+async fn load(store: &PostgresStore, key: &ExecutionKey) -> LoadedExecution {
+    let wanted = [Wanted { execution: key.clone(), known: None }];
+    match store.load(&wanted, LIMITS).await.unwrap().remove(0) {
+        Loaded::Found(found) => *found,
+        other @ (Loaded::Missing | Loaded::Corrupt { .. }) => panic!("{other:?}"),
+    }
+}
+
+async fn execute(fixture: &Fixture, sql: &'static str) {
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    sqlx::query(sql).execute(&mut connection).await.unwrap();
+}
+
+/// Sessions report what they read when they end, so ask after they are closed.
+async fn rows_read(fixture: &Fixture) -> i64 {
+    const READ: &str = "
+SELECT (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes)::bigint
+     + (SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables)::bigint";
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    sqlx::query_scalar(READ).fetch_one(&mut connection).await.unwrap()
+}

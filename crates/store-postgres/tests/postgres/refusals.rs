@@ -1,0 +1,65 @@
+//! A row that cannot be read harms its own execution only, and a database that is away says so quickly.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Fixture, event};
+use millstream_store::StoreError;
+use millstream_store::event_log::{Append, EventLog};
+use millstream_store::execution_store::{ExecutionStore, Loaded, MailboxLimits, Wanted};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use sqlx::{Connection, PgConnection};
+
+#[tokio::test]
+async fn an_unreadable_snapshot_is_corrupt_alone() {
+    let fixture = Fixture::fresh().await;
+    let keys = fixture.start(3, "e").await;
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    const SPOIL: &str = "UPDATE executions SET snapshot = '{' WHERE execution_id = 'e-1'";
+    sqlx::query(SPOIL).execute(&mut connection).await.unwrap();
+    let wanted: Vec<_> = keys.iter().map(|key| Wanted { execution: key.clone(), known: None }).collect();
+    let loaded = fixture.store.load(&wanted, MailboxLimits::default()).await.unwrap();
+    let kinds: Vec<_> = loaded
+        .iter()
+        .map(|loaded| match loaded {
+            Loaded::Found(_) => "found",
+            Loaded::Missing => "missing",
+            Loaded::Corrupt { .. } => "corrupt",
+        })
+        .collect();
+    assert_eq!(kinds, ["found", "corrupt", "found"]);
+}
+
+#[tokio::test]
+async fn text_that_the_database_refuses_is_corrupt_and_not_retried() {
+    let fixture = Fixture::fresh().await;
+    let keys = fixture.start(1, "e").await;
+    let now = fixture.store.ping().await.unwrap();
+    let mut refused = event(&keys[0], "go");
+    refused.actor = Some("a\0b".to_owned());
+    let error = fixture.store.append(&[Append::Event(refused)], now).await.unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_is_unavailable_soon() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("postgres://postgres@127.0.0.1:{port}/nothing");
+    let store = PostgresStore::connect(&url, PostgresOptions::default()).await.unwrap();
+    let began = Instant::now();
+    let error = store.ping().await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn several_processes_may_migrate_at_once() {
+    let database = millstream_testkit::postgres::database().await;
+    let connect = || PostgresStore::connect(&database.url, PostgresOptions::default());
+    let (first, second) = (connect().await.unwrap(), connect().await.unwrap());
+    assert_eq!(first.pending().await.unwrap(), ["0001 spine"]);
+    let (one, two) = tokio::join!(first.migrate(), second.migrate());
+    one.unwrap();
+    two.unwrap();
+    assert!(first.pending().await.unwrap().is_empty());
+}

@@ -1,0 +1,171 @@
+//! A store on a fresh database, and the smallest values that it takes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::id::{
+    ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
+};
+use millstream_core::log::{Applied, Decision, Entry, FORMAT, Origin, State, Transition};
+use millstream_core::machine::evolve;
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::time::Timestamp;
+use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewExecution};
+use millstream_store::execution_store::{
+    Commit, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store::views::ExecutionViews;
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use millstream_testkit::postgres::{self, TestDatabase};
+use sqlx::{Connection, PgConnection};
+use uuid::Uuid;
+
+pub(crate) struct Fixture {
+    pub(crate) store: Arc<PostgresStore>,
+    pub(crate) database: TestDatabase,
+}
+
+impl Fixture {
+    pub(crate) async fn fresh() -> Self {
+        let database = postgres::database().await;
+        let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
+        store.migrate().await.unwrap();
+        Self { store, database }
+    }
+
+    /// Start executions in one batch.
+    pub(crate) async fn start(&self, count: usize, prefix: &str) -> Vec<ExecutionKey> {
+        let now = self.store.ping().await.unwrap();
+        let keys: Vec<_> = (0..count).map(|n| key(&format!("{prefix}-{n}"))).collect();
+        let batch: Vec<_> = keys.iter().map(|key| Append::Start(Box::new(start(key, now)))).collect();
+        for appended in self.store.append(&batch, now).await.unwrap() {
+            assert!(matches!(appended, Appended::Accepted { .. }), "{appended:?}");
+        }
+        keys
+    }
+
+    pub(crate) async fn seq(&self, key: &ExecutionKey) -> i64 {
+        let views = self.store.executions(std::slice::from_ref(key)).await.unwrap();
+        views[0].as_ref().unwrap().state.seq.0
+    }
+
+    /// PostgreSQL counts deadlocks per database; sessions report what they saw when they end.
+    pub(crate) async fn assert_no_deadlock(&self) {
+        self.store.close().await;
+        let mut connection = PgConnection::connect(&self.database.url).await.unwrap();
+        const COUNT: &str = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+        let deadlocks: i64 = sqlx::query_scalar(COUNT).fetch_one(&mut connection).await.unwrap();
+        assert_eq!(deadlocks, 0, "locks were taken in different orders");
+    }
+}
+
+pub(crate) fn key(id: &str) -> ExecutionKey {
+    ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }
+}
+
+pub(crate) fn worker() -> WorkerId {
+    WorkerId::parse("test-1-abc").unwrap()
+}
+
+pub(crate) fn raw(text: &str) -> RawJson {
+    RawJson::parse(text).unwrap()
+}
+
+pub(crate) fn grant(slots: usize) -> LeaseGrant {
+    LeaseGrant { slots, ttl: Duration::from_secs(30) }
+}
+
+pub(crate) fn event(key: &ExecutionKey, name: &str) -> NewEvent {
+    NewEvent {
+        event_id: EventId(Uuid::now_v7()),
+        execution: key.clone(),
+        name: Name::parse(name).unwrap(),
+        payload: RawJson::null(),
+        origin: Origin::Posted,
+        idempotency: None,
+        actor: None,
+        traceparent: None,
+    }
+}
+
+pub(crate) fn keyed(key: &ExecutionKey, idempotency: &str) -> NewEvent {
+    let idempotency = Idempotency { key: idempotency.to_owned(), request_hash: [7; 32] };
+    NewEvent { idempotency: Some(idempotency), ..event(key, "go") }
+}
+
+fn transition(seq: Seq, event_id: EventId, from: Option<&str>, to: &str, at: Timestamp) -> Transition {
+    let name = |text: &str| Name::parse(text).unwrap();
+    Transition {
+        seq,
+        event_id,
+        name: name("go"),
+        at,
+        decision: Decision {
+            format: FORMAT,
+            branch: 0,
+            from: from.map(name),
+            to: name(to),
+            entered: Entry::Entered,
+            set: Default::default(),
+            phase: Phase::Active,
+            reason: None,
+            timers: Vec::new(),
+            actions: Vec::new(),
+        },
+    }
+}
+
+pub(crate) fn start(key: &ExecutionKey, now: Timestamp) -> NewExecution {
+    let start = event(key, "millstream.start");
+    let transition = transition(Seq::FIRST, start.event_id, None, "open", now);
+    NewExecution {
+        key: key.clone(),
+        definition: DefinitionRef { name: Name::parse("order").unwrap(), version: 1 },
+        input_hash: [1; 32],
+        state: evolve(None, &transition),
+        applied: Applied { transition, actions: Vec::new() },
+        start,
+        events: Vec::new(),
+    }
+}
+
+/// The second transition of an execution, with ready actions.
+pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: Timestamp) -> Commit {
+    let first: State = evolve(None, &transition(Seq::FIRST, event_id, None, "open", now));
+    let second = transition(Seq(2), event_id, Some("open"), "working", now);
+    let action = |(name, ordinal): (&&str, i32)| NewAction {
+        key: ActionKey { execution: key.clone(), seq: Seq(2), action: Name::parse(name).unwrap() },
+        event_id,
+        ordinal,
+        needs: Vec::new(),
+        status: ActionStatus::Ready,
+        input: Some(raw("{}")),
+        scope: None,
+        result: None,
+        error: None,
+    };
+    Commit {
+        execution: key.clone(),
+        expected: Seq::FIRST,
+        state: evolve(Some(first), &second),
+        snapshot: SnapshotWrite::Write,
+        decided: vec![Decided {
+            event_id,
+            verdict: EventVerdict::Applied {
+                seq: Seq(2),
+                from: second.decision.from.clone(),
+                to: second.decision.to.clone(),
+                status: EventStatus::Processing,
+                error: None,
+            },
+        }],
+        transitions: vec![second],
+        timers: Vec::new(),
+        cancelled_timers: Vec::new(),
+        actions: actions.iter().zip(0..).map(action).collect(),
+        emitted: Vec::new(),
+        open_actions: OpenActions::Keep,
+    }
+}
