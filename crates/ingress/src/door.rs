@@ -13,13 +13,13 @@ use tokio_util::task::TaskTracker;
 use crate::accept::Accept;
 use crate::auth::Keys;
 use crate::body::Budget;
-use crate::clock;
 use crate::gate::Gate;
 use crate::http::health::Readiness;
 use crate::machines::Machines;
 use crate::news::News;
 use crate::options::IngressOptions;
 use crate::ring::Ring;
+use crate::{clock, openapi};
 
 /// What the door is built on; the app hands it in.
 #[derive(Clone)]
@@ -57,6 +57,8 @@ pub(crate) struct Door {
     pub(crate) gate: Gate,
     pub(crate) bodies: Budget,
     pub(crate) readiness: Readiness,
+    /// The OpenAPI document, written once.
+    pub(crate) document: Arc<str>,
 }
 
 /// The life of a door: when it begins to drain, when its own tasks are to end, and who counts them.
@@ -118,6 +120,7 @@ impl Door {
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),
             readiness: Readiness::default(),
+            document: openapi::document().to_string().into(),
             draining: life.draining.clone(),
             render_metrics: metrics,
             stores,

@@ -19,7 +19,7 @@ use super::problem::{Kind, Problem};
 use super::route::Route;
 use crate::auth::Reader;
 use crate::door::Door;
-use crate::{metrics, openapi};
+use crate::metrics;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -117,6 +117,6 @@ async fn scrape(State(door): State<Arc<Door>>, Reader(_): Reader) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
-async fn document() -> Json<serde_json::Value> {
-    Json(openapi::document())
+async fn document(State(door): State<Arc<Door>>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], door.document.to_string()).into_response()
 }

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
@@ -83,7 +83,9 @@ async fn tail(
         stage: Stage::Reading,
         _permit: permit,
     };
-    Ok(Sse::new(tail.into_stream()).keep_alive(keep_alive).into_response())
+    // Proxies that buffer would turn "as they happen" into "some time later".
+    let unbuffered = [(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"))];
+    Ok((unbuffered, Sse::new(tail.into_stream()).keep_alive(keep_alive)).into_response())
 }
 
 struct Tail {

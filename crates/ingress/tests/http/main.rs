@@ -1,5 +1,7 @@
 //! The HTTP contract, row by row, over the memory store and the embedded stream.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod auth;
 mod batch;
 mod bench;
