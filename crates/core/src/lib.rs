@@ -4,9 +4,9 @@
 //! iteration order of a hash map. Time, randomness and ids are arguments. That is what makes replay,
 //! simulation and property tests possible.
 //!
-//! Reading order: the words ([`id`], [`time`], [`raw`], [`status`]), what is written down
-//! ([`log`]), what users write ([`definition`]), what decides ([`machine`]), and the small
-//! decisions of the shells ([`retry`], [`lane`], [`sweep`]).
+//! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
+//! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`action`]), and the
+//! small decisions of the shells ([`retry`], [`lane`], [`sweep`]).
 
 pub mod action;
 pub mod crash;

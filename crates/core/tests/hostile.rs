@@ -1,4 +1,10 @@
 //! Texts that were never meant to be definitions: a problem, and nothing worse.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test says that it failed, also in the functions around it"
+)]
 
 use millstream_core::definition::{Format, parse};
 use millstream_core::expr::{Program, Vocabulary};

@@ -1,4 +1,10 @@
 //! What holds for every definition, every history and every text, and not only for the ones we wrote.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test says that it failed, also in the functions around it"
+)]
 
 use millstream_core::definition::{Format, parse};
 use millstream_core::id::{AcceptNo, EventId, Name, Seq};

@@ -30,7 +30,9 @@ pub(super) fn parse(source: &str) -> Result<Node, String> {
     };
     from_str_with_options(source, options).map_err(|error| {
         let message = error.to_string();
+        // The parser's advice to programmers is no use to the author of a definition.
         let line = message.lines().next().unwrap_or_default();
+        let line = line.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
         format!("not valid YAML: {}", line.chars().take(300).collect::<String>())
     })
 }

@@ -13,6 +13,7 @@
 //! expressions in them). Nothing in here knows states or transitions, and nothing panics on input.
 
 mod budget;
+mod error;
 mod eval;
 mod fetch;
 mod function;
@@ -28,20 +29,10 @@ mod syntax;
 pub mod template;
 mod value;
 
+pub use error::EvalError;
 pub use program::{Program, Root, Step, Vocabulary};
 pub use scope::{EventScope, Scope};
 pub use value::Value;
-
-/// Why an expression has no value. The text is a fragment that names what was found.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct EvalError(pub String);
-
-impl EvalError {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-}
 
 #[cfg(test)]
 mod tests;

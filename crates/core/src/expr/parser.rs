@@ -56,16 +56,20 @@ pub(super) fn parse(source: &str) -> Result<Syntax, String> {
     let parsed = tokens(source).and_then(|tokens| {
         let mut parser = Parser { tokens: &tokens, next: 0, nesting: 0 };
         let syntax = parser.expression()?;
-        match parser.peek() {
-            Token::End => Ok(syntax),
-            other => Err(parser.wrong(format!("unexpected {}", other.shown()))),
+        let rest = parser.peek();
+        if *rest != Token::End {
+            return Err(parser.wrong(format!("unexpected {}", rest.shown())));
         }
+        Ok(syntax)
     });
     parsed.map_err(|error| {
         let column = source.get(..error.at).map_or(0, |before| before.chars().count()) + 1;
         format!("{} (at column {column})", error.message)
     })
 }
+
+/// Makes one expression of two.
+type Join = fn(Syntax, Syntax) -> Syntax;
 
 struct Parser<'t> {
     /// Ends with [`Token::End`], which is never passed.
@@ -167,7 +171,7 @@ impl<'t> Parser<'t> {
     fn chain(
         &mut self,
         operand: fn(&mut Self) -> Result<Syntax, SyntaxError>,
-        join: fn(&str) -> Option<fn(Syntax, Syntax) -> Syntax>,
+        join: fn(&str) -> Option<Join>,
     ) -> Result<Syntax, SyntaxError> {
         let mut syntax = operand(self)?;
         let mut length = 0;

@@ -1,0 +1,174 @@
+//! One event meets one state.
+
+use uuid::Uuid;
+
+use super::cases::*;
+use crate::id::{EventId, Seq};
+use crate::log::{Entry, MAX_CONTEXT_BYTES};
+use crate::machine::{Machine, create, evolve, step};
+use crate::raw::RawJson;
+use crate::status::Phase;
+
+#[test]
+fn creation_is_the_first_transition() {
+    let machine = order();
+    let (created, state) = create(&machine, EventId(Uuid::nil()), &json(ORDER), at(0)).unwrap();
+    let transition = &created.transition;
+    assert_eq!((transition.seq, transition.name.as_str()), (Seq(1), "millstream.start"));
+    assert_eq!((&transition.decision.from, transition.decision.to.as_str()), (&None, "received"));
+    assert_eq!(state.entered_seq, Seq(1));
+    let context: Vec<_> = state.context.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(context, ["order_id=\"o-1\"", "paid=0", "total=100"]);
+    let timers: Vec<_> =
+        transition.decision.timers.iter().map(|t| (t.armed_seq.0, t.send.as_str(), t.fire_at)).collect();
+    assert_eq!(timers, [(0, "millstream.timeout", at(30 * 86_400)), (1, "expire", at(1800))],);
+}
+
+#[test]
+fn input_must_be_an_object_or_nothing_and_fit() {
+    let machine = order();
+    assert!(create(&machine, EventId(Uuid::nil()), &RawJson::null(), at(0)).is_ok());
+    for input in ["[]", "1", "\"x\"", "true"] {
+        let rejection = create(&machine, EventId(Uuid::nil()), &json(input), at(0)).unwrap_err();
+        assert_eq!(rejection.reason, "the input must be an object");
+    }
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_CONTEXT_BYTES));
+    assert!(create(&machine, EventId(Uuid::nil()), &json(&large), at(0)).is_err());
+}
+
+#[test]
+fn the_first_alternative_whose_condition_holds_is_taken() {
+    let machine = order();
+    let state = start(&machine, ORDER);
+    let paid = applied(step(&machine, &state, &event(1, "pay", r#"{"amount":100}"#), at(1)));
+    assert_eq!((paid.transition.decision.branch, paid.transition.decision.to.as_str()), (0, "paid"));
+    let short = applied(step(&machine, &state, &event(1, "pay", r#"{"amount":99.5}"#), at(1)));
+    assert_eq!((short.transition.decision.branch, short.transition.decision.to.as_str()), (1, "underpaid"));
+    assert_eq!(short.transition.decision.set["paid"].as_str(), "99.5");
+}
+
+#[test]
+fn a_condition_that_errs_rejects_with_the_reason() {
+    let machine = order();
+    let state = start(&machine, ORDER);
+    assert_eq!(
+        reason(step(&machine, &state, &event(1, "pay", "{}"), at(1))),
+        "the condition of \"pay\"[0] in state \"received\" failed: there is no event.payload.amount"
+    );
+    assert_eq!(
+        reason(step(&machine, &state, &event(1, "pay", r#"{"amount":"much"}"#), at(1))),
+        "the condition of \"pay\"[0] in state \"received\" failed: cannot compute a string >= an int"
+    );
+}
+
+#[test]
+fn guards_that_all_fail_reject() {
+    let machine =
+        machine("{name: x, initial: a, states: {a: {on: {go: {if: 'false', to: b}}}, b: {final: true}}}");
+    let state = start(&machine, "null");
+    assert_eq!(
+        reason(step(&machine, &state, &event(1, "go", "null"), at(1))),
+        "no condition of \"go\" holds in state \"a\""
+    );
+}
+
+#[test]
+fn all_values_read_the_context_before_the_transition() {
+    let machine = machine(
+        "{name: x, initial: a, context: {a: 1, b: 2}, states: {a: {on: {swap: {set: {a: context.b, b: context.a}}}}}}",
+    );
+    let turn = run(&machine, start(&machine, "null"), &[event(1, "swap", "null")]);
+    assert_eq!((turn.state.context["a"].as_str(), turn.state.context["b"].as_str()), ("2", "1"));
+}
+
+#[test]
+fn an_internal_transition_keeps_timers_and_a_self_transition_arms_them_anew() {
+    let machine = machine(
+        "{name: x, initial: a, states: {a: {on: {stay: {}, again: {to: a}, late: {to: b}}, after: [{in: 5s, send: late}]}, b: {final: true}}}",
+    );
+    let state = start(&machine, "null");
+    let stay = applied(step(&machine, &state, &event(1, "stay", "null"), at(1))).transition;
+    assert_eq!((stay.decision.entered, stay.decision.timers.len()), (Entry::Stayed, 0));
+    let stayed = evolve(Some(state.clone()), &stay);
+    assert_eq!((stayed.seq, stayed.entered_seq), (Seq(2), Seq(1)));
+    applied(step(&machine, &stayed, &timer(9, "late", 1), at(2)));
+
+    let again = applied(step(&machine, &state, &event(1, "again", "null"), at(1))).transition;
+    assert_eq!((again.decision.entered, again.decision.timers[0].armed_seq), (Entry::Entered, Seq(2)));
+    let entered = evolve(Some(state), &again);
+    assert!(reason(step(&machine, &entered, &timer(9, "late", 1), at(2))).starts_with("stale timer"));
+    applied(step(&machine, &entered, &timer(9, "late", 2), at(2)));
+}
+
+#[test]
+fn a_posted_timeout_is_not_the_engine_s() {
+    let machine = order();
+    let outcome = step(&machine, &start(&machine, ORDER), &event(1, "millstream.timeout", "null"), at(1));
+    assert_eq!(reason(outcome), "state \"received\" does not handle \"millstream.timeout\"");
+}
+
+#[test]
+fn time_never_goes_back() {
+    let machine = machine("{name: x, initial: a, states: {a: {on: {t: {set: {at: now, of: event.time}}}}}}");
+    let state = create(&machine, EventId(Uuid::nil()), &RawJson::null(), at(100)).unwrap().1;
+    let transition = applied(step(&machine, &state, &event(1, "t", "null"), at(50))).transition;
+    assert_eq!(transition.at, at(100));
+    assert_eq!(transition.decision.set["at"].as_str(), format!("\"{}\"", at(100)));
+    assert_eq!(transition.decision.set["of"].as_str(), format!("\"{}\"", at(0)));
+}
+
+#[test]
+fn a_context_that_grows_too_large_rejects_the_event() {
+    let machine = machine(
+        "{name: x, initial: a, context: {a: 1}, states: {a: {on: {put: {set: {a: event.payload, b: event.payload}}}}}}",
+    );
+    let half = format!("\"{}\"", "x".repeat(MAX_CONTEXT_BYTES / 2 - 64));
+    let state = start(&machine, "null");
+    let kept = run(&machine, state.clone(), &[event(1, "put", &half)]).state;
+    assert!(kept.context_bytes() <= MAX_CONTEXT_BYTES);
+    // Replacing what is there is fine; a little more than half is not.
+    applied(step(&machine, &kept, &event(2, "put", &half), at(1)));
+    let more = format!("\"{}\"", "x".repeat(MAX_CONTEXT_BYTES / 2));
+    assert_eq!(
+        reason(step(&machine, &state, &event(1, "put", &more), at(1))),
+        "the context would be larger than 256 KiB"
+    );
+}
+
+#[test]
+fn values_cannot_be_nested_without_end() {
+    let machine =
+        machine("{name: x, initial: a, context: {a: 1}, states: {a: {on: {wrap: {set: {a: [context.a]}}}}}}");
+    let wraps: Vec<_> = (0..70).map(|n| event(n, "wrap", "null")).collect();
+    let turn = run(&machine, start(&machine, "null"), &wraps);
+    let last = reason(turn.outcomes.last().unwrap().1.clone());
+    assert_eq!(last, "setting \"a\" failed: the value is nested deeper than 64 levels");
+    assert_eq!(turn.state.seq, Seq(65));
+}
+
+#[test]
+fn an_initial_state_may_be_final() {
+    let machine = machine("{name: x, initial: a, timeout: 1h, states: {a: {final: true}}}");
+    let (created, state) = create(&machine, EventId(Uuid::nil()), &RawJson::null(), at(0)).unwrap();
+    assert_eq!((state.phase, created.transition.decision.timers.len()), (Phase::Completed, 0));
+}
+
+#[test]
+fn the_door_knows_which_events_exist() {
+    let machine = order();
+    for (event, mentioned) in
+        [("pay", true), ("ship", true), ("expire", true), ("pya", false), ("millstream.cancel", false)]
+    {
+        assert_eq!(machine.mentions(&name(event)), mentioned, "{event}");
+    }
+    assert!(machine.handles(&name("received"), &name("pay")));
+    assert!(machine.handles(&name("paid"), &name("ship")), "deferred counts");
+    assert!(!machine.handles(&name("received"), &name("ship")));
+    assert!(!machine.handles(&name("nowhere"), &name("pay")));
+}
+
+#[test]
+fn a_machine_can_be_shared() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Machine>();
+}
