@@ -44,12 +44,12 @@ pub struct Fleet {
     binary: PathBuf,
     env: Vec<(String, String)>,
     port: u16,
-    directory: TempDir,
-    // Processes before services: fields are dropped in this order.
+    // Fields are dropped in this order: processes, services, and last the directory with the outputs.
     ingress: Option<Daemon>,
     workers: Vec<Daemon>,
     redis: Option<TestRedis>,
     database: Option<Database>,
+    directory: TempDir,
 }
 
 #[derive(Debug)]
