@@ -210,7 +210,8 @@ pub(crate) fn load(
             layers = layers.merge((key.as_str(), value));
         }
     }
-    layers.merge(Serialized::defaults(flags)).extract().map_err(|error| anyhow::anyhow!("settings: {error}"))
+    // Global like the environment's values: the default profile would lose against them.
+    layers.merge(Serialized::globals(flags)).extract().map_err(|error| anyhow::anyhow!("settings: {error}"))
 }
 
 /// `MILLSTREAM_WORKER__LEASE` → `worker.lease`; `None` for names that are none of our settings.
