@@ -60,6 +60,11 @@ impl RawJson {
         self.0.is_empty()
     }
 
+    /// Whether it is nested no deeper than a value of a context may be.
+    pub fn within_depth(&self) -> Result<(), InvalidJson> {
+        check_depth(self.0.as_bytes())
+    }
+
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
     }
@@ -113,8 +118,9 @@ impl Serialize for RawJson {
 
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // What is read back was checked when it came in; a result that wraps a deep answer must not
+        // make the record that holds it unreadable.
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        check_depth(raw.get().as_bytes()).map_err(serde::de::Error::custom)?;
         Ok(Self(raw.get().into()))
     }
 }
@@ -133,6 +139,15 @@ mod tests {
     fn refuses_what_is_not_json() {
         assert!(matches!(RawJson::parse("{"), Err(InvalidJson::Syntax(_))));
         assert!(matches!(RawJson::parse("1 2"), Err(InvalidJson::Syntax(_))));
+    }
+
+    #[test]
+    fn what_wraps_a_deep_value_can_still_be_read_back() {
+        let deep = RawJson::parse(&format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH))).unwrap();
+        let wrapped = RawJson::of(&std::collections::BTreeMap::from([("body", deep)]));
+        assert_eq!(wrapped.within_depth(), Err(InvalidJson::TooDeep));
+        let again: RawJson = wrapped.decode().unwrap();
+        assert_eq!(again, wrapped);
     }
 
     #[test]

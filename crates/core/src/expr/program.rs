@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::id::Name;
 use crate::log::MAX_CONTEXT_BYTES;
-use crate::raw::RawJson;
+use crate::raw::{InvalidJson, RawJson};
 
 use super::function::Function;
 use super::{EvalError, Scope, Value, eval, lower, parser};
@@ -179,15 +179,20 @@ impl Program {
         if let (Node::Slot(0), [Slot { root, path, want: Want::Value }]) = (&self.node, &self.slots[..])
             && let Some(raw) = scope.raw(*root, path)?
         {
+            raw.within_depth().map_err(too_deep)?;
             return Ok(raw);
         }
         let mut text = String::new();
         self.evaluate(scope)?.write_json(&mut text, MAX_CONTEXT_BYTES)?;
-        RawJson::parse(&text).map_err(|error| EvalError::new(format!("the value is {error}")))
+        RawJson::parse(&text).map_err(too_deep)
     }
 
     /// The paths that evaluation may follow.
     pub fn references(&self) -> impl Iterator<Item = (Root, &[Step])> {
         self.slots.iter().map(|slot| (slot.root, &slot.path[..]))
     }
+}
+
+fn too_deep(error: InvalidJson) -> EvalError {
+    EvalError::new(format!("the value is {error}"))
 }

@@ -12,7 +12,7 @@ use super::compile::Machine;
 use super::evolve::fold;
 use super::step::step;
 use crate::id::{EventId, Name};
-use crate::log::{Entry, Kept, Outcome, State, Turn, Waiting};
+use crate::log::{Entry, Kept, Origin, Outcome, State, Turn, Waiting};
 use crate::status::{ExecutionStatus, PauseState};
 use crate::time::Timestamp;
 
@@ -80,6 +80,10 @@ impl<'a> Visit<'a> {
     fn offer_deferred(&mut self) {
         let mut next = 0;
         while let Some(event) = self.deferred.get(next).copied() {
+            if self.waits_on(event) {
+                next += 1;
+                continue;
+            }
             match step(self.machine, &self.state, event, self.now) {
                 Outcome::Deferred => next += 1,
                 decided @ (Outcome::Applied(_) | Outcome::Rejected { .. }) => {
@@ -88,6 +92,18 @@ impl<'a> Visit<'a> {
                         next = 0;
                     }
                 }
+            }
+        }
+    }
+
+    /// Once kept, an event is kept until a state handles it; a state on the way need not name it. A
+    /// timer that became stale meanwhile goes at once.
+    fn waits_on(&self, event: &Waiting) -> bool {
+        match event.origin {
+            Origin::Timer { .. } => false,
+            Origin::Posted => {
+                !self.state.phase.is_ended()
+                    && self.machine.alternatives(&self.state.state, &event.name).is_none()
             }
         }
     }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::cases::*;
 use crate::id::{EventId, Seq};
-use crate::log::{Entry, MAX_CONTEXT_BYTES};
+use crate::log::{Entry, MAX_CONTEXT_BYTES, Waiting};
 use crate::machine::{Machine, create, evolve, step};
 use crate::raw::RawJson;
 use crate::status::Phase;
@@ -144,6 +144,17 @@ fn values_cannot_be_nested_without_end() {
     let last = reason(turn.outcomes.last().unwrap().1.clone());
     assert_eq!(last, "setting \"a\" failed: the value is nested deeper than 64 levels");
     assert_eq!(turn.state.seq, Seq(65));
+}
+
+#[test]
+fn a_deep_answer_from_outside_is_not_copied_into_the_context() {
+    let machine =
+        machine("{name: x, initial: a, states: {a: {on: {put: {set: {a: event.payload.result}}}}}}");
+    // An action's result wraps what a server answered, so it may be deeper than a client may send.
+    let deep = format!("{{\"result\":{}{}}}", "[".repeat(65), "]".repeat(65));
+    let put = Waiting { payload: RawJson::trusted(deep), ..event(1, "put", "null") };
+    let outcome = step(&machine, &start(&machine, "null"), &put, at(1));
+    assert_eq!(reason(outcome), "setting \"a\" failed: the value is nested deeper than 64 levels");
 }
 
 #[test]
