@@ -99,6 +99,16 @@ pub(crate) enum Command {
     Demo(DemoArgs),
 }
 
+impl Command {
+    /// The address that a role's own flag names.
+    pub(crate) fn listen(&self) -> Option<SocketAddr> {
+        if let Self::Dev(DevArgs { listen, .. }) | Self::Ingress(IngressArgs { listen, .. }) = self {
+            return *listen;
+        }
+        None
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct DevArgs {
     /// The directory of the engine (default: .millstream)

@@ -216,10 +216,21 @@ pub(crate) fn load(
 
 /// `MILLSTREAM_WORKER__LEASE` → `worker.lease`; `None` for names that are none of our settings.
 fn setting_key(name: &str) -> Option<String> {
-    if NOT_SETTINGS.contains(&name) || name.starts_with("MILLSTREAM_TEST_") {
+    if NOT_SETTINGS.contains(&name) || name.starts_with("MILLSTREAM_TEST_") || is_service_link(name) {
         return None;
     }
     name.strip_prefix("MILLSTREAM_").map(|rest| rest.to_lowercase().replace("__", "."))
+}
+
+/// What Kubernetes puts into every container beside a service whose name begins with `millstream`.
+fn is_service_link(name: &str) -> bool {
+    let port_of_a_service = |(_, rest): (&str, &str)| {
+        rest.is_empty()
+            || rest.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name.split_once("_PORT").is_some_and(port_of_a_service)
 }
 
 /// An environment value in the type that the default has: `8` is a number only where one belongs.
@@ -273,6 +284,19 @@ mod tests {
     fn a_setting_that_does_not_exist_is_named() {
         let error = with(&[("MILLSTREAM_WORKER__LEESE", "1s")]).unwrap_err().to_string();
         assert!(error.contains("MILLSTREAM_WORKER__LEESE") && error.contains("worker.leese"), "{error}");
+    }
+
+    #[test]
+    fn links_to_a_service_of_our_name_are_not_settings() {
+        for name in [
+            "MILLSTREAM_SERVICE_HOST",
+            "MILLSTREAM_PORT",
+            "MILLSTREAM_INGRESS_SERVICE_PORT_HTTP",
+            "MILLSTREAM_PORT_7400_TCP_ADDR",
+        ] {
+            assert!(with(&[(name, "tcp://10.0.0.1:7400")]).is_ok(), "{name}");
+        }
+        assert!(with(&[("MILLSTREAM_PORTS", "1")]).is_err());
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub(crate) struct Engine {
     door_shutdown: CancellationToken,
     worker_shutdown: CancellationToken,
     _directory: HeldDirectory,
+    _database_lock: Option<HeldDirectory>,
 }
 
 impl Engine {
@@ -44,6 +45,7 @@ impl Engine {
     ) -> Result<Self> {
         let directory = HeldDirectory::hold(dir)?;
         let database_path = database_path(&config, directory.path())?;
+        let database_lock = hold_elsewhere(&database_path, directory.path())?;
         let database = Database::open_sqlite(&database_path).await?;
         database.migrate().await?;
         config.http_allow.0.extend(loopback_networks());
@@ -76,6 +78,7 @@ impl Engine {
             door_shutdown,
             worker_shutdown,
             _directory: directory,
+            _database_lock: database_lock,
         };
         for _ in 0..workers.max(1) {
             engine.start_loop()?;
@@ -133,6 +136,16 @@ fn database_path(config: &Config, directory: &Path) -> Result<PathBuf> {
     sqlite_path(&config.database_url).with_context(
         || "`dev` runs on SQLite: unset MILLSTREAM_DATABASE_URL, or run `ingress` and `worker` on PostgreSQL",
     )
+}
+
+/// A database outside the engine's directory is held as well: two engines must not share one.
+fn hold_elsewhere(database: &Path, directory: &Path) -> Result<Option<HeldDirectory>> {
+    let home = database.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(home).with_context(|| format!("cannot make the directory {}", home.display()))?;
+    if home.canonicalize()? == directory.canonicalize()? {
+        return Ok(None);
+    }
+    HeldDirectory::hold(home).map(Some)
 }
 
 fn loopback_networks() -> impl Iterator<Item = ipnet::IpNet> {

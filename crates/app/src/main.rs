@@ -45,13 +45,9 @@ fn main() {
 
 async fn run(cli: &Cli) -> Result<()> {
     let output = if cli.global.json { Output::Json } else { Output::Text };
-    let listen = match &cli.command {
-        Command::Dev(args) => args.listen,
-        Command::Ingress(args) => args.listen,
-        _ => None,
-    };
     let environment = std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_"));
-    let config = config::load(cli.global.config.as_deref(), environment, &cli.global.flags(listen))?;
+    let config =
+        config::load(cli.global.config.as_deref(), environment, &cli.global.flags(cli.command.listen()))?;
     match &cli.command {
         Command::Dev(args) => cmd::dev::run(args, &config).await,
         Command::Ingress(args) => cmd::ingress::run(args, &config).await,
