@@ -85,9 +85,12 @@ pub(crate) async fn ring(worker: &Worker, bells: &[Bell]) -> bool {
         return true;
     }
     match worker.deps.streams.bells.publish(bells).await {
-        Ok(()) => true,
+        Ok(()) => {
+            worker.ring_outage.over();
+            true
+        }
         Err(error) => {
-            worker.stream_outage.met(&error);
+            worker.ring_outage.met(&error);
             false
         }
     }

@@ -4,7 +4,6 @@
 //! reserved before it asks. The outcome of a commit that failed half-way is in doubt: nothing is
 //! assumed, the decoded state is dropped, and the next visit reads what is there.
 
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use millstream_core::crash::CrashPoint;
@@ -14,6 +13,7 @@ use millstream_store::StoreError;
 use millstream_store::execution_store::{Commit, Committed, EventVerdict, LeaseGrant, More};
 
 use crate::aftermath::Aftermath;
+use crate::bisect::Bisect;
 use crate::kept::{End, Why};
 use crate::load::{Company, Found};
 use crate::turn::{self, Before, Line};
@@ -73,13 +73,10 @@ pub(crate) async fn commit(
         }
     }
     let mut conflicts = Vec::new();
-    let mut ranges: Vec<Range<usize>> = vec![0..commits.len()];
+    let mut parts = Bisect::of(commits.len());
     let mut commits: Vec<Option<Commit>> = commits.into_iter().map(Some).collect();
-    while let Some(range) = ranges.pop() {
+    while let Some(range) = parts.next() {
         let batch: Vec<Commit> = commits[range.clone()].iter_mut().filter_map(Option::take).collect();
-        if batch.is_empty() {
-            continue;
-        }
         match write(worker, &batch, aftermath).await {
             Ok(verdicts) => {
                 for ((member, commit), verdict) in members[range].iter_mut().zip(batch).zip(verdicts) {
@@ -98,12 +95,10 @@ pub(crate) async fn commit(
                 }
             }
             Err(StoreError::Corrupt(_)) if range.len() > 1 => {
-                let middle = range.start + range.len() / 2;
                 for (slot, commit) in commits[range.clone()].iter_mut().zip(batch) {
                     *slot = Some(commit);
                 }
-                ranges.push(middle..range.end);
-                ranges.push(range.start..middle);
+                parts.halve(range);
             }
             Err(StoreError::Corrupt(why)) => {
                 for member in &members[range] {

@@ -64,9 +64,6 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
             }
             visits.spawn(guarded(Arc::clone(worker), batch));
         }
-        #[expect(clippy::cast_precision_loss, reason = "bounded by the held option")]
-        ::metrics::gauge!(metrics::HELD, "worker" => worker.options.worker.to_string())
-            .set(kept.len() as f64);
         let due = kept.next().filter(|_| visits.len() < worker.options.visits);
         let next = tokio::select! {
             arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
@@ -81,6 +78,9 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
             Next::Ended(ended) => note(worker, &mut kept, ended),
             Next::KeptIsDue => {}
             Next::Refresh => {
+                #[expect(clippy::cast_precision_loss, reason = "bounded by the held option")]
+                ::metrics::gauge!(metrics::HELD, "worker" => worker.options.worker.to_string())
+                    .set(kept.len() as f64);
                 background.spawn(keep_fresh(Arc::clone(worker), kept.entries()));
             }
             // Nobody is left to ring: only when the worker stops.

@@ -53,6 +53,13 @@ pub(crate) async fn hand_back(
     while background.join_next().await.is_some() {}
 }
 
+/// Lets duties end by themselves: one that has just leased actions still hands them over.
+pub(crate) async fn end_duties(duties: &mut JoinSet<()>) {
+    let ended = async { while duties.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(LAST_STEPS, ended).await;
+    duties.shutdown().await;
+}
+
 /// Waits for actions under way, then stops performing and releases what is still leased.
 pub(crate) async fn finish_actions(
     worker: &Worker,

@@ -14,6 +14,7 @@
 
 mod aftermath;
 mod alarm;
+mod bisect;
 mod commit;
 mod consume;
 mod crash;

@@ -4,7 +4,6 @@
 //! for. An execution that cannot be read (its snapshot, its log, its definition) is paused with the
 //! reason; that never stops the worker or the others in the batch.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,6 +13,7 @@ use millstream_core::machine::{self, Machine};
 use millstream_store::StoreError;
 use millstream_store::execution_store::{Loaded, LoadedExecution, MailboxLimits, More, Wanted};
 
+use crate::bisect::Bisect;
 use crate::kept::{End, Visit, Why};
 use crate::metrics;
 use crate::worker::Worker;
@@ -103,7 +103,6 @@ async fn sort(worker: &Worker, cached: Option<State>, loaded: Result<Loaded, Sto
             return Sorted::End(End::Kept(Why::Unavailable));
         }
     };
-    worker.store_outage.over();
     let state = match loaded.state.take() {
         Some((snapshot, newer)) => {
             newer.iter().fold(snapshot, |state, transition| machine::evolve(Some(state), transition))
@@ -138,17 +137,12 @@ async fn load_all(worker: &Worker, wanted: &[Wanted]) -> Vec<Result<Loaded, Stor
         bytes: worker.options.mailbox.bytes.min(worker.options.visit_bytes / wanted.len().max(1)),
     };
     let mut results = Vec::with_capacity(wanted.len());
-    let mut ranges: Vec<Range<usize>> = vec![0..wanted.len()];
-    while let Some(range) = ranges.pop() {
-        if range.is_empty() {
-            continue;
-        }
+    let mut parts = Bisect::of(wanted.len());
+    while let Some(range) = parts.next() {
         match worker.deps.stores.executions.load(&wanted[range.clone()], limits).await {
             Ok(loaded) => results.extend(loaded.into_iter().map(Ok)),
             Err(StoreError::Corrupt(_)) if range.len() > 1 => {
-                let middle = range.start + range.len() / 2;
-                ranges.push(middle..range.end);
-                ranges.push(range.start..middle);
+                parts.halve(range);
             }
             Err(StoreError::Corrupt(reason)) => results.push(Err(StoreError::Corrupt(reason))),
             Err(StoreError::Unavailable(reason) | StoreError::Contention(reason)) => {
@@ -210,4 +204,72 @@ pub(crate) fn slice(loaded: &mut LoadedExecution) -> Company {
         loaded.more = More::Remains;
     }
     company
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionId, Name, Seq, TenantId};
+    use millstream_core::log::Origin;
+    use millstream_core::raw::RawJson;
+    use millstream_core::status::PauseState;
+    use millstream_core::time::Timestamp;
+
+    use super::*;
+
+    fn waiting(number: i64, kept: KeptAs, attempts: i32) -> Waiting {
+        Waiting {
+            event_id: EventId(uuid::Uuid::from_u128(number as u128)),
+            accept_no: AcceptNo(number),
+            name: Name::parse("e").unwrap(),
+            payload: RawJson::null(),
+            accepted_at: Timestamp::EPOCH,
+            origin: Origin::Posted,
+            kept,
+            attempts,
+            traceparent: None,
+        }
+    }
+
+    fn sliced(mailbox: Vec<Waiting>) -> (Vec<i64>, Company, More) {
+        let tenant = TenantId::default_tenant();
+        let mut loaded = LoadedExecution {
+            execution: ExecutionKey { tenant, execution: ExecutionId::parse("x").unwrap() },
+            definition: DefinitionRef { name: Name::parse("d").unwrap(), version: 1 },
+            seq: Seq(1),
+            pause: PauseState::Running,
+            state: None,
+            snapshot_seq: Seq(1),
+            mailbox,
+            more: More::Nothing,
+        };
+        let company = slice(&mut loaded);
+        (loaded.mailbox.iter().map(|event| event.accept_no.0).collect(), company, loaded.more)
+    }
+
+    #[test]
+    fn an_event_that_was_cut_short_goes_alone_with_what_was_deferred() {
+        let mailbox = vec![
+            waiting(1, KeptAs::Deferred, 0),
+            waiting(2, KeptAs::Undecided, 1),
+            waiting(3, KeptAs::Undecided, 0),
+        ];
+        assert_eq!(sliced(mailbox), (vec![1, 2], Company::Alone, More::Remains));
+    }
+
+    #[test]
+    fn what_stands_before_it_goes_without_it() {
+        let mailbox = vec![
+            waiting(1, KeptAs::Undecided, 0),
+            waiting(2, KeptAs::Undecided, 0),
+            waiting(3, KeptAs::Undecided, 2),
+            waiting(4, KeptAs::Undecided, 0),
+        ];
+        assert_eq!(sliced(mailbox), (vec![1, 2], Company::Welcome, More::Remains));
+    }
+
+    #[test]
+    fn an_innocent_mailbox_is_left_whole() {
+        let mailbox = vec![waiting(1, KeptAs::Undecided, 0), waiting(2, KeptAs::Undecided, 0)];
+        assert_eq!(sliced(mailbox), (vec![1, 2], Company::Welcome, More::Nothing));
+    }
 }

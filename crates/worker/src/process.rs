@@ -94,6 +94,7 @@ async fn lock(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) -> Op
     let token = worker.lock_token();
     match worker.deps.streams.locks.acquire(&keys, &token, worker.options.lock_ttl).await {
         Ok(granted) => {
+            worker.lock_outage.over();
             for (at, _) in open.into_iter().zip(granted).filter(|(_, granted)| !granted) {
                 ::metrics::counter!(metrics::LOCK_BUSY).increment(1);
                 ends[at] = Some(End::Kept(Why::Busy));
@@ -101,7 +102,7 @@ async fn lock(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) -> Op
             Some(token)
         }
         Err(error) => {
-            worker.stream_outage.met(&error);
+            worker.lock_outage.met(&error);
             None
         }
     }

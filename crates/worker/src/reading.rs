@@ -35,6 +35,7 @@ pub(crate) async fn run(worker: Arc<Worker>, arrivals: mpsc::Sender<Arrival>) {
             Err(StreamError::Amnesia(what)) => {
                 tracing::warn!(error = %what, "the stream lost its memory, ringing everything again");
                 worker.amnesia.notify_one();
+                tokio::time::sleep(worker.around(FIRST_WAIT)).await;
             }
             Err(error @ (StreamError::Unavailable(_) | StreamError::Unusable(_))) => {
                 worker.stream_outage.met(&error);

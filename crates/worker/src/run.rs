@@ -71,7 +71,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
     let deadline = Instant::now() + worker.options.drain;
     let kept = consume::finish_visits(&worker, held, deadline).await;
     drain::hand_back(&worker, kept, arrivals, deadline).await;
-    duties.shutdown().await;
+    drain::end_duties(&mut duties).await;
     drain::finish_actions(&worker, &mut performing, deadline).await;
     drain::leave(&worker).await;
     tracing::info!(worker.id = %worker.options.worker, "worker stopped");

@@ -322,3 +322,6 @@ fn snapshot(before: &Before, after: &State) -> SnapshotWrite {
         Snapshot::Skip => SnapshotWrite::Skip,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,7 +36,12 @@ pub(crate) struct Worker {
     pub(crate) performers: Performers,
     /// When timers that this worker armed come due.
     pub(crate) timers: Alarm,
+    /// Reading and acknowledging.
     pub(crate) stream_outage: Outage,
+    /// Ringing: a full server reads and does not write.
+    pub(crate) ring_outage: Outage,
+    pub(crate) lock_outage: Outage,
+    /// Over when something was written.
     pub(crate) store_outage: Outage,
     /// The reader found that the stream lost its memory.
     pub(crate) amnesia: Notify,
@@ -65,8 +70,10 @@ impl Worker {
             hunger: Alarm::default(),
             performers,
             timers: Alarm::default(),
-            stream_outage: Outage::of("stream"),
-            store_outage: Outage::of("store"),
+            stream_outage: Outage::of("the stream"),
+            ring_outage: Outage::of("ringing"),
+            lock_outage: Outage::of("the lock service"),
+            store_outage: Outage::of("the store"),
             amnesia: Notify::new(),
             stop,
             halt: CancellationToken::new(),

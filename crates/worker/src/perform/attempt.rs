@@ -53,7 +53,7 @@ pub(crate) async fn run(
 async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Report>) {
     let Errand { action, held, slot } = errand;
     if worker.stop.is_cancelled() {
-        let _ = worker.deps.stores.actions.release(&[held.lease.clone()], worker.now()).await;
+        let _ = worker.deps.stores.actions.release(std::slice::from_ref(&held.lease), worker.now()).await;
         return;
     }
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeAction);

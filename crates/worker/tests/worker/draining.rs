@@ -9,7 +9,7 @@ use millstream_testkit::sink::Answer;
 use millstream_testkit::{Sink, eventually};
 
 use crate::bench::{Bench, COUNTER};
-use crate::faulty::{self, Call, Fault, Hook};
+use crate::faulty::{self, Call, Fault};
 
 #[tokio::test]
 async fn kept_doorbells_are_handed_back_and_heard_at_once() {
@@ -18,14 +18,12 @@ async fn kept_doorbells_are_handed_back_and_heard_at_once() {
     let key = bench.start("counter", "a").await;
     // The first worker can read and never load.
     let failed = Arc::new(AtomicBool::new(false));
-    let hook: Hook = {
+    let hook = {
         let failed = failed.clone();
-        Arc::new(move |call| match call {
-            Call::Load => {
-                failed.store(true, Ordering::SeqCst);
-                Fault::Unavailable
-            }
-            _ => Fault::None,
+        faulty::on(Fault::Unavailable, move |call| {
+            let loads = matches!(call, Call::Load);
+            failed.fetch_or(loads, Ordering::SeqCst);
+            loads
         })
     };
     let first = bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), bench.options());

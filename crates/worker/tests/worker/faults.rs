@@ -11,6 +11,8 @@ use millstream_core::status::ExecutionStatus;
 use crate::bench::{Bench, key};
 use crate::faulty::{self, Call, Fault, Hook};
 
+const EXECUTIONS: usize = 40;
+
 const JOB: &str = r#"
 name: job
 initial: working
@@ -31,11 +33,21 @@ actions:
   second: { noop: results.first, needs: [first], on_success: finished }
 "#;
 
+/// How often each kind of fault bit: a test in which none did shows nothing.
+#[derive(Debug, Default)]
+struct Injected {
+    /// Committed, and the answer lost.
+    commits: AtomicUsize,
+    settlements: AtomicUsize,
+    doorbells: AtomicUsize,
+    others: AtomicUsize,
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
     let bench = Bench::new();
     bench.define(JOB).await;
-    let injected = Arc::new(AtomicUsize::new(0));
+    let injected = Arc::new(Injected::default());
     let hook: Hook = {
         let (entropy, injected) = (bench.entropy.clone(), injected.clone());
         Arc::new(move |call| {
@@ -50,14 +62,19 @@ async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
                     | Call::Ack
             );
             let fault = match (unit(&*entropy as &dyn Entropy) * 100.0) as u32 {
-                0..5 => Fault::Unavailable,
-                5..10 if hard => Fault::InDoubt,
-                10..13 => Fault::Contention,
+                0..12 => Fault::Unavailable,
+                12..24 if hard => Fault::InDoubt,
+                24..30 => Fault::Contention,
                 _ => Fault::None,
             };
-            if fault != Fault::None {
-                injected.fetch_add(1, Ordering::Relaxed);
-            }
+            let bit = match (call, fault) {
+                (_, Fault::None) => return fault,
+                (Call::Commit(..), Fault::InDoubt) => &injected.commits,
+                (Call::Settle, Fault::InDoubt) => &injected.settlements,
+                (Call::Publish, Fault::InDoubt) => &injected.doorbells,
+                _ => &injected.others,
+            };
+            bit.fetch_add(1, Ordering::Relaxed);
             fault
         })
     };
@@ -71,15 +88,15 @@ async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
             )
         })
         .collect();
-    for n in 0..12 {
+    for n in 0..EXECUTIONS {
         bench.start("job", &format!("x{n}")).await;
     }
     for n in 0..10 {
-        for execution in 0..12 {
+        for execution in 0..EXECUTIONS {
             bench.send(&key(&format!("x{execution}")), "add", &format!(r#"{{"n":{n}}}"#)).await;
         }
     }
-    for execution in 0..12 {
+    for execution in 0..EXECUTIONS {
         let key = key(&format!("x{execution}"));
         let ended = bench.until_status(&key, ExecutionStatus::Completed).await;
         let context = &ended.state.context;
@@ -94,5 +111,7 @@ async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
         assert!(outcomes.values().all(|times| *times == 1), "an outcome was told twice: {outcomes:?}");
     }
     bench.until_done().await;
-    assert!(injected.load(Ordering::Relaxed) > 50, "too few faults bit");
+    for bit in [&injected.commits, &injected.settlements, &injected.doorbells, &injected.others] {
+        assert!(bit.load(Ordering::Relaxed) > 0, "a kind of fault never bit: {injected:?}");
+    }
 }

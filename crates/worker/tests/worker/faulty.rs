@@ -25,7 +25,7 @@ use millstream_stream::{StreamError, Streams};
 #[derive(Debug)]
 pub(crate) enum Call<'a> {
     Load,
-    Commit(&'a WorkerId, &'a [Commit]),
+    Commit(&'a [Commit]),
     CountAttempts,
     HasWork,
     Undecided,
@@ -56,6 +56,11 @@ pub(crate) enum Fault {
 }
 
 pub(crate) type Hook = Arc<dyn Fn(&Call<'_>) -> Fault + Send + Sync>;
+
+/// `fault` on the calls that `hits` picks.
+pub(crate) fn on(fault: Fault, hits: impl Fn(&Call<'_>) -> bool + Send + Sync + 'static) -> Hook {
+    Arc::new(move |call| if hits(call) { fault } else { Fault::None })
+}
 
 #[derive(Clone)]
 struct Faulty<T: ?Sized> {
@@ -133,7 +138,7 @@ impl ExecutionStore for Faulty<dyn ExecutionStore> {
         lease: LeaseGrant,
         now: Timestamp,
     ) -> Stored<Vec<Committed>> {
-        self.call(Call::Commit(worker, batch), self.inner.commit(worker, batch, lease, now)).await
+        self.call(Call::Commit(batch), self.inner.commit(worker, batch, lease, now)).await
     }
 
     async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Stored<Vec<i32>> {

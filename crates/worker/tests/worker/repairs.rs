@@ -11,13 +11,18 @@ use millstream_testkit::sink::Answer;
 use millstream_testkit::{Sink, eventually};
 
 use crate::bench::{Bench, COUNTER};
-use crate::faulty::{self, Call, Fault, Hook};
+use crate::faulty::{self, Call, Fault};
 
 async fn until(flag: &AtomicBool) {
     eventually(Duration::from_secs(20), || async {
         if flag.load(Ordering::SeqCst) { Ok(()) } else { Err("not yet") }
     })
     .await;
+}
+
+/// A commit that decides something about `execution`.
+fn concerns(call: &Call<'_>, execution: &millstream_core::id::ExecutionKey) -> bool {
+    matches!(call, Call::Commit(batch) if batch.iter().any(|commit| commit.execution == *execution))
 }
 
 #[tokio::test]
@@ -115,14 +120,12 @@ async fn doorbells_of_a_dead_worker_are_taken_over() {
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let reached = Arc::new(AtomicBool::new(false));
-    let hook: Hook = {
+    let hook = {
         let reached = reached.clone();
-        Arc::new(move |call| match call {
-            Call::Commit(..) => {
-                reached.store(true, Ordering::SeqCst);
-                Fault::Hang
-            }
-            _ => Fault::None,
+        faulty::on(Fault::Hang, move |call| {
+            let here = matches!(call, Call::Commit(..));
+            reached.fetch_or(here, Ordering::SeqCst);
+            here
         })
     };
     let doomed =
@@ -145,14 +148,12 @@ async fn a_worker_that_dies_between_commit_and_ack_leaves_nothing_to_do() {
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
     let reached = Arc::new(AtomicBool::new(false));
-    let hook: Hook = {
+    let hook = {
         let reached = reached.clone();
-        Arc::new(move |call| match call {
-            Call::Ack => {
-                reached.store(true, Ordering::SeqCst);
-                Fault::Hang
-            }
-            _ => Fault::None,
+        faulty::on(Fault::Hang, move |call| {
+            let here = matches!(call, Call::Ack);
+            reached.fetch_or(here, Ordering::SeqCst);
+            here
         })
     };
     let doomed =
@@ -187,16 +188,12 @@ async fn an_event_that_panics_every_time_is_put_aside_and_can_be_retried() {
     bench.define(COUNTER).await;
     let (bad, good) = (bench.start("counter", "bad").await, bench.start("counter", "good").await);
     let (poisoned, tries) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
-    let hook: Hook = {
+    let hook = {
         let (bad, poisoned, tries) = (bad.clone(), poisoned.clone(), tries.clone());
-        Arc::new(move |call| match call {
-            Call::Commit(_, batch)
-                if poisoned.load(Ordering::SeqCst) && batch.iter().any(|commit| commit.execution == bad) =>
-            {
-                tries.fetch_add(1, Ordering::SeqCst);
-                Fault::Panic
-            }
-            _ => Fault::None,
+        faulty::on(Fault::Panic, move |call| {
+            let hit = poisoned.load(Ordering::SeqCst) && concerns(call, &bad);
+            tries.fetch_add(usize::from(hit), Ordering::SeqCst);
+            hit
         })
     };
     let first = bench.post(&bad, "add", r#"{"n":0}"#).await;
@@ -238,12 +235,9 @@ async fn data_that_the_store_refuses_fails_alone() {
         keys
     };
     let bad = keys[4].clone();
-    let hook: Hook = {
+    let hook = {
         let bad = bad.clone();
-        Arc::new(move |call| match call {
-            Call::Commit(_, batch) if batch.iter().any(|commit| commit.execution == bad) => Fault::Corrupt,
-            _ => Fault::None,
-        })
+        faulty::on(Fault::Corrupt, move |call| concerns(call, &bad))
     };
     let mut events = Vec::new();
     for key in &keys {
@@ -309,11 +303,10 @@ async fn a_reader_that_lost_its_group_rings_everything_again() {
     let bench = Bench::new();
     bench.define(COUNTER).await;
     let lost = Arc::new(AtomicBool::new(false));
-    let hook: Hook = {
+    let hook = {
         let lost = lost.clone();
-        Arc::new(move |call| match call {
-            Call::Read if lost.swap(false, Ordering::SeqCst) => Fault::InDoubt,
-            _ => Fault::None,
+        faulty::on(Fault::InDoubt, move |call| {
+            matches!(call, Call::Read) && lost.swap(false, Ordering::SeqCst)
         })
     };
     let _worker =
@@ -330,9 +323,8 @@ async fn a_reader_that_lost_its_group_rings_everything_again() {
 async fn work_goes_on_while_the_stream_is_down() {
     let bench = Bench::new();
     bench.define(COUNTER).await;
-    let hook: Hook = Arc::new(|call| match call {
-        Call::Publish | Call::Read | Call::Ack | Call::Reclaim => Fault::Unavailable,
-        _ => Fault::None,
+    let hook = faulty::on(Fault::Unavailable, |call| {
+        matches!(call, Call::Publish | Call::Read | Call::Ack | Call::Reclaim)
     });
     let _workers: Vec<_> = (0..2)
         .map(|_| {
@@ -400,13 +392,11 @@ actions:
         ))
         .await;
     let renewals = Arc::new(AtomicUsize::new(0));
-    let hook: Hook = {
+    let hook = {
         let renewals = renewals.clone();
-        Arc::new(move |call| {
-            if matches!(call, Call::Renew) {
-                renewals.fetch_add(1, Ordering::SeqCst);
-            }
-            Fault::None
+        faulty::on(Fault::None, move |call| {
+            renewals.fetch_add(usize::from(matches!(call, Call::Renew)), Ordering::SeqCst);
+            false
         })
     };
     let mut options = bench.options();
@@ -428,4 +418,29 @@ actions:
     sink.release();
     bench.until_event(go, EventStatus::Completed).await;
     assert_eq!(sink.calls().len(), 1, "somebody else performed it too");
+}
+
+#[tokio::test]
+async fn retention_removes_what_has_ended() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let worker = bench.worker();
+    let (ended, open) = (bench.start("counter", "ended").await, bench.start("counter", "open").await);
+    bench.send(&ended, "stop", "null").await;
+    bench.until_status(&ended, ExecutionStatus::Completed).await;
+    worker.drain().await;
+    let mut options = bench.options();
+    options.retention.completed = Duration::ZERO;
+    options.retention.failed = Duration::ZERO;
+    options.retention.cancelled = Duration::ZERO;
+    let _worker = bench.worker_with(options);
+    eventually(Duration::from_secs(20), || async {
+        let keys = [ended.clone(), open.clone()];
+        let found = bench.stores.execution_views.executions(&keys).await.unwrap();
+        match (&found[0], &found[1]) {
+            (None, Some(_)) => Ok(()),
+            (ended, open) => Err((ended.is_some(), open.is_some())),
+        }
+    })
+    .await;
 }

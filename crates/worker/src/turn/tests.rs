@@ -1,0 +1,194 @@
+//! The mapping, case by case: events in, rows out.
+
+use millstream_core::definition::{self, Format};
+use millstream_core::id::{AcceptNo, ExecutionId, TenantId};
+use millstream_core::log::Kept;
+use millstream_core::status::PauseState;
+use millstream_core::time::Timestamp;
+use uuid::Uuid;
+
+use super::*;
+
+const DEFINITION: &str = r#"
+name: job
+initial: open
+timeout: 1h
+context: { x: 1 }
+states:
+  open:
+    on:
+      go: { to: busy, do: [say, call, last] }
+      bad: { do: [broken, after, later] }
+      worse: { do: [fatal] }
+      stay: { set: { x: context.x + 1 } }
+      said: { }
+    after: [{ in: 1m, send: expire }]
+    defer: [close]
+  busy:
+    on: { close: { to: closed }, expire: { to: closed }, on: { to: open } }
+    after: [{ in: 2m, send: expire }]
+  closed: { final: true }
+actions:
+  say: { log: "hello" }
+  call: { noop: 1, needs: [say] }
+  last: { noop: 2, needs: [call] }
+  broken: { noop: event.payload.no.such, on_failure: said }
+  after: { noop: 1, needs: [broken] }
+  later: { noop: 1, needs: [after] }
+  fatal: { noop: event.payload.no.such }
+"#;
+
+struct Case {
+    machine: Machine,
+    state: State,
+    ids: u128,
+}
+
+fn id(number: u128) -> EventId {
+    EventId(Uuid::from_u128(number))
+}
+
+fn execution() -> ExecutionKey {
+    ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse("x").unwrap() }
+}
+
+impl Case {
+    fn new() -> Self {
+        let definition = definition::parse(DEFINITION, Format::Yaml).unwrap();
+        let machine = Machine::compile(definition).unwrap();
+        let (_, state) = machine::create(&machine, id(1), &RawJson::null(), Timestamp::EPOCH).unwrap();
+        Self { machine, state, ids: 1000 }
+    }
+
+    fn decide(&mut self, names: &[&str]) -> Decision {
+        let waiting = |(at, name): (usize, &&str)| Waiting {
+            event_id: id(10 + at as u128),
+            accept_no: AcceptNo(10 + at as i64),
+            name: Name::parse(name).unwrap(),
+            payload: RawJson::null(),
+            accepted_at: Timestamp::EPOCH,
+            origin: Origin::Posted,
+            kept: Kept::Undecided,
+            attempts: 0,
+            traceparent: Some("trace".to_owned()),
+        };
+        let mailbox: Vec<Waiting> = names.iter().enumerate().map(waiting).collect();
+        let before = Before::of(execution(), Seq(1), &self.state);
+        let turn =
+            machine::turn(&self.machine, self.state.clone(), &mailbox, PauseState::Running, Timestamp::EPOCH);
+        let mut new_id = || {
+            self.ids += 1;
+            id(self.ids)
+        };
+        decision(&self.machine, before, turn, &mailbox, &mut new_id).unwrap()
+    }
+}
+
+fn statuses_of(decision: &Decision) -> Vec<(&str, ActionStatus)> {
+    decision.commit.actions.iter().map(|row| (row.key.action.as_str(), row.status)).collect()
+}
+
+fn event_status(decision: &Decision, at: usize) -> (EventStatus, Option<&str>) {
+    let EventVerdict::Applied { status, error, .. } = &decision.commit.decided[at].verdict else {
+        panic!("not applied: {:?}", decision.commit.decided)
+    };
+    (*status, error.as_deref())
+}
+
+#[test]
+fn inline_actions_are_settled_and_free_what_needs_them() {
+    let decision = Case::new().decide(&["go"]);
+    assert_eq!(
+        statuses_of(&decision),
+        [("say", ActionStatus::Succeeded), ("call", ActionStatus::Ready), ("last", ActionStatus::Waiting)]
+    );
+    assert!(decision.commit.actions[1].scope.is_some(), "rendered when it is performed");
+    assert_eq!(event_status(&decision, 0), (EventStatus::Processing, None));
+    assert_eq!(decision.lines.len(), 1);
+    assert!(decision.commit.emitted.is_empty());
+}
+
+#[test]
+fn an_action_that_cannot_be_rendered_fails_and_its_dependents_are_skipped() {
+    let decision = Case::new().decide(&["bad"]);
+    assert_eq!(
+        statuses_of(&decision),
+        [
+            ("broken", ActionStatus::Failed),
+            ("after", ActionStatus::Skipped),
+            ("later", ActionStatus::Skipped)
+        ]
+    );
+    assert_eq!(event_status(&decision, 0), (EventStatus::Completed, None), "on_failure handles it");
+    let emitted = &decision.commit.emitted[0];
+    assert_eq!((emitted.name.as_str(), emitted.actor.as_deref()), ("said", Some("action:broken")));
+    assert_eq!(emitted.traceparent.as_deref(), Some("trace"));
+}
+
+#[test]
+fn a_failure_that_nothing_handles_fails_the_event() {
+    let decision = Case::new().decide(&["worse"]);
+    let (status, error) = event_status(&decision, 0);
+    assert_eq!(status, EventStatus::Failed);
+    assert!(error.unwrap().contains("fatal"), "{error:?}");
+    assert!(decision.commit.emitted.is_empty());
+}
+
+#[test]
+fn entering_a_state_arms_its_timers_and_cancels_those_of_the_one_before() {
+    let decision = Case::new().decide(&["go"]);
+    assert_eq!(decision.commit.cancelled_timers, [Seq(1)]);
+    let armed: Vec<_> = decision.commit.timers.iter().map(|timer| timer.armed_seq).collect();
+    assert_eq!(armed, [Seq(2)]);
+}
+
+#[test]
+fn timers_of_an_entry_that_is_left_in_the_same_commit_are_never_written() {
+    let decision = Case::new().decide(&["go", "on", "go"]);
+    let armed: Vec<_> = decision.commit.timers.iter().map(|timer| timer.armed_seq).collect();
+    assert_eq!(armed, [Seq(4)]);
+    assert_eq!(decision.commit.cancelled_timers, [Seq(1)]);
+    assert_eq!(decision.commit.transitions.len(), 3);
+}
+
+#[test]
+fn an_internal_transition_leaves_timers_alone() {
+    let decision = Case::new().decide(&["stay"]);
+    assert!(decision.commit.timers.is_empty());
+    assert!(decision.commit.cancelled_timers.is_empty());
+    assert_eq!(event_status(&decision, 0), (EventStatus::Completed, None));
+}
+
+#[test]
+fn the_end_cancels_every_timer_and_what_was_deferred_is_part_of_the_same_commit() {
+    let decision = Case::new().decide(&["close", "go", "stay"]);
+    let verdicts: Vec<_> = decision
+        .commit
+        .decided
+        .iter()
+        .map(|decided| match &decided.verdict {
+            EventVerdict::Applied { to, .. } => format!("to {to}"),
+            EventVerdict::Rejected { state, .. } => format!("rejected in {state}"),
+            EventVerdict::Deferred => "deferred".to_owned(),
+        })
+        .collect();
+    assert_eq!(verdicts, ["to busy", "to closed", "rejected in closed"]);
+    assert_eq!(decision.commit.cancelled_timers, [ArmedTimer::EXECUTION_TIMEOUT, Seq(1)]);
+    assert!(decision.commit.timers.is_empty());
+    assert_eq!(decision.commit.open_actions, OpenActions::Keep, "actions of the last transition still run");
+}
+
+#[test]
+fn a_cancellation_takes_open_actions_along() {
+    let decision = Case::new().decide(&["millstream.cancel"]);
+    assert_eq!(decision.commit.open_actions, OpenActions::Cancel);
+    assert_eq!(decision.commit.state.phase, Phase::Cancelled);
+}
+
+#[test]
+fn a_rejection_is_committed_under_the_same_fence_and_writes_no_snapshot() {
+    let decision = Case::new().decide(&["expire"]);
+    assert_eq!((decision.commit.expected, decision.commit.state.seq), (Seq(1), Seq(1)));
+    assert_eq!(decision.commit.snapshot, SnapshotWrite::Skip);
+    assert!(matches!(decision.commit.decided[0].verdict, EventVerdict::Rejected { .. }));
+}
