@@ -13,6 +13,7 @@ mod event_log;
 mod event_views;
 mod execution_store;
 mod execution_views;
+mod handle;
 mod housekeeping;
 mod intervention;
 mod key_store;
@@ -22,35 +23,4 @@ mod tables;
 mod timer_store;
 mod worker_store;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use millstream_core::time::Timestamp;
-
-use crate::clock::{Clock, StoreClock};
-use tables::Tables;
-
-/// A store that lives as long as its handle.
-#[derive(Debug)]
-pub struct Memory {
-    tables: Mutex<Tables>,
-    clock: Arc<dyn Clock>,
-}
-
-impl Memory {
-    /// On the system's time.
-    pub fn new() -> Arc<Self> {
-        let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        Self::with_clock(Arc::new(StoreClock::starting_at(Timestamp::EPOCH.plus(since_epoch))))
-    }
-
-    /// On a time of the caller's: a simulation's.
-    pub fn with_clock(clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { tables: Mutex::default(), clock })
-    }
-
-    fn tables(&self) -> MutexGuard<'_, Tables> {
-        // A panic in the middle of a write can only come from a bug in here; the tests that hit it
-        // should see that panic and not one about the lock.
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub use handle::Memory;

@@ -1,0 +1,95 @@
+//! The course of the demo, from an empty directory to the report.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{orders, report, till};
+use crate::cli::DemoArgs;
+use crate::client::Client;
+use crate::config::{Config, Span};
+use crate::engine::Engine;
+use crate::output::Output;
+use crate::telemetry;
+
+/// The example that everybody reads first.
+const ORDER: &str = include_str!("../../../../../examples/order.yaml");
+/// Where the example expects the till; the demo has one of its own.
+const EXAMPLE_TILL: &str = "127.0.0.1:9000";
+const WORKERS: usize = 2;
+/// Long enough for a slow machine; a healthy one needs seconds.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+pub(crate) async fn run(args: &DemoArgs, config: &Config, output: Output) -> Result<()> {
+    let mut config = config.clone();
+    // The demo talks by a progress bar; what the engine logs by default would tear it up.
+    if config.log == "info" {
+        config.log = "error".to_owned();
+    }
+    telemetry::start_logging(&config)?;
+    let metrics = telemetry::start_metrics()?;
+    let dir = std::env::temp_dir().join(format!("millstream-demo-{}", std::process::id()));
+    let started = Instant::now();
+
+    let till = till::Till::open().await?;
+    let mut engine = Engine::start(impatient(config)?, &dir, WORKERS, metrics).await?;
+    let client = Client::to(&format!("http://{}", engine.address), "")?;
+    apply(&client, till.address()).await?;
+
+    say(
+        output,
+        &format!("The engine runs in this process on http://{}, {WORKERS} worker loops.", engine.address),
+    );
+    say(output, &format!("{} orders are placed; the till fails one charge in ten at first.\n", args.orders));
+    let bar = bar(args.orders, output);
+    orders::place(&client, args.orders).await?;
+    let halfway = orders::wait_until(&client, args.orders / 2, &bar, DEADLINE).await?;
+    let killed = engine.kill_loop().context("there is a worker loop to kill")?;
+    bar.println(format!("  killed worker loop {killed} with {halfway} of {} orders shipped", args.orders));
+    engine.start_loop()?;
+    orders::wait_until(&client, args.orders, &bar, DEADLINE).await?;
+    orders::wait_for_quiet(&client, DEADLINE).await?;
+    bar.finish_and_clear();
+
+    let facts = report::collect(&engine.shared.stores, &till, args.orders, started.elapsed()).await?;
+    engine.stop().await?;
+    let _ = std::fs::remove_dir_all(&dir);
+    report::show(&facts, output)
+}
+
+/// Settings that make a killed loop's work move on within seconds instead of half a minute.
+fn impatient(mut config: Config) -> Result<Config> {
+    config.listen = "127.0.0.1:0".parse()?;
+    config.worker.lease = Span(Duration::from_secs(2));
+    config.worker.lock_ttl = Span(Duration::from_secs(1));
+    config.worker.reclaim_idle = Span(Duration::from_millis(1500));
+    config.worker.overdue = Span(Duration::from_secs(3));
+    config.worker.drain = Span(Duration::from_secs(5));
+    Ok(config)
+}
+
+async fn apply(client: &Client, till: std::net::SocketAddr) -> Result<()> {
+    let definition = ORDER.replace(EXAMPLE_TILL, &till.to_string());
+    let request = client
+        .request(reqwest::Method::POST, "/v1/definitions")
+        .header("content-type", "application/yaml")
+        .body(definition);
+    client.send(request).await?;
+    Ok(())
+}
+
+fn bar(orders: usize, output: Output) -> ProgressBar {
+    if output == Output::Json {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("  {bar:40.green} {pos}/{len} orders shipped  {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(orders as u64).with_style(style)
+}
+
+fn say(output: Output, text: &str) {
+    if output == Output::Text {
+        eprintln!("{text}");
+    }
+}
