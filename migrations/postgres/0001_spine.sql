@@ -53,12 +53,14 @@ CREATE TABLE executions (
     snapshot_seq  BIGINT  NOT NULL,
     created_at    BIGINT  NOT NULL,
     updated_at    BIGINT  NOT NULL, -- of the last transition
+    ended_at      BIGINT,           -- of the transition that ended it
     PRIMARY KEY (tenant, execution_id)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE INDEX executions_position ON executions (tenant, position);
--- Keys of these two must not be columns that every commit changes, or no update stays within its page.
-CREATE INDEX executions_ended ON executions (position) WHERE phase <> 'active';
+-- Keys and conditions of these two must not be columns that every commit changes, or no update stays
+-- within its page: that is why retention goes by ended_at and not by updated_at.
+CREATE INDEX executions_ended ON executions (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX executions_paused ON executions (tenant, position) WHERE paused_reason IS NOT NULL;
 
 -- The one sequence of acceptance. No cache: a number taken later is a larger number.
@@ -131,6 +133,7 @@ CREATE TABLE actions (
     scope         TEXT,
     result        TEXT,
     error         TEXT,
+    handled       BOOLEAN NOT NULL DEFAULT FALSE, -- failed: whether an event of the definition answers it
     created_at    BIGINT  NOT NULL,
     settled_at    BIGINT,
     PRIMARY KEY (tenant, execution_id, seq, action)

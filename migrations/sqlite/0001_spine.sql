@@ -51,11 +51,12 @@ CREATE TABLE executions (
     snapshot_seq  INTEGER NOT NULL,
     created_at    INTEGER NOT NULL,
     updated_at    INTEGER NOT NULL, -- of the last transition
+    ended_at      INTEGER,          -- of the transition that ended it
     PRIMARY KEY (tenant, execution_id)
 ) STRICT;
 
 CREATE INDEX executions_position ON executions (tenant, position);
-CREATE INDEX executions_ended ON executions (updated_at) WHERE phase <> 'active';
+CREATE INDEX executions_ended ON executions (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX executions_paused ON executions (tenant, position) WHERE paused_reason IS NOT NULL;
 
 -- The one sequence of acceptance. A row and not AUTOINCREMENT: a batch takes its numbers in one step,
@@ -129,6 +130,7 @@ CREATE TABLE actions (
     scope         TEXT,
     result        TEXT,
     error         TEXT,
+    handled       INTEGER NOT NULL DEFAULT 0, -- failed: whether an event of the definition answers it
     created_at    INTEGER NOT NULL,
     settled_at    INTEGER,
     PRIMARY KEY (tenant, execution_id, seq, action)

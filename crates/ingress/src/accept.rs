@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::ExecutionKey;
 use millstream_core::status::EventStatus;
-use millstream_core::time::Timestamp;
 use millstream_store::StoreError;
 use millstream_store::clock::Clock;
 use millstream_store::event_log::{Append, Appended, EventLog, NewEvent};
@@ -39,8 +38,8 @@ const CONTENTION_TRIES: u32 = 20;
 /// The verdict on one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// What the store said, and the time that it was told.
-    Stored(Appended, Timestamp),
+    /// What the store said.
+    Stored(Appended),
     /// The store cannot take this item, whatever it is batched with.
     Refused,
 }
@@ -230,10 +229,10 @@ impl Committer {
         let mut parts = vec![items];
         while let Some(part) = parts.pop() {
             match self.append_with_patience(part).await {
-                Ok((appended, now)) if appended.len() == part.len() => {
-                    verdicts.extend(appended.into_iter().map(|verdict| Some(Verdict::Stored(verdict, now))));
+                Ok(appended) if appended.len() == part.len() => {
+                    verdicts.extend(appended.into_iter().map(|verdict| Some(Verdict::Stored(verdict))));
                 }
-                Ok((appended, _)) => {
+                Ok(appended) => {
                     tracing::error!(
                         items = part.len(),
                         verdicts = appended.len(),
@@ -262,18 +261,17 @@ impl Committer {
     }
 
     /// Contention wrote nothing: again, at once and then a little later each time.
-    async fn append_with_patience(&self, items: &[Append]) -> Result<(Vec<Appended>, Timestamp), StoreError> {
+    async fn append_with_patience(&self, items: &[Append]) -> Result<Vec<Appended>, StoreError> {
         let mut tries = 0;
         loop {
-            let now = self.clock.now();
-            match self.log.append(items, now).await {
+            match self.log.append(items, self.clock.now()).await {
                 Err(StoreError::Contention(_)) if tries < CONTENTION_TRIES => {
                     metrics::counter!("millstream_append_failures_total", "reason" => "contention")
                         .increment(1);
                     tokio::time::sleep(Duration::from_millis(u64::from(tries.min(10)) * 5)).await;
                     tries += 1;
                 }
-                settled => return settled.map(|verdicts| (verdicts, now)),
+                settled => return settled,
             }
         }
     }
@@ -292,16 +290,14 @@ fn bell((item, verdict): (&Append, &Option<Verdict>)) -> Option<Bell> {
         Append::Start(start) => &start.key,
     };
     match verdict {
-        Some(Verdict::Stored(Appended::Accepted { .. }, _)) => Some(Bell::Mailbox(execution.clone())),
-        Some(Verdict::Stored(Appended::Repeat { status, .. }, _)) => match (item, status) {
+        Some(Verdict::Stored(Appended::Accepted { .. })) => Some(Bell::Mailbox(execution.clone())),
+        Some(Verdict::Stored(Appended::Repeat { status, .. })) => match (item, status) {
             // A start's own status says nothing about the events that came with it.
             (Append::Start(_), _) | (Append::Event(_), EventStatus::Pending) => {
                 Some(Bell::Mailbox(execution.clone()))
             }
             (Append::Event(_), _) => None,
         },
-        Some(Verdict::Stored(Appended::Mismatch | Appended::NoExecution, _) | Verdict::Refused) | None => {
-            None
-        }
+        Some(Verdict::Stored(Appended::Mismatch | Appended::NoExecution) | Verdict::Refused) | None => None,
     }
 }

@@ -11,6 +11,8 @@ pub(crate) enum List {
     Executions,
     Events,
     History,
+    Actions,
+    Timers,
 }
 
 impl List {
@@ -20,6 +22,8 @@ impl List {
             Self::Executions => "x1:",
             Self::Events => "e1:",
             Self::History => "h1:",
+            Self::Actions => "a1:",
+            Self::Timers => "t1:",
         }
     }
 }

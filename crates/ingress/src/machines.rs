@@ -1,10 +1,14 @@
 //! What the door knows by heart: compiled definitions, and which execution runs which.
 //!
-//! A version of a definition never changes and an execution keeps its version for life, so both are
-//! cached without an expiry. The latest version of a name does change and is asked for every time.
+//! A version of a definition never changes, so it is cached without an expiry. An execution keeps its
+//! version for life, but not its id: retention makes ids free again, and another door may have started
+//! another execution by it. So that is remembered for a minute, dropped as soon as the store says that
+//! the execution is gone, and never the last word when something is refused. The latest version of a
+//! name does change and is asked for every time.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lru::LruCache;
 use millstream_core::definition::{self, Format};
@@ -13,15 +17,26 @@ use millstream_core::machine::Machine;
 use millstream_store::definition_store::{DefinitionStore, StoredDefinition};
 use millstream_store::event_log::EventLog;
 use millstream_store::{Result, StoreError};
+use tokio::time::Instant;
 
 const MACHINES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(512);
 const TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(100_000);
+/// How long it is remembered which definition an execution runs.
+const MEMORY: Duration = Duration::from_secs(60);
 
 pub(crate) struct Machines {
     log: Arc<dyn EventLog>,
     definitions: Arc<dyn DefinitionStore>,
     machines: Mutex<LruCache<(TenantId, DefinitionRef), Arc<Machine>>>,
-    targets: Mutex<LruCache<ExecutionKey, DefinitionRef>>,
+    targets: Mutex<LruCache<ExecutionKey, (DefinitionRef, Instant)>>,
+}
+
+/// Whether something was remembered about an execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remembered {
+    /// It was, and is not any more.
+    Forgotten,
+    Nothing,
 }
 
 impl Machines {
@@ -61,7 +76,10 @@ impl Machines {
     pub(crate) async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
         let mut found: Vec<Option<DefinitionRef>> = {
             let mut targets = lock(&self.targets);
-            executions.iter().map(|key| targets.get(key).cloned()).collect()
+            let fresh = |(definition, since): &(DefinitionRef, Instant)| {
+                (since.elapsed() < MEMORY).then(|| definition.clone())
+            };
+            executions.iter().map(|key| targets.get(key).and_then(fresh)).collect()
         };
         let missing: Vec<usize> = (0..found.len()).filter(|&at| found[at].is_none()).collect();
         if missing.is_empty() {
@@ -72,7 +90,7 @@ impl Machines {
         let mut targets = lock(&self.targets);
         for ((at, key), target) in missing.into_iter().zip(keys).zip(asked) {
             if let Some(target) = &target {
-                targets.put(key, target.clone());
+                targets.put(key, (target.clone(), Instant::now()));
             }
             found[at] = target;
         }
@@ -80,12 +98,15 @@ impl Machines {
     }
 
     pub(crate) fn started(&self, execution: ExecutionKey, definition: DefinitionRef) {
-        lock(&self.targets).put(execution, definition);
+        lock(&self.targets).put(execution, (definition, Instant::now()));
     }
 
     /// The store says that it is gone (retention): another one may come by that name.
-    pub(crate) fn gone(&self, execution: &ExecutionKey) {
-        lock(&self.targets).pop(execution);
+    pub(crate) fn gone(&self, execution: &ExecutionKey) -> Remembered {
+        match lock(&self.targets).pop(execution) {
+            Some(_) => Remembered::Forgotten,
+            None => Remembered::Nothing,
+        }
     }
 }
 

@@ -48,6 +48,10 @@ pub(crate) async fn outcome(
         {
             return Ok(Waited::Met(Box::new(view.clone())));
         }
+        // It was accepted, so it was removed by retention, and there is nothing to wait for.
+        if seen.is_none() {
+            return Ok(Waited::TimeUp(None));
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || door.draining.is_cancelled() {
             return Ok(Waited::TimeUp(seen.map(Box::new)));

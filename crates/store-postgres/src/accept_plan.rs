@@ -9,6 +9,8 @@ use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
 use millstream_core::status::{EventStatus, Phase};
 use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
 
+use crate::event_rows::Entered;
+
 /// What the store holds of the things that a batch mentions.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
@@ -52,8 +54,8 @@ pub(crate) struct Numbered(pub usize);
 #[derive(Debug)]
 pub(crate) struct PlannedEvent<'a> {
     pub event: &'a NewEvent,
-    /// The state that a start entered.
-    pub entered: Option<&'a str>,
+    /// What a start entered.
+    pub entered: Option<Entered<'a>>,
 }
 
 #[derive(Debug)]
@@ -117,7 +119,8 @@ impl Facts {
             start: Some(start.start.event_id),
         };
         self.executions.insert(start.key.clone(), known);
-        let verdict = self.take(&start.start, Some(start.state.state.as_str()), plan);
+        let entered = Entered { state: start.state.state.as_str(), at: start.state.at };
+        let verdict = self.take(&start.start, Some(entered), plan);
         if let Verdict::Accept(numbered) = verdict {
             plan.starts.push((start, numbered));
         }
@@ -127,23 +130,33 @@ impl Facts {
         verdict
     }
 
+    /// What a key stands for.
+    pub(crate) fn by_key(&self, tenant: &TenantId, idempotency: &Idempotency) -> Option<Appended> {
+        let known = self.keys.get(&(tenant.clone(), idempotency.key.clone()))?;
+        Some(if known.request_hash == idempotency.request_hash {
+            Appended::Repeat { event_id: known.event_id, status: known.status }
+        } else {
+            Appended::Mismatch
+        })
+    }
+
     /// By its key, or by its id when the outcome of an earlier call was in doubt.
     fn seen(&self, event: &NewEvent) -> Option<Appended> {
         let tenant = &event.execution.tenant;
-        if let Some(idempotency) = &event.idempotency
-            && let Some(known) = self.keys.get(&(tenant.clone(), idempotency.key.clone()))
-        {
-            return Some(if known.request_hash == idempotency.request_hash {
-                Appended::Repeat { event_id: known.event_id, status: known.status }
-            } else {
-                Appended::Mismatch
-            });
+        let by_key = event.idempotency.as_ref().and_then(|key| self.by_key(tenant, key));
+        if by_key.is_some() {
+            return by_key;
         }
         let status = *self.events.get(&(tenant.clone(), event.event_id))?;
         Some(Appended::Repeat { event_id: event.event_id, status })
     }
 
-    fn take<'a>(&mut self, event: &'a NewEvent, entered: Option<&'a str>, plan: &mut Plan<'a>) -> Verdict {
+    fn take<'a>(
+        &mut self,
+        event: &'a NewEvent,
+        entered: Option<Entered<'a>>,
+        plan: &mut Plan<'a>,
+    ) -> Verdict {
         let tenant = &event.execution.tenant;
         let status = if entered.is_some() { EventStatus::Completed } else { EventStatus::Pending };
         if let Some(idempotency) = &event.idempotency {

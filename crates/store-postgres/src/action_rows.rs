@@ -6,7 +6,7 @@ use millstream_core::id::{ActionKey, Epoch, Name, WorkerId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Lease, LeasedAction};
+use millstream_store::action_store::{Handling, Lease, LeasedAction};
 use millstream_store::execution_store::{LeaseGrant, NewAction};
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
@@ -49,6 +49,14 @@ pub(crate) fn millis(length: std::time::Duration) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 4)
 }
 
+/// The column of the same name.
+pub(crate) const fn handled(handling: Handling) -> bool {
+    match handling {
+        Handling::Handled => true,
+        Handling::Unhandled => false,
+    }
+}
+
 /// A new action, and whether the committing worker takes it along.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlannedRow<'a> {
@@ -75,16 +83,18 @@ WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), inserted AS (
     INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, needs, status, attempts, epoch,
-                         worker_id, due_at, input, scope, result, error, created_at, settled_at)
+                         worker_id, due_at, input, scope, result, error, handled, created_at,
+                         settled_at)
     SELECT k.tenant, k.execution_id, k.seq, k.action, k.event_id, k.ordinal, k.needs, k.status,
            CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END, CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END,
            CASE WHEN k.status = 'leased' THEN $13 END,
            CASE k.status WHEN 'leased' THEN clock.now + $14 WHEN 'ready' THEN clock.now END,
-           k.input, k.scope, k.result, k.error, $15,
+           k.input, k.scope, k.result, k.error, k.handled, $15,
            CASE WHEN k.status IN ('succeeded', 'failed', 'skipped', 'cancelled') THEN $15 END
     FROM clock, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::integer[], $7::text[],
-                       $8::text[], $9::text[], $10::text[], $11::text[], $12::text[])
-        AS k(tenant, execution_id, seq, action, event_id, ordinal, needs, status, input, scope, result, error)
+                       $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $16::boolean[])
+        AS k(tenant, execution_id, seq, action, event_id, ordinal, needs, status, input, scope, result, error,
+             handled)
 )
 SELECT clock.now + $14 FROM clock";
     let keys: ActionColumns<'_> = rows.iter().map(|row| &row.action.key).collect();
@@ -109,6 +119,7 @@ SELECT clock.now + $14 FROM clock";
         .bind(worker.as_str())
         .bind(millis(grant.ttl))
         .bind(now.as_millis())
+        .bind(rows.iter().map(|row| handled(row.action.handling)).collect::<Vec<_>>())
         .fetch_one(connection)
         .await?;
     Ok(Timestamp::from_millis(row.try_get(0)?))

@@ -1,14 +1,16 @@
 //! Committing what a worker decided: the fence first, then every write, in one transaction.
 //!
 //! The executions' rows are locked in the order of their keys; a commit whose `expected` is not the row's
-//! seq, or whose execution was paused meanwhile, writes nothing. What the winners write needs no further
-//! lock: whoever changes an undecided or deferred event, inserts actions or arms timers holds the
-//! execution's row as well. Only cancelling open actions meets settlements, at the events' rows.
+//! seq, whose execution was paused meanwhile, or one of whose events is decided already, writes nothing.
+//! What the winners write needs no further lock: whoever changes an undecided or deferred event, inserts
+//! actions or arms timers holds the execution's row as well. (That is also why the events are looked at
+//! in a statement of its own, after the lock: its snapshot shows what the lock was waited for.) Only
+//! cancelling open actions meets settlements, at the events' rows.
 
 use std::collections::{BTreeMap, HashMap};
 
 use millstream_core::id::{AcceptNo, DefinitionRef, Epoch, ExecutionKey, Seq, WorkerId};
-use millstream_core::status::{ActionStatus, PauseState};
+use millstream_core::status::{ActionStatus, PauseState, Phase};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Lease, LeasedAction};
 use millstream_store::event_log::NewEvent;
@@ -29,6 +31,7 @@ use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
 struct Locked {
     seq: Seq,
     pause: PauseState,
+    phase: Phase,
     definition: DefinitionRef,
 }
 
@@ -48,8 +51,12 @@ impl PostgresStore {
     ) -> Attempt<Vec<Committed>> {
         let mut transaction = self.pool.begin().await?;
         let locked = lock(&mut transaction, batch).await?;
-        let fences: Vec<Fence> =
-            batch.iter().map(|commit| judge(commit, locked.get(&commit.execution))).collect();
+        let open = commit_rows::count_open(&mut transaction, batch).await?;
+        let fences: Vec<Fence> = batch
+            .iter()
+            .zip(open)
+            .map(|(commit, open)| judge(commit, locked.get(&commit.execution), open))
+            .collect();
         let winners: Vec<&Commit> = batch
             .iter()
             .zip(&fences)
@@ -86,6 +93,7 @@ async fn lock(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<HashMa
             let locked = Locked {
                 seq: decode::seq(row, "seq")?,
                 pause: decode::pause_state(row)?,
+                phase: decode::parsed(row, "phase")?,
                 definition: decode::definition_ref(row)?,
             };
             Ok((decode::execution_key(row)?, locked))
@@ -93,13 +101,21 @@ async fn lock(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<HashMa
         .collect()
 }
 
-fn judge(commit: &Commit, locked: Option<&Locked>) -> Fence {
+/// `open` is how many events of `decided` are still undecided or deferred.
+fn judge(commit: &Commit, locked: Option<&Locked>, open: usize) -> Fence {
     let Some(locked) = locked else { return Fence::Missing };
-    let ends = commit.state.phase.is_ended();
-    match locked.pause {
-        PauseState::Paused if !ends => Fence::Conflict,
-        PauseState::Paused | PauseState::Running if locked.seq == commit.expected => Fence::Holds,
-        PauseState::Paused | PauseState::Running => Fence::Conflict,
+    let cancels = match commit.open_actions {
+        OpenActions::Keep => false,
+        OpenActions::Cancel => true,
+    };
+    let held = match locked.pause {
+        PauseState::Running => false,
+        PauseState::Paused => !cancels && !locked.phase.is_ended(),
+    };
+    if locked.seq == commit.expected && !held && open == commit.decided.len() {
+        Fence::Holds
+    } else {
+        Fence::Conflict
     }
 }
 
@@ -233,7 +249,7 @@ async fn cancel_open_actions(
 SELECT e.event_id
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
 JOIN events e ON e.tenant = k.tenant AND e.execution_id = k.execution_id
-WHERE e.status = 'processing'
+WHERE e.status IN ('processing', 'failed')
 ORDER BY e.tenant, e.event_id
 FOR NO KEY UPDATE OF e";
     const CANCEL: &str = "

@@ -6,8 +6,8 @@ use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::event_log::NewExecution;
 use millstream_store::execution_store::{Commit, EventVerdict, SnapshotWrite};
-use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::decode;
@@ -18,16 +18,15 @@ use crate::execution_store::KeyColumns;
 pub(crate) async fn insert_executions(
     connection: &mut PgConnection,
     starts: &[(&NewExecution, AcceptNo)],
-    now: Timestamp,
 ) -> Attempt<usize> {
     const INSERT: &str = "
 INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state, phase,
-                        snapshot, snapshot_seq, created_at, updated_at)
+                        snapshot, snapshot_seq, created_at, updated_at, ended_at)
 SELECT k.tenant, k.execution_id, k.definition, k.version, k.input_hash, k.position, k.seq, k.state, k.phase,
-       k.snapshot, k.seq, $11, $11
+       k.snapshot, k.seq, k.at, k.at, CASE WHEN k.phase <> 'active' THEN k.at END
 FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::bytea[], $6::bigint[], $7::bigint[],
-            $8::text[], $9::text[], $10::text[])
-    AS k(tenant, execution_id, definition, version, input_hash, position, seq, state, phase, snapshot)
+            $8::text[], $9::text[], $10::text[], $11::bigint[])
+    AS k(tenant, execution_id, definition, version, input_hash, position, seq, state, phase, snapshot, at)
 ORDER BY k.tenant COLLATE \"C\", k.execution_id COLLATE \"C\"
 ON CONFLICT (tenant, execution_id) DO NOTHING";
     if starts.is_empty() {
@@ -46,7 +45,7 @@ ON CONFLICT (tenant, execution_id) DO NOTHING";
         .bind(each().map(|start| start.state.state.as_str()).collect::<Vec<_>>())
         .bind(each().map(|start| start.state.phase.as_str()).collect::<Vec<_>>())
         .bind(snapshots.iter().map(RawJson::as_str).collect::<Vec<_>>())
-        .bind(now.as_millis())
+        .bind(each().map(|start| start.state.at.as_millis()).collect::<Vec<_>>())
         .execute(connection)
         .await?;
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
@@ -128,7 +127,8 @@ SET seq = k.seq, state = k.state, phase = k.phase,
     snapshot = coalesce(k.snapshot, x.snapshot),
     snapshot_seq = CASE WHEN k.snapshot IS NULL THEN x.snapshot_seq ELSE k.seq END,
     paused_reason = CASE WHEN k.phase = 'active' THEN coalesce(x.paused_reason, k.pause) END,
-    updated_at = k.updated_at
+    updated_at = k.updated_at,
+    ended_at = CASE WHEN k.phase <> 'active' THEN coalesce(x.ended_at, k.updated_at) END
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[])
     AS k(tenant, execution_id, seq, state, phase, snapshot, pause, updated_at)
 WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id";
@@ -170,7 +170,41 @@ fn pause_of(commit: &Commit) -> Option<&str> {
     })
 }
 
-/// Record verdicts on events that are undecided or deferred; others stay as they are. Returns
+/// How many of the events that each commit decides are still undecided or deferred, in order. The
+/// executions' locks keep them so.
+pub(crate) async fn count_open(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<Vec<usize>> {
+    const COUNT: &str = "
+SELECT k.place, count(*) AS open
+FROM unnest($1::text[], $2::text[], $3::uuid[], $4::bigint[]) AS k(tenant, execution_id, event_id, place)
+JOIN events e ON e.tenant = k.tenant AND e.event_id = k.event_id
+WHERE e.execution_id = k.execution_id
+  AND e.status NOT IN ('processing', 'completed', 'rejected', 'failed', 'dead')
+GROUP BY k.place";
+    let rows: Vec<_> = (0i64..)
+        .zip(batch)
+        .flat_map(|(place, commit)| commit.decided.iter().map(move |one| (place, &commit.execution, one)))
+        .collect();
+    let mut open = vec![0; batch.len()];
+    if rows.is_empty() {
+        return Ok(open);
+    }
+    let keys: KeyColumns<'_> = rows.iter().map(|(_, key, _)| *key).collect();
+    let counted = keys
+        .bound(COUNT)
+        .bind(rows.iter().map(|(.., decided)| decided.event_id.0).collect::<Vec<Uuid>>())
+        .bind(rows.iter().map(|(place, ..)| *place).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    for row in &counted {
+        let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or(usize::MAX);
+        if let Some(open) = open.get_mut(place) {
+            *open = usize::try_from(row.try_get::<i64, _>("open")?).unwrap_or(0);
+        }
+    }
+    Ok(open)
+}
+
+/// Record verdicts on events that are undecided or deferred, as the fence has made sure. Returns
 /// `tenant`, `event_id` and `traceparent` of those recorded. The executions' locks cover these rows.
 pub(crate) async fn update_events(
     connection: &mut PgConnection,

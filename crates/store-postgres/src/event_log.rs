@@ -37,6 +37,16 @@ impl EventLog for PostgresStore {
         self.patiently(|| self.append_once(batch, now)).await
     }
 
+    async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>> {
+        self.once(async {
+            let mut connection = self.pool.acquire().await?;
+            let asked = keys.iter().map(|(tenant, key)| (tenant, key));
+            let facts = Facts { keys: read_keys(&mut connection, asked).await?, ..Facts::default() };
+            Ok(keys.iter().map(|(tenant, key)| facts.by_key(tenant, key)).collect())
+        })
+        .await
+    }
+
     async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
         self.once(doorbells::read_targets(&self.pool, executions)).await
     }
@@ -142,7 +152,7 @@ impl PostgresStore {
         let ids: Vec<_> =
             events.iter().map(|event| (event.execution.tenant.clone(), event.event_id)).collect();
         Ok(Facts {
-            keys: read_keys(&mut connection, &events).await?,
+            keys: read_keys(&mut connection, keys_of(&events)).await?,
             executions: read_executions(&mut connection, batch).await?,
             events: event_rows::read_statuses(&mut *connection, &ids).await?,
         })
@@ -167,7 +177,7 @@ impl PostgresStore {
             .collect();
         let starts: Vec<_> = plan.starts.iter().map(|(start, place)| (*start, numbers[place.0])).collect();
         let fits = insert_keys(&mut transaction, &plan.keys, now).await? == plan.keys.len()
-            && commit_rows::insert_executions(&mut transaction, &starts, now).await? == starts.len()
+            && commit_rows::insert_executions(&mut transaction, &starts).await? == starts.len()
             && keep_ended(&mut transaction, &plan.ended).await? == plan.ended.len()
             && event_rows::insert_numbered(&mut transaction, &numbered, now).await? == numbered.len();
         if !fits {
@@ -204,6 +214,10 @@ fn events_of(item: &Append) -> Vec<&NewEvent> {
     }
 }
 
+fn keys_of<'a>(events: &'a [&NewEvent]) -> impl Iterator<Item = (&'a TenantId, &'a Idempotency)> {
+    events.iter().filter_map(|event| Some((&event.execution.tenant, event.idempotency.as_ref()?)))
+}
+
 /// Returns how many were new. A key that occurs twice counts once.
 async fn insert_keys(
     connection: &mut PgConnection,
@@ -237,19 +251,18 @@ ON CONFLICT (tenant, key) DO NOTHING";
 /// A key outlives its event; an event that retention removed had been completed or the like.
 async fn read_keys(
     connection: &mut PgConnection,
-    events: &[&NewEvent],
+    keys: impl IntoIterator<Item = (&TenantId, &Idempotency)>,
 ) -> Attempt<HashMap<(TenantId, String), KnownKey>> {
     const READ: &str = "
 SELECT i.tenant, i.key, i.request_hash, i.event_id, coalesce(e.status, 'completed') AS status
 FROM unnest($1::text[], $2::text[]) AS k(tenant, key)
 JOIN idempotency_keys i ON i.tenant = k.tenant AND i.key = k.key
 LEFT JOIN events e ON e.tenant = i.tenant AND e.event_id = i.event_id";
-    let keyed = || events.iter().filter_map(|event| Some((event, event.idempotency.as_ref()?)));
-    let tenants: Vec<&str> = keyed().map(|(event, _)| event.execution.tenant.as_str()).collect();
+    let (tenants, keys): (Vec<&str>, Vec<&str>) =
+        keys.into_iter().map(|(tenant, idempotency)| (tenant.as_str(), idempotency.key.as_str())).unzip();
     if tenants.is_empty() {
         return Ok(HashMap::new());
     }
-    let keys: Vec<&str> = keyed().map(|(_, idempotency)| idempotency.key.as_str()).collect();
     let rows = sqlx::query(READ).bind(&tenants).bind(&keys).fetch_all(connection).await?;
     rows.iter()
         .map(|row| {

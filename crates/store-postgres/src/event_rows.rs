@@ -131,13 +131,20 @@ pub(crate) async fn take_numbers(connection: &mut PgConnection, count: usize) ->
     Ok(numbers.into_iter().map(AcceptNo).collect())
 }
 
+/// What a start did before it was accepted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entered<'a> {
+    pub state: &'a str,
+    pub at: Timestamp,
+}
+
 /// An event with its number; a start is applied already.
 #[derive(Debug)]
 pub(crate) struct NumberedEvent<'a> {
     pub event: &'a NewEvent,
     pub accept_no: AcceptNo,
-    /// The state that a start entered at seq 1.
-    pub entered: Option<&'a str>,
+    /// The state that a start entered at seq 1, and when.
+    pub entered: Option<Entered<'a>>,
 }
 
 /// Returns how many were new.
@@ -151,18 +158,19 @@ INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, ti
                     status, to_state, seq, created_at, started_at, completed_at)
 SELECT k.tenant, k.event_id, k.execution_id, k.accept_no, k.name, k.payload, k.timer_seq, k.actor, k.traceparent,
        CASE WHEN k.entered IS NULL THEN 'pending' ELSE 'completed' END, k.entered,
-       CASE WHEN k.entered IS NOT NULL THEN 1 END, $9,
-       CASE WHEN k.entered IS NOT NULL THEN $9 END, CASE WHEN k.entered IS NOT NULL THEN $9 END
+       CASE WHEN k.entered IS NOT NULL THEN 1 END, coalesce(k.at, $9), k.at, k.at
 FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
-            $10::bigint[], $11::text[])
-    AS k(tenant, event_id, execution_id, name, payload, timer_seq, actor, traceparent, accept_no, entered)
+            $10::bigint[], $11::text[], $12::bigint[])
+    AS k(tenant, event_id, execution_id, name, payload, timer_seq, actor, traceparent, accept_no, entered, at)
 ORDER BY k.tenant, k.event_id
 ON CONFLICT (tenant, event_id) DO NOTHING";
     let columns: EventColumns<'_> = events.iter().map(|numbered| numbered.event).collect();
     let numbers: Vec<i64> = events.iter().map(|numbered| numbered.accept_no.0).collect();
-    let entered: Vec<Option<&str>> = events.iter().map(|numbered| numbered.entered).collect();
-    let done =
-        columns.bound(INSERT).bind(now.as_millis()).bind(&numbers).bind(&entered).execute(connection).await?;
+    let entered = || events.iter().map(|numbered| numbered.entered);
+    let states: Vec<Option<&str>> = entered().map(|entered| Some(entered?.state)).collect();
+    let times: Vec<Option<i64>> = entered().map(|entered| Some(entered?.at.as_millis())).collect();
+    let query = columns.bound(INSERT).bind(now.as_millis()).bind(&numbers).bind(&states).bind(&times);
+    let done = query.execute(connection).await?;
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
 }
 

@@ -88,16 +88,18 @@ ORDER BY x.tenant, x.execution_id
 FOR NO KEY UPDATE OF x";
 
 /// `kind`: 0 head, 1 undecided event, 2 deferred event, 3 transition after the snapshot.
-/// `remains` counts the undecided events found before the mailbox was cut by bytes.
+/// `remains` counts the undecided events found before the mailbox was cut by bytes; in a head it is the
+/// execution's position.
 const LOAD: &str = "
 WITH wanted AS MATERIALIZED (
-    SELECT k.ord, x.*, k.known IS DISTINCT FROM x.seq AS stale
-    FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS k(tenant, execution_id, known, ord)
+    SELECT k.ord, x.*, (k.position, k.seq) IS DISTINCT FROM (x.position, x.seq) AS stale
+    FROM unnest($1::text[], $2::text[], $3::bigint[], $6::bigint[])
+        WITH ORDINALITY AS k(tenant, execution_id, seq, position, ord)
     JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
 )
 SELECT w.ord, 0 AS kind, w.seq AS number, NULL::uuid AS event_id, w.definition AS name,
        CASE WHEN w.stale THEN w.snapshot END AS body, w.snapshot_seq AS at, NULL::bigint AS timer_seq,
-       w.version AS attempts, w.paused_reason AS traceparent, 0::bigint AS remains
+       w.version AS attempts, w.paused_reason AS traceparent, w.position AS remains
 FROM wanted w
 UNION ALL
 SELECT w.ord, 1, m.accept_no, m.event_id, m.name, m.payload, m.created_at, m.timer_seq, m.attempts,
@@ -132,12 +134,15 @@ ORDER BY 1, 2, 3";
 impl PostgresStore {
     async fn load_all(&self, wanted: &[Wanted], limits: MailboxLimits) -> Attempt<Vec<Loaded>> {
         let keys: KeyColumns<'_> = wanted.iter().map(|wanted| &wanted.execution).collect();
-        let known: Vec<Option<i64>> = wanted.iter().map(|wanted| wanted.known.map(|seq| seq.0)).collect();
+        let known = || wanted.iter().map(|wanted| wanted.known);
+        let seqs: Vec<Option<i64>> = known().map(|known| Some(known?.seq.0)).collect();
+        let positions: Vec<Option<i64>> = known().map(|known| Some(known?.position.0)).collect();
         let rows = keys
             .bound(LOAD)
-            .bind(&known)
+            .bind(&seqs)
             .bind(i64::try_from(limits.events.max(1)).unwrap_or(i64::MAX - 1))
             .bind(i64::try_from(limits.bytes).unwrap_or(i64::MAX))
+            .bind(&positions)
             .fetch_all(&self.pool)
             .await?;
         let mut rows_of: BTreeMap<i64, Vec<PgRow>> = BTreeMap::new();
@@ -220,6 +225,7 @@ fn assemble(key: &ExecutionKey, rows: &[PgRow]) -> Attempt<Loaded> {
     };
     Ok(Loaded::Found(Box::new(LoadedExecution {
         execution: key.clone(),
+        position: millstream_core::id::AcceptNo(head.try_get("remains")?),
         definition: millstream_core::id::DefinitionRef {
             name: decode::parsed(head, "name")?,
             version: head.try_get("attempts")?,

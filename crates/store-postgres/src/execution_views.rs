@@ -7,12 +7,15 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Seq, TenantId};
-use millstream_core::log::{State, Transition};
+use millstream_core::log::{Context, FORMAT, State, Transition};
 use millstream_core::machine::evolve;
 use millstream_core::status::{ActionStatus, ExecutionStatus};
 use millstream_store::Result;
+use millstream_store::execution_store::More;
+use millstream_store::paging::cut_history;
 use millstream_store::views::{
-    ActionView, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, TimerView,
+    ActionPlace, ActionView, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
+    TimerPlace, TimerView,
 };
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
@@ -39,17 +42,27 @@ impl ExecutionViews for PostgresStore {
         self.once(list(&self.pool, tenant, filter, after, limit)).await
     }
 
-    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<Vec<HistoryEntry>> {
+    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<HistoryPage> {
         self.once(read_history(&self.pool, execution, after, limit)).await
     }
 
-    async fn actions(&self, execution: &ExecutionKey) -> Result<Vec<ActionView>> {
+    async fn actions(
+        &self,
+        execution: &ExecutionKey,
+        after: Option<ActionPlace>,
+        limit: usize,
+    ) -> Result<Vec<ActionView>> {
         const READ: &str = "
-SELECT a.* FROM actions a WHERE a.tenant = $1 AND a.execution_id = $2 ORDER BY a.seq, a.ordinal";
+SELECT a.* FROM actions a
+WHERE a.tenant = $1 AND a.execution_id = $2 AND ($3::bigint IS NULL OR (a.seq, a.ordinal) > ($3, $4::integer))
+ORDER BY a.seq, a.ordinal LIMIT $5";
         self.once(async {
             let rows = sqlx::query(READ)
                 .bind(execution.tenant.as_str())
                 .bind(execution.execution.as_str())
+                .bind(after.map(|after| after.seq.0))
+                .bind(after.map(|after| after.ordinal))
+                .bind(rows_at_most(limit))
                 .fetch_all(&self.pool)
                 .await?;
             rows.iter().map(action_view).collect()
@@ -57,14 +70,25 @@ SELECT a.* FROM actions a WHERE a.tenant = $1 AND a.execution_id = $2 ORDER BY a
         .await
     }
 
-    async fn timers(&self, execution: &ExecutionKey) -> Result<Vec<TimerView>> {
+    async fn timers(
+        &self,
+        execution: &ExecutionKey,
+        after: Option<TimerPlace>,
+        limit: usize,
+    ) -> Result<Vec<TimerView>> {
         const READ: &str = "
-SELECT t.* FROM timers t WHERE t.tenant = $1 AND t.execution_id = $2
-ORDER BY t.fire_at, t.armed_seq, t.ordinal";
+SELECT t.* FROM timers t
+WHERE t.tenant = $1 AND t.execution_id = $2
+  AND ($3::bigint IS NULL OR (t.fire_at, t.armed_seq, t.ordinal) > ($3, $4::bigint, $5::integer))
+ORDER BY t.fire_at, t.armed_seq, t.ordinal LIMIT $6";
         self.once(async {
             let rows = sqlx::query(READ)
                 .bind(execution.tenant.as_str())
                 .bind(execution.execution.as_str())
+                .bind(after.map(|after| after.fire_at.as_millis()))
+                .bind(after.map(|after| after.armed_seq.0))
+                .bind(after.map(|after| after.ordinal))
+                .bind(rows_at_most(limit))
                 .fetch_all(&self.pool)
                 .await?;
             rows.iter().map(timer_view).collect()
@@ -80,8 +104,8 @@ FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
 JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id";
     let columns: KeyColumns<'_> = keys.iter().collect();
     let rows = columns.bound(READ).fetch_all(pool).await?;
-    let found: HashMap<_, _> =
-        views(pool, &rows).await?.into_iter().map(|view| (view.execution.clone(), view)).collect();
+    let found = views(pool, &rows).await?.into_iter().collect::<Attempt<Vec<_>>>()?;
+    let found: HashMap<_, _> = found.into_iter().map(|view| (view.execution.clone(), view)).collect();
     Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
 }
 
@@ -106,42 +130,90 @@ ORDER BY x.position DESC LIMIT $6";
         .bind(filter.definition.as_ref().map(|name| name.as_str()))
         .bind(filter.state.as_ref().map(|name| name.as_str()))
         .bind(filter.status.map(ExecutionStatus::as_str))
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .bind(rows_at_most(limit))
         .fetch_all(pool)
         .await?;
-    views(pool, &rows).await
+    let views = views(pool, &rows).await?;
+    Ok(rows.iter().zip(views).filter_map(|(row, view)| shown(row, view)).collect())
 }
 
-async fn views(pool: &PgPool, rows: &[PgRow]) -> Attempt<Vec<ExecutionView>> {
+fn rows_at_most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// One view per row, or why there is none.
+async fn views(pool: &PgPool, rows: &[PgRow]) -> Attempt<Vec<Attempt<ExecutionView>>> {
     let mut behind = Vec::new();
     for row in rows {
         let (seq, snapshot_seq) = (decode::seq(row, "seq")?, decode::seq(row, "snapshot_seq")?);
-        if snapshot_seq < seq {
-            behind.push((decode::execution_key(row)?, snapshot_seq, seq));
+        // A key that cannot be read is found out below.
+        if snapshot_seq < seq
+            && let Ok(key) = decode::execution_key(row)
+        {
+            behind.push((key, snapshot_seq, seq));
         }
     }
     let mut logs = read_logs(pool, &behind).await?;
-    rows.iter()
-        .map(|row| {
-            let key = decode::execution_key(row)?;
-            let log = logs.remove(&key).unwrap_or_default();
-            view(key, row, &log)
-        })
-        .collect()
+    let view_of = |row| {
+        let key = decode::execution_key(row)?;
+        let log = logs.remove(&key).unwrap_or_default();
+        view(key, row, &log.into_iter().collect::<Attempt<Vec<_>>>()?)
+    };
+    Ok(rows.iter().map(view_of).collect())
+}
+
+/// An execution in a list: if its state cannot be decoded, what its row says; if not even that can be
+/// read, a line in the log.
+fn shown(row: &PgRow, view: Attempt<ExecutionView>) -> Option<ExecutionView> {
+    let error = match view {
+        Ok(view) => return Some(view),
+        Err(failure) => failure.into_store_error(),
+    };
+    let unreadable = unreadable_view(row, error.to_string());
+    if unreadable.is_err() {
+        let id: &str = row.try_get("execution_id").unwrap_or_default();
+        tracing::error!(execution.id = id, %error, "an execution cannot be listed");
+    }
+    unreadable.ok()
+}
+
+fn unreadable_view(row: &PgRow, why: String) -> Attempt<ExecutionView> {
+    let (phase, seq) = (decode::parsed(row, "phase")?, decode::seq(row, "seq")?);
+    let state = State {
+        format: FORMAT,
+        seq,
+        state: decode::parsed(row, "state")?,
+        entered_seq: seq,
+        phase,
+        reason: None,
+        context: Context::new(),
+        at: decode::time(row, "updated_at")?,
+    };
+    Ok(ExecutionView {
+        execution: decode::execution_key(row)?,
+        position: AcceptNo(row.try_get("position")?),
+        definition: decode::definition_ref(row)?,
+        status: ExecutionStatus::of(phase, decode::pause_state(row)?),
+        state,
+        paused_reason: row.try_get("paused_reason")?,
+        unreadable: Some(why),
+        created_at: decode::time(row, "created_at")?,
+        updated_at: decode::time(row, "updated_at")?,
+    })
 }
 
 /// Transitions in `(after, until]` of each execution, in order.
 async fn read_logs(
     pool: &PgPool,
     wanted: &[(ExecutionKey, Seq, Seq)],
-) -> Attempt<HashMap<ExecutionKey, Vec<Transition>>> {
+) -> Attempt<HashMap<ExecutionKey, Vec<Attempt<Transition>>>> {
     const READ: &str = "
 SELECT t.*
 FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) AS k(tenant, execution_id, after, until)
 JOIN transitions t ON t.tenant = k.tenant AND t.execution_id = k.execution_id
                   AND t.seq > k.after AND t.seq <= k.until
 ORDER BY t.tenant, t.execution_id, t.seq";
-    let mut logs: HashMap<ExecutionKey, Vec<Transition>> = HashMap::new();
+    let mut logs: HashMap<ExecutionKey, Vec<Attempt<Transition>>> = HashMap::new();
     if wanted.is_empty() {
         return Ok(logs);
     }
@@ -153,7 +225,7 @@ ORDER BY t.tenant, t.execution_id, t.seq";
         .fetch_all(pool)
         .await?;
     for row in &rows {
-        logs.entry(decode::execution_key(row)?).or_default().push(transition(row)?);
+        logs.entry(decode::execution_key(row)?).or_default().push(transition(row));
     }
     Ok(logs)
 }
@@ -168,40 +240,51 @@ fn view(key: ExecutionKey, row: &PgRow, log: &[Transition]) -> Attempt<Execution
         status: ExecutionStatus::of(decode::parsed(row, "phase")?, decode::pause_state(row)?),
         state: log.iter().fold(snapshot, |state, transition| evolve(Some(state), transition)),
         paused_reason: row.try_get("paused_reason")?,
+        unreadable: None,
         created_at: decode::time(row, "created_at")?,
         updated_at: decode::time(row, "updated_at")?,
     })
 }
 
+/// Sizes first, which the row headers answer, then only the rows that fit. Transitions never change.
 async fn read_history(
     pool: &PgPool,
     execution: &ExecutionKey,
     after: Seq,
     limit: usize,
-) -> Attempt<Vec<HistoryEntry>> {
-    const READ: &str = "
-SELECT t.*, e.payload, e.created_at, e.timer_seq
+) -> Attempt<HistoryPage> {
+    const SIZES: &str = "
+SELECT t.seq, (octet_length(t.decision) + octet_length(e.payload))::bigint AS bytes
 FROM transitions t
 JOIN events e ON e.tenant = t.tenant AND e.event_id = t.event_id
 WHERE t.tenant = $1 AND t.execution_id = $2 AND t.seq > $3
 ORDER BY t.seq LIMIT $4";
-    let rows = sqlx::query(READ)
-        .bind(execution.tenant.as_str())
-        .bind(execution.execution.as_str())
-        .bind(after.0)
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch_all(pool)
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(HistoryEntry {
-                transition: transition(row)?,
-                payload: decode::json(row, "payload")?,
-                accepted_at: decode::time(row, "created_at")?,
-                origin: decode::origin(row)?,
-            })
+    const READ: &str = "
+SELECT t.*, e.payload, e.created_at, e.timer_seq
+FROM transitions t
+JOIN events e ON e.tenant = t.tenant AND e.event_id = t.event_id
+WHERE t.tenant = $1 AND t.execution_id = $2 AND t.seq > $3 AND t.seq <= $4
+ORDER BY t.seq";
+    let bound = |sql| sqlx::query(sql).bind(execution.tenant.as_str()).bind(execution.execution.as_str());
+    let rows = bound(SIZES).bind(after.0).bind(rows_at_most(limit.saturating_add(1))).fetch_all(pool).await?;
+    let size = |row: &PgRow| {
+        let bytes: i64 = row.try_get("bytes")?;
+        Ok((decode::seq(row, "seq")?, usize::try_from(bytes).unwrap_or(usize::MAX)))
+    };
+    let sizes = rows.iter().map(size).collect::<Attempt<Vec<_>>>()?;
+    let Some((last, more)) = cut_history(sizes, limit) else {
+        return Ok(HistoryPage { entries: Vec::new(), more: More::Nothing });
+    };
+    let rows = bound(READ).bind(after.0).bind(last.0).fetch_all(pool).await?;
+    let entry = |row: &PgRow| {
+        Ok(HistoryEntry {
+            transition: transition(row)?,
+            payload: decode::json(row, "payload")?,
+            accepted_at: decode::time(row, "created_at")?,
+            origin: decode::origin(row)?,
         })
-        .collect()
+    };
+    Ok(HistoryPage { entries: rows.iter().map(entry).collect::<Attempt<_>>()?, more })
 }
 
 fn transition(row: &PgRow) -> Attempt<Transition> {

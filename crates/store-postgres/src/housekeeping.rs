@@ -62,12 +62,15 @@ SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only')
 }
 
 /// An ended execution goes with everything of its own. Whoever accepts an event for it at this moment
-/// holds its row ([`crate::event_log`]), and then it is skipped.
+/// holds its row ([`crate::event_log`]), and then it is skipped. But whoever did so a moment ago, after
+/// the snapshot of the choice and before its lock, has let go of the row again and is not in that
+/// snapshot: so the conditions are looked at once more under the locks, and only what still meets them
+/// goes.
 async fn purge_ended(pool: &PgPool, before: Timestamp, limit: usize) -> Attempt<u64> {
     const CHOOSE: &str = "
 SELECT x.tenant, x.execution_id
 FROM executions x
-WHERE x.phase <> 'active' AND x.updated_at < $1
+WHERE x.ended_at < $1 AND x.updated_at < $1
   AND NOT EXISTS (
     SELECT FROM actions a
     WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
@@ -77,9 +80,21 @@ WHERE x.phase <> 'active' AND x.updated_at < $1
     WHERE e.tenant = x.tenant
       AND CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END = x.execution_id
       AND e.status = 'pending')
-ORDER BY x.position
+ORDER BY x.ended_at
 LIMIT $2
 FOR UPDATE OF x SKIP LOCKED";
+    const RECHECK: &str = "
+SELECT k.tenant, k.execution_id
+FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+WHERE NOT EXISTS (
+    SELECT FROM actions a
+    WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id
+      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled'))
+  AND NOT EXISTS (
+    SELECT FROM events e
+    WHERE e.tenant = k.tenant
+      AND CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END = k.execution_id
+      AND e.status = 'pending')";
     const DELETE: [&str; 6] = [
         "DELETE FROM executions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
@@ -97,6 +112,9 @@ FOR UPDATE OF x SKIP LOCKED";
     let mut transaction = pool.begin().await?;
     let rows =
         sqlx::query(CHOOSE).bind(before.as_millis()).bind(rows(limit)).fetch_all(&mut *transaction).await?;
+    let locked = rows.iter().map(crate::decode::execution_key).collect::<Attempt<Vec<_>>>()?;
+    let keys: KeyColumns<'_> = locked.iter().collect();
+    let rows = keys.bound(RECHECK).fetch_all(&mut *transaction).await?;
     let executions = rows.iter().map(crate::decode::execution_key).collect::<Attempt<Vec<_>>>()?;
     if executions.is_empty() {
         transaction.rollback().await?;

@@ -5,10 +5,14 @@ use millstream_core::id::{EventId, ExecutionKey, TenantId};
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
+use millstream_store::action_store::Handling;
 use millstream_store::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
+use millstream_store::reopening::{Settled, reopened};
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
+use crate::action_rows;
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::Attempt;
@@ -167,11 +171,17 @@ WHERE tenant = $1 AND event_id = $2";
     Ok(())
 }
 
+/// The event's row is locked, so that no settlement changes these actions meanwhile.
 async fn reopen_actions(
     connection: &mut PgConnection,
     execution: &ExecutionKey,
     event: EventId,
 ) -> Attempt<()> {
+    const READ: &str = "
+SELECT a.action, a.needs, a.status, a.handled
+FROM events e
+JOIN actions a ON a.tenant = e.tenant AND a.execution_id = e.execution_id AND a.seq = e.seq
+WHERE e.tenant = $1 AND e.event_id = $2";
     const REOPEN: &str = "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
@@ -186,11 +196,24 @@ SET status = CASE WHEN a.status = 'failed' THEN 'ready' ELSE 'waiting' END,
     worker_id = CASE WHEN a.status = 'failed' THEN NULL ELSE a.worker_id END,
     attempts = 0, error = NULL, settled_at = NULL
 FROM clock, event
-WHERE a.tenant = $1 AND a.execution_id = $2 AND a.seq = event.seq AND a.status IN ('failed', 'skipped')";
+WHERE a.tenant = $1 AND a.execution_id = $2 AND a.seq = event.seq AND a.action = ANY($4)";
+    let rows =
+        sqlx::query(READ).bind(execution.tenant.as_str()).bind(event.0).fetch_all(&mut *connection).await?;
+    let settled = |row: &PgRow| {
+        let settled = Settled {
+            needs: action_rows::needs(row)?,
+            status: decode::parsed(row, "status")?,
+            handling: if row.try_get("handled")? { Handling::Handled } else { Handling::Unhandled },
+        };
+        Ok((decode::parsed(row, "action")?, settled))
+    };
+    let reopened = reopened(&rows.iter().map(settled).collect::<Attempt<_>>()?);
+    let names: Vec<&str> = reopened.ready.union(&reopened.waiting).map(|name| name.as_str()).collect();
     sqlx::query(REOPEN)
         .bind(execution.tenant.as_str())
         .bind(execution.execution.as_str())
         .bind(event.0)
+        .bind(&names)
         .execute(connection)
         .await?;
     Ok(())

@@ -24,7 +24,7 @@ use crate::decode;
 use crate::errors::Attempt;
 use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
-use crate::settle_plan::{self, ActionRow, Group, SettlePlan};
+use crate::settle_plan::{self, ActionRow, Group, SettlePlan, Stored};
 
 impl PostgresStore {
     pub(crate) async fn settle_once(
@@ -38,9 +38,12 @@ impl PostgresStore {
         lock_executions_to_pause(&mut transaction, batch).await?;
         let events = lock_events(&mut transaction, batch).await?;
         let groups = lock_actions(&mut transaction, batch).await?;
-        let statuses = events.iter().map(|(id, event)| (id.clone(), event.status)).collect();
-        let plan = settle_plan::plan(batch, groups, &statuses, grant.slots);
-        let verdicts = plan.verdicts(&statuses);
+        let stored = Stored {
+            statuses: events.iter().map(|(id, event)| (id.clone(), event.status)).collect(),
+            cancelled: read_cancelled(&mut transaction, batch).await?,
+        };
+        let plan = settle_plan::plan(batch, groups, &stored, grant.slots);
+        let verdicts = plan.verdicts(&stored.statuses);
         if plan.is_empty() {
             transaction.rollback().await?;
             return Ok(Settled { verdicts, leased: Vec::new(), unleased: 0 });
@@ -110,6 +113,31 @@ FOR NO KEY UPDATE OF e";
         .collect()
 }
 
+/// Which executions of actions to be tried again were cancelled. Asked after the events are locked, in
+/// a statement of its own: a cancellation locks them too, so it is seen here, or it will see these
+/// actions ready and cancel them itself.
+async fn read_cancelled(
+    connection: &mut PgConnection,
+    batch: &[Settlement],
+) -> Attempt<BTreeSet<ExecutionKey>> {
+    const READ: &str = "
+SELECT x.tenant, x.execution_id
+FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
+WHERE x.phase = 'cancelled'";
+    let retried = batch.iter().filter(|settlement| match &settlement.outcome {
+        Settling::Retry { .. } => true,
+        Settling::Succeeded { .. } | Settling::Failed { .. } => false,
+    });
+    let executions: BTreeSet<&ExecutionKey> =
+        retried.map(|settlement| &settlement.lease.key.execution).collect();
+    if executions.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let keys: KeyColumns<'_> = executions.into_iter().collect();
+    keys.bound(READ).fetch_all(connection).await?.iter().map(decode::execution_key).collect()
+}
+
 /// All actions of the transitions concerned, not only those that settle.
 async fn lock_actions(
     connection: &mut PgConnection,
@@ -162,10 +190,11 @@ WITH clock AS MATERIALIZED (
                                WHEN 'ready' THEN coalesce(k.due_at, clock.now) END,
         result = coalesce(k.result, a.result),
         error = k.error,
+        handled = k.handled,
         settled_at = CASE WHEN k.status NOT IN ('leased', 'ready') THEN $11 END
     FROM clock, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
-                       $8::bigint[])
-        AS k(tenant, execution_id, seq, action, status, result, error, due_at)
+                       $8::bigint[], $12::boolean[])
+        AS k(tenant, execution_id, seq, action, status, result, error, due_at, handled)
     WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
     RETURNING a.*
 )
@@ -181,6 +210,7 @@ SELECT * FROM updated WHERE status = 'leased'";
         .bind(worker.as_str())
         .bind(millis(grant.ttl))
         .bind(now.as_millis())
+        .bind(updates().map(|update| action_rows::handled(update.handling)).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?)
 }

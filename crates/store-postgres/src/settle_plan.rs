@@ -3,13 +3,13 @@
 //! All actions of the transitions concerned are known here, and their events are locked: of two
 //! settlements at the same instant the second sees what the first wrote.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::id::{ActionKey, Epoch, EventId, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{AfterFailure, SettleVerdict, Settlement, Settling};
+use millstream_store::action_store::{AfterFailure, Handling, SettleVerdict, Settlement, Settling};
 use millstream_store::event_log::NewEvent;
 
 /// An action as it is stored.
@@ -31,6 +31,7 @@ pub(crate) struct ActionUpdate<'a> {
     pub status: ActionStatus,
     pub result: Option<&'a RawJson>,
     pub error: Option<&'a RawJson>,
+    pub handling: Handling,
     /// When a ready one may be tried; `None`: at once.
     pub due_at: Option<Timestamp>,
 }
@@ -69,16 +70,24 @@ impl SettlePlan<'_> {
     }
 }
 
-/// `groups` and `statuses` are what is stored; `groups` follows the plan as it grows.
+/// What is stored about the events and executions concerned.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    pub statuses: BTreeMap<(TenantId, EventId), EventStatus>,
+    /// Executions that were cancelled.
+    pub cancelled: BTreeSet<ExecutionKey>,
+}
+
+/// `groups` and `stored` are what is stored; `groups` follows the plan as it grows.
 pub(crate) fn plan<'a>(
     batch: &'a [Settlement],
     mut groups: BTreeMap<(ExecutionKey, Seq), Group>,
-    statuses: &BTreeMap<(TenantId, EventId), EventStatus>,
+    stored: &Stored,
     slots: usize,
 ) -> SettlePlan<'a> {
     let mut plan = SettlePlan::default();
     for settlement in batch {
-        record(settlement, &mut groups, statuses, &mut plan);
+        record(settlement, &mut groups, stored, &mut plan);
     }
     let mut slots = slots;
     for ((execution, seq), group) in &mut groups {
@@ -93,19 +102,19 @@ pub(crate) fn plan<'a>(
             plan.actions.insert(key(&action), unexplained(status));
             plan.freed.push((key(&action), needs));
         }
-        complete(execution, group, statuses, &mut plan);
+        complete(execution, group, &stored.statuses, &mut plan);
     }
     plan
 }
 
 fn unexplained<'a>(status: ActionStatus) -> ActionUpdate<'a> {
-    ActionUpdate { status, result: None, error: None, due_at: None }
+    ActionUpdate { status, result: None, error: None, handling: Handling::Unhandled, due_at: None }
 }
 
 fn record<'a>(
     settlement: &'a Settlement,
     groups: &mut BTreeMap<(ExecutionKey, Seq), Group>,
-    statuses: &BTreeMap<(TenantId, EventId), EventStatus>,
+    stored: &Stored,
     plan: &mut SettlePlan<'a>,
 ) {
     let key = &settlement.lease.key;
@@ -123,6 +132,9 @@ fn record<'a>(
             plan.emitted.extend(emit.as_deref());
             ActionUpdate { result: Some(result), ..unexplained(ActionStatus::Succeeded) }
         }
+        Settling::Retry { error, .. } if stored.cancelled.contains(&key.execution) => {
+            ActionUpdate { error: Some(error), ..unexplained(ActionStatus::Cancelled) }
+        }
         Settling::Retry { error, at } => {
             ActionUpdate { error: Some(error), due_at: Some(*at), ..unexplained(ActionStatus::Ready) }
         }
@@ -130,13 +142,14 @@ fn record<'a>(
             match then {
                 AfterFailure::Emit(emitted) => plan.emitted.push(emitted),
                 AfterFailure::Pause { reason } => {
-                    if statuses.get(&event) == Some(&EventStatus::Processing) {
+                    if stored.statuses.get(&event) == Some(&EventStatus::Processing) {
                         plan.events.insert(event.clone(), (EventStatus::Failed, Some(reason)));
                     }
                     plan.pauses.entry(&key.execution).or_insert(reason);
                 }
             }
-            ActionUpdate { error: Some(error), ..unexplained(ActionStatus::Failed) }
+            let handling = then.handling();
+            ActionUpdate { error: Some(error), handling, ..unexplained(ActionStatus::Failed) }
         }
     };
     row.status = update.status;

@@ -58,13 +58,14 @@ impl<'a> EventRow<'a> {
     }
 
     /// A start event: its transition is part of the same write.
-    pub(crate) fn started(execution: &'a NewExecution, accept_no: AcceptNo, now: Timestamp) -> Self {
+    pub(crate) fn started(execution: &'a NewExecution, accept_no: AcceptNo) -> Self {
+        let at = execution.state.at;
         Self {
             status: EventStatus::Completed,
             to_state: Some(execution.applied.transition.decision.to.as_str()),
             seq: Some(execution.applied.transition.seq),
-            decided_at: Some(now.as_millis()),
-            ..Self::pending(&execution.start, accept_no, now)
+            decided_at: Some(at.as_millis()),
+            ..Self::pending(&execution.start, accept_no, at)
         }
     }
 }

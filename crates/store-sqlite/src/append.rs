@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use millstream_core::id::{EventId, ExecutionKey, TenantId};
 use millstream_core::status::EventStatus;
 use millstream_store::Result;
-use millstream_store::event_log::{Append, Appended, NewEvent, NewExecution};
+use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
@@ -46,8 +46,20 @@ impl Known {
     pub(crate) async fn read(connection: &mut SqliteConnection, batch: &[Append]) -> Result<Self> {
         let mut known = Known::default();
         read_events(connection, batch, &mut known).await?;
-        read_keys(connection, batch, &mut known).await?;
+        let keyed = batch.iter().map(first_event);
+        let keyed = keyed.filter_map(|event| Some((&event.execution.tenant, event.idempotency.as_ref()?)));
+        read_keys(connection, keyed, &mut known).await?;
         read_executions(connection, batch, &mut known).await?;
+        Ok(known)
+    }
+
+    /// Only what these keys stand for.
+    pub(crate) async fn of_keys(
+        connection: &mut SqliteConnection,
+        keys: &[(TenantId, Idempotency)],
+    ) -> Result<Self> {
+        let mut known = Known::default();
+        read_keys(connection, keys.iter().map(|(tenant, key)| (tenant, key)), &mut known).await?;
         Ok(known)
     }
 
@@ -69,7 +81,7 @@ impl Known {
         }
         let (event_id, status) = (new.start.event_id, EventStatus::Completed);
         self.executions.insert(new.key.clone(), Holder { hash, event_id, status });
-        self.events.insert((new.key.tenant.clone(), event_id), status);
+        self.remember(&new.start, status);
         for event in &new.events {
             self.events.insert((new.key.tenant.clone(), event.event_id), EventStatus::Pending);
         }
@@ -80,30 +92,43 @@ impl Known {
         if let Some(repeat) = self.seen(event) {
             return Some(repeat);
         }
-        let tenant = &event.execution.tenant;
-        let key = event.idempotency.as_ref().map(|idempotency| {
-            ((tenant.clone(), idempotency.key.clone()), param::hex(&idempotency.request_hash))
-        });
-        if let Some((key, hash)) = &key
-            && let Some(holder) = self.keys.get(key)
-        {
-            return Some(holder.repeat_of(hash));
-        }
         if !self.executions.contains_key(&event.execution) {
             return Some(Appended::NoExecution);
         }
-        let (event_id, status) = (event.event_id, EventStatus::Pending);
-        if let Some((key, hash)) = key {
-            self.keys.insert(key, Holder { hash, event_id, status });
-        }
-        self.events.insert((tenant.clone(), event_id), status);
+        self.remember(event, EventStatus::Pending);
         None
     }
 
-    /// An event id that exists: the batch is sent a second time after its outcome was in doubt.
+    fn remember(&mut self, event: &NewEvent, status: EventStatus) {
+        let (tenant, event_id) = (&event.execution.tenant, event.event_id);
+        if let Some(idempotency) = &event.idempotency {
+            let holder = Holder { hash: param::hex(&idempotency.request_hash), event_id, status };
+            self.keys.insert((tenant.clone(), idempotency.key.clone()), holder);
+        }
+        self.events.insert((tenant.clone(), event_id), status);
+    }
+
+    /// By its id, when the batch is sent a second time after its outcome was in doubt; or by its key.
     fn seen(&self, event: &NewEvent) -> Option<Appended> {
-        let status = self.events.get(&(event.execution.tenant.clone(), event.event_id))?;
-        Some(Appended::Repeat { event_id: event.event_id, status: *status })
+        let tenant = &event.execution.tenant;
+        if let Some(status) = self.events.get(&(tenant.clone(), event.event_id)) {
+            return Some(Appended::Repeat { event_id: event.event_id, status: *status });
+        }
+        self.by_key(tenant, event.idempotency.as_ref()?)
+    }
+
+    /// What a key stands for.
+    pub(crate) fn by_key(&self, tenant: &TenantId, idempotency: &Idempotency) -> Option<Appended> {
+        let holder = self.keys.get(&(tenant.clone(), idempotency.key.clone()))?;
+        Some(holder.repeat_of(&param::hex(&idempotency.request_hash)))
+    }
+}
+
+/// The event that an item is known by: the one whose id and key are judged.
+pub(crate) fn first_event(item: &Append) -> &NewEvent {
+    match item {
+        Append::Start(new) => &new.start,
+        Append::Event(event) => event,
     }
 }
 
@@ -126,7 +151,11 @@ async fn read_events(connection: &mut SqliteConnection, batch: &[Append], known:
     Ok(())
 }
 
-async fn read_keys(connection: &mut SqliteConnection, batch: &[Append], known: &mut Known) -> Result<()> {
+async fn read_keys(
+    connection: &mut SqliteConnection,
+    keys: impl IntoIterator<Item = (&TenantId, &Idempotency)>,
+    known: &mut Known,
+) -> Result<()> {
     const READ_KEYS: &str = "
         SELECT k.tenant, k.key, k.request_hash, k.event_id, coalesce(e.status, 'completed') AS status
         FROM json_each(?1) AS i
@@ -137,15 +166,9 @@ async fn read_keys(connection: &mut SqliteConnection, batch: &[Append], known: &
         tenant: &'a str,
         key: &'a str,
     }
-    let keys: Vec<_> = batch
-        .iter()
-        .filter_map(|item| match item {
-            Append::Start(_) => None,
-            Append::Event(event) => event
-                .idempotency
-                .as_ref()
-                .map(|idempotency| Key { tenant: event.execution.tenant.as_str(), key: &idempotency.key }),
-        })
+    let keys: Vec<_> = keys
+        .into_iter()
+        .map(|(tenant, idempotency)| Key { tenant: tenant.as_str(), key: &idempotency.key })
         .collect();
     if keys.is_empty() {
         return Ok(());

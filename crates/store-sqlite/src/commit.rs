@@ -1,18 +1,20 @@
 //! Committing what workers decided: one transaction, a verdict per execution.
 //!
-//! The fence comes first: executions that are at another seq, or paused, drop out before anything is
-//! written. What is left is written table by table, one statement each.
+//! The fence comes first: executions that are at another seq or paused, and those with an event that
+//! was decided meanwhile, drop out before anything is written. What is left is written table by table, one statement each.
 
 use std::collections::HashMap;
 
-use millstream_core::id::{ExecutionKey, Seq, WorkerId};
+use millstream_core::id::{EventId, ExecutionKey, Seq, WorkerId};
 use millstream_core::log::{ArmedTimer, Transition};
 use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, PauseState};
+use millstream_core::status::{EventStatus, PauseState, Phase};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::LeasedAction;
-use millstream_store::execution_store::{Commit, Committed, EventVerdict, LeaseGrant, SnapshotWrite};
+use millstream_store::execution_store::{
+    Commit, Committed, EventVerdict, LeaseGrant, OpenActions, SnapshotWrite,
+};
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
@@ -51,15 +53,23 @@ pub(crate) async fn commit_batch(
 struct Fence {
     seq: Seq,
     pause: PauseState,
+    phase: Phase,
+    /// How many events of `decided` are still undecided or deferred.
+    open: usize,
 }
 
 fn refuse(commit: &Commit, fence: Option<&Fence>) -> Option<Committed> {
     let Some(fence) = fence else { return Some(Committed::Missing) };
+    let cancels = match commit.open_actions {
+        OpenActions::Keep => false,
+        OpenActions::Cancel => true,
+    };
     let held = match fence.pause {
         PauseState::Running => false,
-        PauseState::Paused => !commit.state.phase.is_ended(),
+        PauseState::Paused => !cancels && !fence.phase.is_ended(),
     };
-    (fence.seq != commit.expected || held).then_some(Committed::Conflict)
+    let meets = fence.seq == commit.expected && !held && fence.open == commit.decided.len();
+    (!meets).then_some(Committed::Conflict)
 }
 
 async fn read_fences(
@@ -67,15 +77,35 @@ async fn read_fences(
     batch: &[Commit],
 ) -> Result<HashMap<ExecutionKey, Fence>> {
     const READ_FENCES: &str = "
-        SELECT x.tenant, x.execution_id, x.seq, x.paused_reason
+        SELECT x.tenant, x.execution_id, x.seq, x.paused_reason, x.phase,
+               (SELECT count(*) FROM json_each(i.value -> 'decided') AS d
+                CROSS JOIN events AS e ON e.tenant = x.tenant AND e.event_id = d.value
+                WHERE e.execution_id = x.execution_id AND e.status IN ('pending', 'deferred')) AS open
         FROM json_each(?1) AS i
         CROSS JOIN executions AS x
             ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'";
-    let keys = param::rows(batch.iter().map(|commit| ExecutionParam::of(&commit.execution)))?;
+    #[derive(Serialize)]
+    struct Row<'a> {
+        #[serde(flatten)]
+        key: ExecutionParam<'a>,
+        decided: Vec<EventId>,
+    }
+    let keys = param::rows(batch.iter().map(|commit| Row {
+        key: ExecutionParam::of(&commit.execution),
+        decided: commit.decided.iter().map(|decided| decided.event_id).collect(),
+    }))?;
     let rows = sqlx::query(READ_FENCES).bind(keys).fetch_all(connection).await.map_err(store_error)?;
     rows.iter()
         .map(Fields)
-        .map(|row| Ok((row.execution()?, Fence { seq: row.seq("seq")?, pause: row.pause()? })))
+        .map(|row| {
+            let fence = Fence {
+                seq: row.seq("seq")?,
+                pause: row.pause()?,
+                phase: row.word("phase", Phase::parse)?,
+                open: row.index("open")?,
+            };
+            Ok((row.execution()?, fence))
+        })
         .collect()
 }
 
@@ -130,7 +160,9 @@ async fn update_executions(connection: &mut SqliteConnection, passed: &[&Commit]
             paused_reason = i.value ->> 'paused_reason',
             snapshot = coalesce(i.value ->> 'snapshot', snapshot),
             snapshot_seq = CASE WHEN i.value ->> 'snapshot' IS NULL THEN snapshot_seq ELSE i.value ->> 'seq' END,
-            updated_at = i.value ->> 'updated_at'
+            updated_at = i.value ->> 'updated_at',
+            ended_at = CASE WHEN i.value ->> 'phase' <> 'active'
+                            THEN coalesce(ended_at, i.value ->> 'updated_at') END
         FROM json_each(?1) AS i
         WHERE executions.tenant = i.value ->> 'tenant' AND executions.execution_id = i.value ->> 'execution'";
     #[derive(Serialize)]

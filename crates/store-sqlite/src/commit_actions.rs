@@ -35,6 +35,7 @@ struct ActionRow<'a> {
     scope: Option<&'a str>,
     result: Option<&'a str>,
     error: Option<&'a str>,
+    handled: i64,
     settled_at: Option<i64>,
 }
 
@@ -54,6 +55,7 @@ impl<'a> ActionRow<'a> {
             scope: action.scope.as_ref().map(|raw| raw.as_str()),
             result: action.result.as_ref().map(|raw| raw.as_str()),
             error: action.error.as_ref().map(|raw| raw.as_str()),
+            handled: param::handled(action.handling),
             settled_at: action.status.is_settled().then_some(now.as_millis()),
         })
     }
@@ -84,11 +86,13 @@ pub(crate) async fn insert_actions(
 ) -> Result<Vec<LeasedAction>> {
     const INSERT_ACTIONS: &str = "
         INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, needs, status, attempts,
-                             epoch, worker_id, due_at, input, scope, result, error, created_at, settled_at)
+                             epoch, worker_id, due_at, input, scope, result, error, handled, created_at,
+                             settled_at)
         SELECT value ->> 'tenant', value ->> 'execution', value ->> 'seq', value ->> 'action',
                value ->> 'event', value ->> 'ordinal', value ->> 'needs', value ->> 'status',
                value ->> 'attempts', value ->> 'epoch', value ->> 'worker', value ->> 'due_at',
-               value ->> 'input', value ->> 'scope', value ->> 'result', value ->> 'error', ?2,
+               value ->> 'input', value ->> 'scope', value ->> 'result', value ->> 'error',
+               value ->> 'handled', ?2,
                value ->> 'settled_at'
         FROM json_each(?1)";
     let until = now.plus(lease.ttl);

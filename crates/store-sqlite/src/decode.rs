@@ -8,6 +8,7 @@ use millstream_core::log::{Decision, FORMAT, Kept, Origin, State, Transition, Wa
 use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, PauseState};
 use millstream_core::time::Timestamp;
+use millstream_store::action_store::Handling;
 use millstream_store::{Result, StoreError};
 use sqlx::sqlite::{Sqlite, SqliteRow};
 use sqlx::{Decode, Row, Type};
@@ -118,6 +119,13 @@ impl<'r> Fields<'r> {
         Ok(match self.get::<Option<&str>>("paused_reason")? {
             None => PauseState::Running,
             Some(_) => PauseState::Paused,
+        })
+    }
+
+    pub(crate) fn handling(self) -> Result<Handling> {
+        Ok(match self.int("handled")? {
+            0 => Handling::Unhandled,
+            _ => Handling::Handled,
         })
     }
 

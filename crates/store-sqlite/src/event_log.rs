@@ -4,17 +4,17 @@
 //! of the batch, and their rows. Two requests with one idempotency key cannot both be new: the second
 //! transaction begins after the first has committed.
 
-use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey};
+use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::event_log::{Append, Appended, EventLog, NewExecution};
+use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewExecution};
 use serde::Serialize;
 use sqlx::SqliteConnection;
 
 use crate::accept::{EventRow, insert_events, take_numbers};
-use crate::append::Known;
+use crate::append::{Known, first_event};
 use crate::commit::{insert_timers, insert_transitions};
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
@@ -47,6 +47,16 @@ impl EventLog for SqliteStore {
             })
             .map(|verdict| verdict.unwrap_or(Appended::NoExecution))
             .collect())
+    }
+
+    async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut tx = self.read().await?;
+        let known = Known::of_keys(&mut tx, keys).await?;
+        tx.commit().await.map_err(store_error)?;
+        Ok(keys.iter().map(|(tenant, idempotency)| known.by_key(tenant, idempotency)).collect())
     }
 
     async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
@@ -151,7 +161,7 @@ async fn insert_accepted(
         match item {
             Append::Start(new) => {
                 starts.push((new.as_ref(), number));
-                events.push(EventRow::started(new, number, now));
+                events.push(EventRow::started(new, number));
                 events.extend(
                     new.events
                         .iter()
@@ -163,7 +173,7 @@ async fn insert_accepted(
         }
     }
     insert_keys(connection, accepted, now).await?;
-    insert_executions(connection, &starts, now).await?;
+    insert_executions(connection, &starts).await?;
     insert_events(connection, &events).await?;
     let created: Vec<_> = starts.iter().map(|(new, _)| (&new.key, &new.applied.transition)).collect();
     insert_transitions(connection, &created).await?;
@@ -189,14 +199,15 @@ async fn insert_keys(connection: &mut SqliteConnection, accepted: &[&Append], no
     }
     let keys: Vec<_> = accepted
         .iter()
-        .filter_map(|item| match item {
-            Append::Start(_) => None,
-            Append::Event(event) => event.idempotency.as_ref().map(|idempotency| KeyRow {
+        .filter_map(|item| {
+            let event = first_event(item);
+            let idempotency = event.idempotency.as_ref()?;
+            Some(KeyRow {
                 tenant: event.execution.tenant.as_str(),
                 key: &idempotency.key,
                 request_hash: param::hex(&idempotency.request_hash),
                 event: event.event_id,
-            }),
+            })
         })
         .collect();
     if keys.is_empty() {
@@ -214,14 +225,14 @@ async fn insert_keys(connection: &mut SqliteConnection, accepted: &[&Append], no
 async fn insert_executions(
     connection: &mut SqliteConnection,
     starts: &[(&NewExecution, AcceptNo)],
-    now: Timestamp,
 ) -> Result<()> {
     const INSERT_EXECUTIONS: &str = "
         INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state,
-                                phase, snapshot, snapshot_seq, created_at, updated_at)
+                                phase, snapshot, snapshot_seq, created_at, updated_at, ended_at)
         SELECT value ->> 'tenant', value ->> 'execution', value ->> 'definition', value ->> 'version',
                value ->> 'input_hash', value ->> 'position', value ->> 'seq', value ->> 'state',
-               value ->> 'phase', value ->> 'snapshot', value ->> 'seq', ?2, value ->> 'updated_at'
+               value ->> 'phase', value ->> 'snapshot', value ->> 'seq', value ->> 'at', value ->> 'at',
+               CASE WHEN value ->> 'phase' <> 'active' THEN value ->> 'at' END
         FROM json_each(?1)";
     #[derive(Serialize)]
     struct ExecutionRow<'a> {
@@ -235,7 +246,7 @@ async fn insert_executions(
         state: &'a str,
         phase: &'a str,
         snapshot: String,
-        updated_at: i64,
+        at: i64,
     }
     if starts.is_empty() {
         return Ok(());
@@ -250,13 +261,8 @@ async fn insert_executions(
         state: new.state.state.as_str(),
         phase: new.state.phase.as_str(),
         snapshot: RawJson::of(&new.state).to_string(),
-        updated_at: new.state.at.as_millis(),
+        at: new.state.at.as_millis(),
     });
-    sqlx::query(INSERT_EXECUTIONS)
-        .bind(param::rows(rows)?)
-        .bind(now.as_millis())
-        .execute(connection)
-        .await
-        .map_err(store_error)?;
+    sqlx::query(INSERT_EXECUTIONS).bind(param::rows(rows)?).execute(connection).await.map_err(store_error)?;
     Ok(())
 }

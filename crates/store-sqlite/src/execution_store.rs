@@ -5,12 +5,12 @@
 
 use std::collections::HashMap;
 
-use millstream_core::id::{EventId, ExecutionKey, Seq, WorkerId};
+use millstream_core::id::{AcceptNo, EventId, ExecutionKey, Seq, WorkerId};
 use millstream_core::log::{State, Transition};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::execution_store::{
-    Commit, Committed, ExecutionStore, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, Wanted,
+    Commit, Committed, ExecutionStore, Known, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, Wanted,
 };
 use serde::Serialize;
 use sqlx::SqliteConnection;
@@ -94,21 +94,23 @@ impl ExecutionStore for SqliteStore {
 struct WantedParam<'a> {
     #[serde(flatten)]
     key: ExecutionParam<'a>,
-    known: Option<Seq>,
+    known_position: Option<AcceptNo>,
+    known_seq: Option<Seq>,
 }
 
 fn wanted_param(wanted: &[Wanted]) -> Result<String> {
-    param::rows(
-        wanted
-            .iter()
-            .map(|wanted| WantedParam { key: ExecutionParam::of(&wanted.execution), known: wanted.known }),
-    )
+    param::rows(wanted.iter().map(|wanted| WantedParam {
+        key: ExecutionParam::of(&wanted.execution),
+        known_position: wanted.known.map(|known| known.position),
+        known_seq: wanted.known.map(|known| known.seq),
+    }))
 }
 
 async fn read_executions(connection: &mut SqliteConnection, wanted: &[Wanted]) -> Result<Vec<SqliteRow>> {
     const READ_EXECUTIONS: &str = "
-        SELECT i.key AS place, x.definition, x.version, x.seq, x.paused_reason, x.snapshot_seq,
-               CASE WHEN i.value ->> 'known' IS x.seq THEN NULL ELSE x.snapshot END AS snapshot
+        SELECT i.key AS place, x.position, x.definition, x.version, x.seq, x.paused_reason, x.snapshot_seq,
+               CASE WHEN i.value ->> 'known_position' IS x.position AND i.value ->> 'known_seq' IS x.seq
+                    THEN NULL ELSE x.snapshot END AS snapshot
         FROM json_each(?1) AS i
         CROSS JOIN executions AS x
             ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'";
@@ -125,7 +127,8 @@ async fn read_log(
         FROM json_each(?1) AS i
         CROSS JOIN executions AS x
             ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'
-           AND x.seq > x.snapshot_seq AND i.value ->> 'known' IS NOT x.seq
+           AND x.seq > x.snapshot_seq
+           AND (i.value ->> 'known_position' IS NOT x.position OR i.value ->> 'known_seq' IS NOT x.seq)
         CROSS JOIN transitions AS t
             ON t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq > x.snapshot_seq
         ORDER BY i.key, t.seq";
@@ -145,8 +148,8 @@ fn assemble(
     mailbox: Mailbox,
 ) -> Result<LoadedExecution> {
     let fields = Fields(row);
-    let seq = fields.seq("seq")?;
-    let state = if wanted.known == Some(seq) {
+    let (position, seq) = (fields.accept_no("position")?, fields.seq("seq")?);
+    let state = if wanted.known == Some(Known { position, seq }) {
         None
     } else {
         let snapshot = fields.snapshot()?;
@@ -156,6 +159,7 @@ fn assemble(
     };
     Ok(LoadedExecution {
         execution: wanted.execution.clone(),
+        position,
         definition: fields.definition()?,
         seq,
         pause: fields.pause()?,

@@ -81,7 +81,7 @@ async fn find_ended(
 ) -> Result<Vec<ExecutionKey>> {
     const FIND_ENDED: &str = "
         SELECT x.tenant, x.execution_id FROM executions AS x
-        WHERE x.phase <> 'active' AND x.updated_at < ?1
+        WHERE x.ended_at < ?1 AND x.ended_at IS NOT NULL AND x.updated_at < ?1
           AND NOT EXISTS (
               SELECT 1 FROM actions AS a
               WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
@@ -89,8 +89,8 @@ async fn find_ended(
           AND NOT EXISTS (
               SELECT 1 FROM events AS e INDEXED BY events_mailbox
               WHERE e.tenant = x.tenant AND e.execution_id = x.execution_id
-                AND e.status IN ('pending', 'deferred'))
-        ORDER BY x.updated_at
+                AND e.status IN ('pending', 'deferred') AND e.status = 'pending')
+        ORDER BY x.ended_at
         LIMIT ?2";
     let rows = sqlx::query(FIND_ENDED)
         .bind(before.as_millis())

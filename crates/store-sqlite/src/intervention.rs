@@ -1,10 +1,13 @@
 //! Decisions about stuck work, each one recorded in the transaction that carries it out.
 
-use millstream_core::id::{EventId, ExecutionKey, TenantId};
-use millstream_core::status::EventStatus;
+use std::collections::BTreeMap;
+
+use millstream_core::id::{EventId, ExecutionKey, Name, TenantId};
+use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
+use millstream_store::reopening::{Settled, reopened};
 use serde::Serialize;
 use sqlx::{SqliteConnection, SqliteExecutor};
 
@@ -212,18 +215,49 @@ async fn reopen_actions(
     const REOPEN_ACTIONS: &str = "
         UPDATE actions SET
             status = CASE status WHEN 'failed' THEN 'ready' ELSE 'waiting' END,
-            due_at = CASE status WHEN 'failed' THEN ?4 END,
+            due_at = CASE status WHEN 'failed' THEN ?5 END,
             worker_id = NULL, attempts = 0, error = NULL, settled_at = NULL
-        WHERE tenant = ?1 AND execution_id = ?2 AND event_id = ?3 AND status IN ('failed', 'skipped')";
+        WHERE tenant = ?1 AND execution_id = ?2 AND event_id = ?3
+          AND action IN (SELECT value FROM json_each(?4))";
+    let reopened = reopened(&read_settled(connection, execution, event).await?);
     sqlx::query(REOPEN_ACTIONS)
         .bind(execution.tenant.as_str())
         .bind(execution.execution.as_str())
         .bind(event.to_string())
+        .bind(param::rows(reopened.ready.union(&reopened.waiting))?)
         .bind(now.as_millis())
         .execute(connection)
         .await
         .map_err(store_error)?;
     Ok(())
+}
+
+async fn read_settled(
+    connection: &mut SqliteConnection,
+    execution: &ExecutionKey,
+    event: EventId,
+) -> Result<BTreeMap<Name, Settled>> {
+    const READ_SETTLED: &str = "
+        SELECT action, needs, status, handled FROM actions
+        WHERE tenant = ?1 AND execution_id = ?2 AND event_id = ?3";
+    let rows = sqlx::query(READ_SETTLED)
+        .bind(execution.tenant.as_str())
+        .bind(execution.execution.as_str())
+        .bind(event.to_string())
+        .fetch_all(connection)
+        .await
+        .map_err(store_error)?;
+    rows.iter()
+        .map(Fields)
+        .map(|row| {
+            let settled = Settled {
+                needs: row.needs()?,
+                status: row.word("status", ActionStatus::parse)?,
+                handling: row.handling()?,
+            };
+            Ok((row.id("action")?, settled))
+        })
+        .collect()
 }
 
 /// Resume unless another event of the execution is dead or failed.

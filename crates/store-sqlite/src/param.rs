@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use millstream_core::id::{ActionKey, EventId, ExecutionKey, TenantId};
 use millstream_store::Result;
+use millstream_store::action_store::Handling;
 use serde::Serialize;
 
 use crate::errors::corrupt;
@@ -81,6 +82,14 @@ pub(crate) fn hex(bytes: &[u8; 32]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// SQLite has no booleans.
+pub(crate) const fn handled(handling: Handling) -> i64 {
+    match handling {
+        Handling::Handled => 1,
+        Handling::Unhandled => 0,
+    }
 }
 
 /// A `LIMIT`.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::id::{ActionKey, Epoch, EventId, ExecutionKey, Seq, WorkerId};
-use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
@@ -92,7 +92,15 @@ impl<'a> Changes<'a> {
                     ..ActionChange::settled(key, ActionStatus::Succeeded, now)
                 }
             }
-            Settling::Retry { error, at } => ActionChange::ready(key, *at, Some(error.to_string())),
+            Settling::Retry { error, at } => match graph.phase {
+                Phase::Cancelled => ActionChange {
+                    error: Some(error.to_string()),
+                    ..ActionChange::settled(key, ActionStatus::Cancelled, now)
+                },
+                Phase::Active | Phase::Completed | Phase::Failed => {
+                    ActionChange::ready(key, *at, Some(error.to_string()))
+                }
+            },
             Settling::Failed { error, then } => {
                 match then {
                     AfterFailure::Emit(event) => self.emitted.push(event),
@@ -100,6 +108,7 @@ impl<'a> Changes<'a> {
                 }
                 ActionChange {
                     error: Some(error.to_string()),
+                    handled: param::handled(then.handling()),
                     ..ActionChange::settled(key, ActionStatus::Failed, now)
                 }
             }
@@ -168,6 +177,7 @@ struct ActionChange {
     status: ActionStatus,
     result: Option<String>,
     error: Option<String>,
+    handled: i64,
     worker: Option<String>,
     due_at: Option<i64>,
     settled_at: Option<i64>,
@@ -185,6 +195,7 @@ impl ActionChange {
             status,
             result: None,
             error: None,
+            handled: 0,
             worker: None,
             due_at: None,
             settled_at: Some(now.as_millis()),
@@ -215,11 +226,12 @@ impl ActionChange {
 async fn read_graphs(connection: &mut SqliteConnection, batch: &[Settlement]) -> Result<Graphs> {
     const READ_GRAPHS: &str = "
         SELECT a.tenant, a.execution_id, a.seq, a.action, a.event_id, a.ordinal, a.needs, a.status, a.epoch,
-               e.status AS event_status
+               e.status AS event_status, x.phase
         FROM json_each(?1) AS i
         CROSS JOIN actions AS a
             ON a.tenant = i.value ->> 'tenant' AND a.execution_id = i.value ->> 'execution'
            AND a.seq = i.value ->> 'seq'
+        CROSS JOIN executions AS x ON x.tenant = a.tenant AND x.execution_id = a.execution_id
         CROSS JOIN events AS e ON e.tenant = a.tenant AND e.event_id = a.event_id";
     #[derive(Serialize)]
     struct Row<'a> {
@@ -241,6 +253,7 @@ async fn read_graphs(connection: &mut SqliteConnection, batch: &[Settlement]) ->
             std::collections::btree_map::Entry::Vacant(entry) => entry.insert(Graph {
                 event_id: row.event_id("event_id")?,
                 event: row.word("event_status", EventStatus::parse)?,
+                phase: row.word("phase", Phase::parse)?,
                 nodes: BTreeMap::new(),
             }),
         };
@@ -262,7 +275,8 @@ async fn update_actions(connection: &mut SqliteConnection, changes: &[ActionChan
             status = i.value ->> 'status',
             result = coalesce(i.value ->> 'result', result),
             error = i.value ->> 'error',
-            worker_id = CASE WHEN i.value ->> 'status' IN ('succeeded', 'failed') THEN worker_id
+            handled = i.value ->> 'handled',
+            worker_id = CASE WHEN i.value ->> 'status' IN ('succeeded', 'failed', 'cancelled') THEN worker_id
                              ELSE i.value ->> 'worker' END,
             due_at = i.value ->> 'due_at',
             settled_at = i.value ->> 'settled_at',

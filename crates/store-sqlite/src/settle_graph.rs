@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 
 use millstream_core::id::{Epoch, EventId, Name};
-use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
 
 /// All actions of one transition, with the event that caused it.
 #[derive(Debug)]
 pub(crate) struct Graph {
     pub(crate) event_id: EventId,
     pub(crate) event: EventStatus,
+    /// Of its execution.
+    pub(crate) phase: Phase,
     pub(crate) nodes: BTreeMap<Name, Node>,
 }
 
@@ -117,6 +119,7 @@ mod tests {
         Graph {
             event_id: EventId(uuid::Uuid::nil()),
             event: EventStatus::Processing,
+            phase: Phase::Active,
             nodes: BTreeMap::from([
                 (name("a"), node(0, &[], a)),
                 (name("b"), node(3, &["a"], waiting)),

@@ -98,7 +98,8 @@ pub struct Settlement {
 pub enum Settling {
     /// Succeeded; `emit` is appended in the same transaction.
     Succeeded { result: RawJson, emit: Option<Box<NewEvent>> },
-    /// To be tried again from `at` on; the error is kept until then.
+    /// To be tried again from `at` on; the error is kept until then. Not in an execution that was
+    /// cancelled meanwhile: there the action is `cancelled`, as if nobody had held it.
     Retry { error: RawJson, at: Timestamp },
     /// Failed for good: dependents are skipped. An emitted event handles it, or the event fails (with
     /// the reason as its error) and the execution is paused from this commit on, if it is active and
@@ -110,6 +111,23 @@ pub enum Settling {
 pub enum AfterFailure {
     Emit(Box<NewEvent>),
     Pause { reason: String },
+}
+
+impl AfterFailure {
+    pub const fn handling(&self) -> Handling {
+        match self {
+            Self::Emit(_) => Handling::Handled,
+            Self::Pause { .. } => Handling::Unhandled,
+        }
+    }
+}
+
+/// Whether a failure for good was answered by an event of the definition's own. What was answered is
+/// over: [`retry`](crate::intervention::Interventions::retry) reopens only what was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handling {
+    Handled,
+    Unhandled,
 }
 
 /// What [`ActionStore::settle`] did.

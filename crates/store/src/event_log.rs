@@ -4,7 +4,7 @@
 //! client is sent only after it returned. Order of acceptance is one database sequence, in the order
 //! of the batch.
 
-use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name};
+use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name, TenantId};
 use millstream_core::log::{Applied, Origin, State};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
@@ -32,6 +32,11 @@ pub trait EventLog: Send + Sync {
     /// the execution is looked for: a repeat of a key whose execution retention has removed is a
     /// repeat.
     async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>>;
+
+    /// What idempotency keys stand for, in the order asked: [`Appended::Repeat`] as `append` would say
+    /// it, [`Appended::Mismatch`] when the hash differs, `None` for a key that is not known. For a
+    /// caller whose own checks refuse a request: one that was accepted before gets its old answer.
+    async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>>;
 
     /// The definition of each execution, `None` where there is no such execution. It never changes
     /// during an execution's life, so callers may cache it.
@@ -62,8 +67,11 @@ pub enum Append {
 }
 
 /// An execution to create, already decided: seq 1 is part of it. Its start event is `completed` from
-/// the beginning, with seq 1. The execution's id is its idempotency key: `idempotency` of `start` and
-/// of `events` is not looked at.
+/// the beginning, with seq 1, and the execution and that event date from the transition's own time.
+///
+/// The execution's id is an idempotency key in itself. The `idempotency` of `start`, if there is one,
+/// is a key like that of an event, judged first: it outlives the execution. That of `events` is not
+/// looked at.
 #[derive(Debug, Clone)]
 pub struct NewExecution {
     pub key: ExecutionKey,

@@ -1,9 +1,10 @@
 //! Deciding: load what a step needs, commit what it decided.
 //!
-//! The fence is here. A commit names the `seq` that its decisions were based on, rejections and
-//! deferrals included; if the execution has moved on, or was paused meanwhile, nothing of it is
-//! written. Two workers that meet on one execution meet at this precondition, and one of them loses
-//! harmlessly.
+//! The fence is here. A commit names the `seq` that its decisions were based on and the events that it
+//! decides; if the execution has moved on or was paused meanwhile, or one of those events is decided
+//! already, nothing of it is written. (A rejection leaves the `seq` as it is: the `seq` alone would let
+//! a second worker apply what a first one has rejected.) Two workers that meet on one execution meet at
+//! this precondition, and one of them loses harmlessly.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use millstream_core::status::{ActionStatus, EventStatus, PauseState};
 use millstream_core::time::Timestamp;
 
 use crate::Result;
-use crate::action_store::LeasedAction;
+use crate::action_store::{Handling, LeasedAction};
 use crate::event_log::NewEvent;
 
 /// The worker's side of executions.
@@ -25,13 +26,19 @@ pub trait ExecutionStore: Send + Sync {
     /// The mailbox holds the undecided events (the first ones, cut by `limits`, at least one) and all
     /// deferred ones, which the limits do not count; together in acceptance order. While the execution
     /// is paused, the only undecided events in it are `millstream.cancel`, so that a cancellation is
-    /// found behind any backlog. A caller that knows the state at some seq gets no snapshot again
-    /// unless the execution has moved on.
+    /// found behind any backlog. A caller that knows the state gets no snapshot again unless the
+    /// execution has moved on, or is another one by the same id.
     async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Result<Vec<Loaded>>;
 
     /// Commit a batch in one transaction, one verdict per execution, in order; each execution occurs
     /// once. What is committed is durable when it returns, and from then on the store alone knows
     /// what is left to do.
+    ///
+    /// An execution is committed when it is at `expected`, when every event of `decided` belongs to it
+    /// and is still undecided or deferred (whatever the new verdict), and when it is not paused.
+    /// While it is paused it takes only its cancellation ([`OpenActions::Cancel`]), not any commit that
+    /// happens to end it; once it has ended, a pause keeps no verdict back. Otherwise the answer is
+    /// [`Committed::Conflict`].
     ///
     /// Actions that are `Ready` are leased to `worker` right here (epoch 1, attempt 1), in the order of
     /// the batch and of each commit's `actions`, until `lease.slots` are used up; the rest stay
@@ -57,8 +64,16 @@ pub trait ExecutionStore: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub execution: ExecutionKey,
-    /// The caller has the state at this seq.
-    pub known: Option<Seq>,
+    /// The state that the caller has.
+    pub known: Option<Known>,
+}
+
+/// Which state a caller has. An id is free again once retention has removed its execution, so the
+/// seq alone does not say whose state it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    pub position: AcceptNo,
+    pub seq: Seq,
 }
 
 /// How much of a mailbox one visit takes.
@@ -89,6 +104,8 @@ pub enum Loaded {
 #[derive(Debug, Clone)]
 pub struct LoadedExecution {
     pub execution: ExecutionKey,
+    /// The accept_no of its start event: no other execution has it, not even one by the same id.
+    pub position: AcceptNo,
     pub definition: DefinitionRef,
     pub seq: Seq,
     pub pause: PauseState,
@@ -121,8 +138,8 @@ pub struct Commit {
     /// Whether the snapshot blob is written this time.
     pub snapshot: SnapshotWrite,
     pub transitions: Vec<Transition>,
-    /// Verdicts on events, each one applied, rejected or deferred. Those no longer undecided
-    /// (or deferred) are left as they are. An applied event gets worker, seq, states, status, error,
+    /// Verdicts on events, each one applied, rejected or deferred; each event once. They are part of
+    /// the fence. An applied event gets worker, seq, states, status, error,
     /// `started_at` and, if its status is final, `completed_at`; a rejected one gets worker, its state
     /// as `from_state`, the reason as error, and `completed_at`.
     pub decided: Vec<Decided>,
@@ -194,6 +211,8 @@ pub struct NewAction {
     pub scope: Option<RawJson>,
     pub result: Option<RawJson>,
     pub error: Option<RawJson>,
+    /// Of one that is `Failed` already: whether an emitted event handles that.
+    pub handling: Handling,
 }
 
 /// How many actions a worker takes along with a commit or a settlement, and for how long.
@@ -214,7 +233,7 @@ pub enum Committed {
         /// Accepted numbers of `emitted`, in order; empty when there were none.
         emitted: Vec<AcceptNo>,
     },
-    /// The execution is at another seq, or paused (and this commit does not end it). Nothing of this
+    /// The execution is at another seq or paused, or an event was decided meanwhile. Nothing of this
     /// item was written: load again.
     Conflict,
     Missing,

@@ -19,9 +19,10 @@ pub trait Interventions: Send + Sync {
     async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()>;
 
     /// Try a `dead` event again (undecided, attempts 0) or the failed actions of a `failed` event
-    /// (all of them: ready, due at once, attempts 0, the epoch kept; skipped dependents waiting again;
-    /// the event `processing`), and resume the execution if no other event of it is dead or failed.
-    /// The event keeps its place in the order. Recorded as `retry`.
+    /// (those whose failure no event has handled: ready, due at once, attempts 0, the epoch kept; what
+    /// was skipped because of them, and of nothing else, waiting again; the event `processing`; see
+    /// [`reopening`](crate::reopening)), and resume the execution if no other event of it is dead or
+    /// failed. The event keeps its place in the order. Recorded as `retry`.
     async fn retry(
         &self,
         tenant: &TenantId,

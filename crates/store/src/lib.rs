@@ -23,6 +23,8 @@ pub mod housekeeping;
 pub mod intervention;
 pub mod key_store;
 pub mod memory;
+pub mod paging;
+pub mod reopening;
 pub mod stores;
 pub mod timer_store;
 pub mod views;

@@ -9,6 +9,7 @@ use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_core::time::Timestamp;
 
 use crate::Result;
+use crate::execution_store::More;
 
 #[async_trait::async_trait]
 pub trait ExecutionViews: Send + Sync {
@@ -16,6 +17,8 @@ pub trait ExecutionViews: Send + Sync {
     async fn executions(&self, keys: &[ExecutionKey]) -> Result<Vec<Option<ExecutionView>>>;
 
     /// Newest first (by creation position), beginning after the position `after` (at smaller ones).
+    /// An execution whose state cannot be decoded is in it with what its row says
+    /// ([`ExecutionView::unreadable`]); it does not hide the others.
     async fn list_executions(
         &self,
         tenant: &TenantId,
@@ -24,14 +27,26 @@ pub trait ExecutionViews: Send + Sync {
         limit: usize,
     ) -> Result<Vec<ExecutionView>>;
 
-    /// Transitions with `seq > after`, in order, with the payloads that caused them.
-    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<Vec<HistoryEntry>>;
+    /// Transitions with `seq > after`, in order, with the payloads that caused them: at most `limit`,
+    /// and no more than weigh [`HISTORY_PAGE_BYTES`](crate::paging::HISTORY_PAGE_BYTES), but at least
+    /// one while there is one.
+    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<HistoryPage>;
 
-    /// By seq and place in the `do` list.
-    async fn actions(&self, execution: &ExecutionKey) -> Result<Vec<ActionView>>;
+    /// By seq and place in the `do` list, beginning after `after`.
+    async fn actions(
+        &self,
+        execution: &ExecutionKey,
+        after: Option<ActionPlace>,
+        limit: usize,
+    ) -> Result<Vec<ActionView>>;
 
-    /// Armed and not yet fired, the next one first.
-    async fn timers(&self, execution: &ExecutionKey) -> Result<Vec<TimerView>>;
+    /// Armed and not yet fired, the next one first, beginning after `after`.
+    async fn timers(
+        &self,
+        execution: &ExecutionKey,
+        after: Option<TimerPlace>,
+        limit: usize,
+    ) -> Result<Vec<TimerView>>;
 }
 
 #[async_trait::async_trait]
@@ -62,6 +77,8 @@ pub struct ExecutionView {
     /// The state by the newest snapshot and the transitions after it.
     pub state: State,
     pub paused_reason: Option<String>,
+    /// Why the state cannot be decoded; then `state` has no context and is what the row's columns say.
+    pub unreadable: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -71,6 +88,14 @@ pub struct ExecutionFilter {
     pub definition: Option<Name>,
     pub state: Option<Name>,
     pub status: Option<ExecutionStatus>,
+}
+
+/// A part of an execution's history.
+#[derive(Debug, Clone)]
+pub struct HistoryPage {
+    pub entries: Vec<HistoryEntry>,
+    /// Whether there are entries behind the last one.
+    pub more: More,
 }
 
 #[derive(Debug, Clone)]
@@ -130,12 +155,39 @@ pub struct ActionView {
     pub settled_at: Option<Timestamp>,
 }
 
+impl ActionView {
+    pub const fn place(&self) -> ActionPlace {
+        ActionPlace { seq: self.key.seq, ordinal: self.ordinal }
+    }
+}
+
+/// Where an action stands in the list of its execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ActionPlace {
+    pub seq: Seq,
+    pub ordinal: i32,
+}
+
 #[derive(Debug, Clone)]
 pub struct TimerView {
     pub armed_seq: Seq,
     pub ordinal: i32,
     pub send: Name,
     pub fire_at: Timestamp,
+}
+
+impl TimerView {
+    pub const fn place(&self) -> TimerPlace {
+        TimerPlace { fire_at: self.fire_at, armed_seq: self.armed_seq, ordinal: self.ordinal }
+    }
+}
+
+/// Where a timer stands in the list of its execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimerPlace {
+    pub fire_at: Timestamp,
+    pub armed_seq: Seq,
+    pub ordinal: i32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

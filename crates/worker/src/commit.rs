@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use millstream_core::crash::CrashPoint;
+use millstream_core::id::AcceptNo;
 use millstream_core::machine;
 use millstream_core::status::{ActionStatus, PauseState};
 use millstream_store::StoreError;
@@ -50,6 +51,7 @@ pub(crate) fn groups(found: Vec<Found>, max_bytes: usize) -> Vec<Vec<Found>> {
 
 struct Member {
     at: usize,
+    position: AcceptNo,
     more: More,
     lines: Vec<Line>,
 }
@@ -84,7 +86,8 @@ pub(crate) async fn commit(
                         Committed::Done { leased: _, unleased, emitted: _ } => {
                             ends[member.at] = Some(End::Answered);
                             let lines = std::mem::take(&mut member.lines);
-                            committed(worker, commit, member.more, lines, unleased, aftermath);
+                            let (position, more) = (member.position, member.more);
+                            committed(worker, commit, position, more, lines, unleased, aftermath);
                         }
                         Committed::Conflict => {
                             ::metrics::counter!(metrics::CONFLICTS).increment(1);
@@ -126,7 +129,7 @@ fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(M
         if loaded.more == More::Remains {
             aftermath.ring_mailbox(loaded.execution.clone());
         }
-        worker.states.put(loaded.execution, turn.state);
+        worker.states.put(loaded.execution, loaded.position, turn.state);
         return None;
     }
     let mut new_id = || worker.event_id();
@@ -136,7 +139,7 @@ fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(M
         PauseState::Running => loaded.more,
         PauseState::Paused => More::Remains,
     };
-    Some((Member { at, more, lines: decision.lines }, decision.commit))
+    Some((Member { at, position: loaded.position, more, lines: decision.lines }, decision.commit))
 }
 
 /// One transaction, repeated while it merely loses against others.
@@ -186,6 +189,7 @@ async fn write(
 fn committed(
     worker: &Worker,
     commit: Commit,
+    position: AcceptNo,
     more: More,
     lines: Vec<Line>,
     unleased: usize,
@@ -211,5 +215,5 @@ fn committed(
         aftermath.ring_actions(commit.execution.clone());
     }
     aftermath.lines(lines);
-    worker.states.put(commit.execution, commit.state);
+    worker.states.put(commit.execution, position, commit.state);
 }

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_core::id::ExecutionKey;
+use millstream_core::id::{AcceptNo, ExecutionKey};
 use millstream_core::log::{Kept as KeptAs, State, Waiting};
 use millstream_core::machine::{self, Machine};
 use millstream_store::StoreError;
-use millstream_store::execution_store::{Loaded, LoadedExecution, MailboxLimits, More, Wanted};
+use millstream_store::execution_store::{Known, Loaded, LoadedExecution, MailboxLimits, More, Wanted};
 
 use crate::bisect::Bisect;
 use crate::kept::{End, Visit, Why};
@@ -56,14 +56,14 @@ pub(crate) async fn load(
     open: &[usize],
     ends: &mut [Option<End>],
 ) -> Vec<Found> {
-    let cached: Vec<Option<State>> =
+    let cached: Vec<Option<(AcceptNo, State)>> =
         open.iter().map(|at| worker.states.take(&visits[*at].execution)).collect();
     let wanted: Vec<Wanted> = open
         .iter()
         .zip(&cached)
-        .map(|(at, state)| Wanted {
+        .map(|(at, cached)| Wanted {
             execution: visits[*at].execution.clone(),
-            known: state.as_ref().map(|state| state.seq),
+            known: cached.as_ref().map(|(position, state)| Known { position: *position, seq: state.seq }),
         })
         .collect();
     let started = Instant::now();
@@ -73,7 +73,7 @@ pub(crate) async fn load(
     let mut found = Vec::new();
     let mut unreadable = Vec::new();
     for ((at, cached), loaded) in open.iter().copied().zip(cached).zip(loaded) {
-        match sort(worker, cached, loaded).await {
+        match sort(worker, cached.map(|(_, state)| state), loaded).await {
             Sorted::Decide(loaded, state, machine) => {
                 found.push(Found { at, loaded: *loaded, state, machine, company: Company::Welcome });
             }
@@ -116,7 +116,7 @@ async fn sort(worker: &Worker, cached: Option<State>, loaded: Result<Loaded, Sto
         return Sorted::Unreadable(format!("its log ends at seq {}, not at {}", state.seq, loaded.seq));
     }
     if loaded.mailbox.iter().all(|event| event.kept == KeptAs::Deferred) {
-        worker.states.put(loaded.execution, state);
+        worker.states.put(loaded.execution, loaded.position, state);
         return Sorted::End(End::Answered);
     }
     let store = &*worker.deps.stores.definitions;
@@ -208,7 +208,7 @@ pub(crate) fn slice(loaded: &mut LoadedExecution) -> Company {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionId, Name, Seq, TenantId};
+    use millstream_core::id::{DefinitionRef, EventId, ExecutionId, Name, Seq, TenantId};
     use millstream_core::log::Origin;
     use millstream_core::raw::RawJson;
     use millstream_core::status::PauseState;
@@ -234,6 +234,7 @@ mod tests {
         let tenant = TenantId::default_tenant();
         let mut loaded = LoadedExecution {
             execution: ExecutionKey { tenant, execution: ExecutionId::parse("x").unwrap() },
+            position: AcceptNo(1),
             definition: DefinitionRef { name: Name::parse("d").unwrap(), version: 1 },
             seq: Seq(1),
             pause: PauseState::Running,

@@ -10,7 +10,7 @@ use millstream_core::definition::{self, Format};
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::log::State;
 use millstream_core::machine::{self, Difference, Machine, Recorded};
-use millstream_store::execution_store::{Loaded, MailboxLimits, Wanted};
+use millstream_store::execution_store::{Loaded, MailboxLimits, More, Wanted};
 use millstream_store::{StoreError, Stores};
 
 /// History is read in pages of this many transitions.
@@ -77,8 +77,8 @@ pub async fn replay(
     'pages: loop {
         let after = fold.as_ref().map_or(Seq(0), |state| state.seq);
         let page = stores.execution_views.history(execution, after, PAGE).await?;
-        let full = page.len() == PAGE;
-        for entry in page {
+        let full = page.more == More::Remains;
+        for entry in page.entries {
             let seq = entry.transition.seq;
             if seq > stop_at {
                 break 'pages;
@@ -141,8 +141,8 @@ pub async fn redecide(stores: &Stores, execution: &ExecutionKey) -> Result<Vec<D
     loop {
         let after = history.last().map_or(Seq(0), |recorded| recorded.transition.seq);
         let page = stores.execution_views.history(execution, after, PAGE).await?;
-        let full = page.len() == PAGE;
-        history.extend(page.into_iter().map(|entry| Recorded {
+        let full = page.more == More::Remains;
+        history.extend(page.entries.into_iter().map(|entry| Recorded {
             transition: entry.transition,
             payload: entry.payload,
             accepted_at: entry.accepted_at,

@@ -7,7 +7,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use lru::LruCache;
-use millstream_core::id::ExecutionKey;
+use millstream_core::id::{AcceptNo, ExecutionKey};
 use millstream_core::log::State;
 
 /// What an entry costs beside its context.
@@ -21,7 +21,7 @@ pub(crate) struct States {
 
 #[derive(Debug)]
 struct Inner {
-    states: LruCache<ExecutionKey, State>,
+    states: LruCache<ExecutionKey, (AcceptNo, State)>,
     bytes: usize,
 }
 
@@ -30,21 +30,22 @@ impl States {
         Self { inner: Mutex::new(Inner { states: LruCache::unbounded(), bytes: 0 }), capacity: bytes }
     }
 
-    pub(crate) fn take(&self, execution: &ExecutionKey) -> Option<State> {
+    /// The state with the position of the execution that it belongs to: an id may be used again.
+    pub(crate) fn take(&self, execution: &ExecutionKey) -> Option<(AcceptNo, State)> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = inner.states.pop(execution)?;
+        let (position, state) = inner.states.pop(execution)?;
         inner.bytes = inner.bytes.saturating_sub(cost(&state));
-        Some(state)
+        Some((position, state))
     }
 
-    pub(crate) fn put(&self, execution: ExecutionKey, state: State) {
+    pub(crate) fn put(&self, execution: ExecutionKey, position: AcceptNo, state: State) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.bytes += cost(&state);
-        if let Some(old) = inner.states.put(execution, state) {
+        if let Some((_, old)) = inner.states.put(execution, (position, state)) {
             inner.bytes = inner.bytes.saturating_sub(cost(&old));
         }
         while inner.bytes > self.capacity {
-            let Some((_, oldest)) = inner.states.pop_lru() else { break };
+            let Some((_, (_, oldest))) = inner.states.pop_lru() else { break };
             inner.bytes = inner.bytes.saturating_sub(cost(&oldest));
         }
     }
@@ -83,8 +84,9 @@ mod tests {
     #[test]
     fn a_state_is_given_out_once() {
         let states = States::with_capacity(1 << 20);
-        states.put(key("a"), state(3));
-        assert_eq!(states.take(&key("a")).unwrap().seq, Seq(3));
+        states.put(key("a"), AcceptNo(7), state(3));
+        let (position, taken) = states.take(&key("a")).unwrap();
+        assert_eq!((position, taken.seq), (AcceptNo(7), Seq(3)));
         assert!(states.take(&key("a")).is_none());
     }
 
@@ -92,7 +94,7 @@ mod tests {
     fn the_least_recent_goes_when_the_bytes_are_used_up() {
         let states = States::with_capacity(2 * (OVERHEAD + 2));
         for id in ["a", "b", "c"] {
-            states.put(key(id), state(1));
+            states.put(key(id), AcceptNo(1), state(1));
         }
         assert!(states.take(&key("a")).is_none());
         assert!(states.take(&key("b")).is_some());

@@ -13,6 +13,7 @@ use millstream_core::log::{Applied, ArmedTimer, Origin, Outcome, Plan, PlannedAc
 use millstream_core::machine::{self, ActionInput, Machine, Snapshot};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_store::action_store::Handling;
 use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
     Commit, Decided, EventVerdict, NewAction, OpenActions, SnapshotWrite,
@@ -168,6 +169,7 @@ impl Writing<'_> {
             scope: None,
             result: None,
             error: None,
+            handling: Handling::Unhandled,
         };
         let attempt = match planned.plan {
             Plan::Inline { input, result } => {
@@ -207,7 +209,10 @@ impl Writing<'_> {
             Conclusion::Failed { error, then } => {
                 row.error = Some(RawJson::of(&error));
                 match then {
-                    OnFailure::Emit(name, payload) => (Some((name, payload)), None),
+                    OnFailure::Emit(name, payload) => {
+                        row.handling = Handling::Handled;
+                        (Some((name, payload)), None)
+                    }
                     OnFailure::Pause => (None, Some(format!("action {} failed: {error}", row.key.action))),
                 }
             }

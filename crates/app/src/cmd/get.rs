@@ -37,6 +37,7 @@ const EVENT: &[&str] = &[
 ];
 /// Enough for a person to read; a program pages through the API.
 const HISTORY_LIMIT: usize = 1000;
+const WORK_LIMIT: usize = 1000;
 
 pub(crate) async fn run(args: &GetArgs, client: &Client, output: Output) -> Result<()> {
     if let Some(event) = &args.event {
@@ -50,8 +51,8 @@ pub(crate) async fn run(args: &GetArgs, client: &Client, output: Output) -> Resu
         execution["history"] = client.list(&format!("{path}/history"), &[], HISTORY_LIMIT).await?.into();
     }
     if args.work {
-        execution["actions"] = client.get(&format!("{path}/actions")).await?["items"].take();
-        execution["timers"] = client.get(&format!("{path}/timers")).await?["items"].take();
+        execution["actions"] = client.list(&format!("{path}/actions"), &[], WORK_LIMIT).await?.into();
+        execution["timers"] = client.list(&format!("{path}/timers"), &[], WORK_LIMIT).await?.into();
     }
     output.show(&execution, page)
 }

@@ -70,28 +70,44 @@ async fn post(
         texts.iter().enumerate().map(|(at, text)| draft(&caller, at, text, limits)).collect();
     let good: Vec<&Draft> = drafts.iter().filter_map(|draft| draft.as_ref().ok()).collect();
     let mut checked = posting::check(&door, &good).await?.into_iter();
-    let events: Vec<Result<NewEvent, Problem>> = drafts
+    let items: Vec<Checked> = drafts
         .into_iter()
-        .map(|draft| {
-            let draft = draft?;
-            match checked.next() {
-                Some(Ok(_)) => Ok(posting::new_event(&door, &caller, &trace, draft)),
-                Some(Err(problem)) => Err(problem),
-                None => Err(Problem::new(Kind::Internal, "the event was not checked")),
-            }
+        .map(|draft| match draft {
+            Err(problem) => Checked::Unreadable(problem),
+            Ok(draft) => match checked.next() {
+                Some(Ok(_)) => Checked::Good(posting::new_event(&door, &caller, &trace, draft)),
+                Some(Err(problem)) => Checked::Refused(draft, problem),
+                None => Checked::Unreadable(Problem::new(Kind::Internal, "the event was not checked")),
+            },
         })
         .collect();
 
-    let items = events.iter().filter_map(|event| event.as_ref().ok()).cloned().map(Append::Event).collect();
-    let mut verdicts = door.accept.submit(items).await?.into_iter();
-    let verdicts: Vec<Result<AcceptedOut, Problem>> = events
+    let refused = items.iter().filter_map(|item| match item {
+        Checked::Refused(draft, problem) => {
+            Some((&draft.execution.tenant, draft.idempotency(), problem.clone()))
+        }
+        Checked::Good(_) | Checked::Unreadable(_) => None,
+    });
+    let mut recalled = posting::recall(&door, refused.collect()).await?.into_iter();
+    let good = items.iter().filter_map(|item| match item {
+        Checked::Good(event) => Some(Append::Event(event.clone())),
+        Checked::Refused(..) | Checked::Unreadable(_) => None,
+    });
+    let mut verdicts = door.accept.submit(good.collect()).await?.into_iter();
+    let silent = || Problem::new(Kind::Internal, "the store gave no verdict");
+    let verdicts: Vec<Result<AcceptedOut, Problem>> = items
         .into_iter()
-        .map(|event| {
-            let event = event?;
-            let verdict = verdicts.next();
-            let verdict = verdict.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))?;
-            let (event_id, status) = posting::verdict(&door, &event, verdict)?;
-            Ok(AcceptedOut { event_id, execution_id: event.execution.execution, status })
+        .map(|item| {
+            let (execution, (event_id, status)) = match item {
+                Checked::Unreadable(problem) => return Err(problem),
+                Checked::Refused(draft, _) => (draft.execution, recalled.next().ok_or_else(silent)??),
+                Checked::Good(event) => {
+                    let verdict = verdicts.next().ok_or_else(silent)?;
+                    let told = posting::verdict(&door, &event, verdict)?;
+                    (event.execution, told)
+                }
+            };
+            Ok(AcceptedOut { event_id, execution_id: execution.execution, status })
         })
         .collect();
     let items = verdicts.iter().map(|verdict| match verdict {
@@ -99,6 +115,14 @@ async fn post(
         Err(problem) => Item::Bad { problem: problem.document() },
     });
     Ok((StatusCode::ACCEPTED, Json(Items { items: items.collect() })).into_response())
+}
+
+/// An item of the batch after the checks.
+enum Checked {
+    Good(NewEvent),
+    /// Refused today; its key may say that it was accepted before.
+    Refused(Draft, Problem),
+    Unreadable(Problem),
 }
 
 /// The items of a JSON array.

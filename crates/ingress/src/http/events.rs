@@ -83,17 +83,40 @@ async fn post(
     };
 
     let draft = Draft { execution, name, payload, idempotency_key };
-    let mut targets = posting::check(&door, &[&draft]).await?;
-    let machine = match targets.pop() {
+    match admit(&door, &draft, strictness).await {
+        Ok(mode) => {
+            let event = posting::new_event(&door, &caller, &trace, draft);
+            submit(&door, &slot, event, prefer, mode).await
+        }
+        Err(problem) => repeated(&door, &slot, &draft, prefer, problem).await,
+    }
+}
+
+/// The checks at the door; what passes them is accepted in the mode of its definition.
+async fn admit(door: &Door, draft: &Draft, strictness: Strictness) -> Result<Mode, Problem> {
+    let machine = match posting::check(door, &[draft]).await?.pop() {
         Some(target) => target?.machine,
         None => return Err(Problem::new(Kind::Internal, "the event was not checked")),
     };
     if strictness == Strictness::State {
-        fits(&door, &draft.execution, &machine, &draft.name).await?;
+        fits(door, &draft.execution, &machine, &draft.name).await?;
     }
-    let mode = machine.definition().mode();
-    let event = posting::new_event(&door, &caller, &trace, draft);
-    submit(&door, &slot, event, prefer, mode).await
+    Ok(machine.definition().mode())
+}
+
+/// The answer to a request that is refused today: its old one, if its key says that it was accepted.
+pub(super) async fn repeated(
+    door: &Door,
+    slot: &Slot,
+    draft: &Draft,
+    prefer: Prefer,
+    problem: Problem,
+) -> Result<Response, Problem> {
+    let refused = vec![(&draft.execution.tenant, draft.idempotency(), problem)];
+    let recalled = posting::recall(door, refused).await?.pop();
+    let (event_id, status) =
+        recalled.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))??;
+    answer(door, slot, &draft.execution, event_id, status, Wish { prefer, mode: Mode::Async }).await
 }
 
 /// Makes one event durable, waits for its outcome if that is wanted, and answers.
@@ -107,14 +130,32 @@ pub(super) async fn submit(
     let mut verdicts = door.accept.submit(vec![Append::Event(event.clone())]).await?;
     let verdict = verdicts.pop().ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))?;
     let (event_id, status) = posting::verdict(door, &event, verdict)?;
-    let accepted = AcceptedOut { event_id, execution_id: event.execution.execution.clone(), status };
+    answer(door, slot, &event.execution, event_id, status, Wish { prefer, mode }).await
+}
 
+/// What decides whether a caller waits.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    prefer: Prefer,
+    mode: Mode,
+}
+
+/// The answer to an event that is durable, after its outcome if that is wanted.
+async fn answer(
+    door: &Door,
+    slot: &Slot,
+    execution: &ExecutionKey,
+    event_id: EventId,
+    status: EventStatus,
+    Wish { prefer, mode }: Wish,
+) -> Result<Response, Problem> {
+    let accepted = AcceptedOut { event_id, execution_id: execution.execution.clone(), status };
     let longest = patience(door, prefer, mode);
     let mut response = match longest {
         None => (StatusCode::ACCEPTED, Json(accepted)).into_response(),
         Some(longest) => {
             let patience = Patience { longest, until: prefer.until };
-            match wait::outcome(door, slot, &event.execution, event_id, patience).await {
+            match wait::outcome(door, slot, execution, event_id, patience).await {
                 Ok(Waited::Met(view)) => (StatusCode::OK, Json(EventOut::from(*view))).into_response(),
                 Ok(Waited::TimeUp(view)) => {
                     let status = view.map_or(accepted.status, |view| view.status);

@@ -6,7 +6,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::status::Role;
-use millstream_store::views::HistoryEntry;
+use millstream_core::time::Timestamp;
+use millstream_store::execution_store::More;
+use millstream_store::views::{ActionPlace, ActionView, TimerPlace, TimerView};
 
 use super::posting;
 use super::problem::Problem;
@@ -28,12 +30,14 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/v1/executions/{execution_id}/actions", "get_actions", actions)
             .summary("Actions of the execution: running, waiting, failed, settled")
             .needs(Role::Read)
-            .answer(200, "ActionPage", "All of them")
+            .query(&["limit", "cursor"])
+            .answer(200, "ActionPage", "One page, by seq and place in the do list")
             .problems(&[404]),
         Route::get("/v1/executions/{execution_id}/timers", "get_timers", timers)
             .summary("Timers that are armed")
             .needs(Role::Read)
-            .answer(200, "TimerPage", "All of them")
+            .query(&["limit", "cursor"])
+            .answer(200, "TimerPage", "One page, the next one first")
             .problems(&[404]),
     ]
 }
@@ -49,33 +53,60 @@ async fn history(
     params.finish()?;
     let execution = existing(&door, posting::execution_of(&caller, &id)?).await?;
     let after = after.unwrap_or(Seq(0));
-    let found = door.stores.execution_views.history(&execution, after, limit + 1).await?;
-    let cursor = |last: &HistoryEntry| cursor::encode(List::History, last.transition.seq);
-    Ok(Json(Page::of(found, limit, cursor, TransitionOut::from)))
+    let page = door.stores.execution_views.history(&execution, after, limit).await?;
+    // A page may end before its limit: heavy payloads come in smaller pages.
+    let next_cursor = match page.more {
+        More::Nothing => None,
+        More::Remains => page.entries.last().map(|last| cursor::encode(List::History, last.transition.seq)),
+    };
+    Ok(Json(Page { items: page.entries.into_iter().map(TransitionOut::from).collect(), next_cursor }))
 }
 
 async fn actions(
     State(door): State<Arc<Door>>,
     Reader(caller): Reader,
     Path(id): Path<String>,
-    params: Params,
+    mut params: Params,
 ) -> Result<Json<Page<ActionOut>>, Problem> {
+    let limit = params.limit(50, 500);
+    let after = params.cursor(List::Actions, |text| {
+        let (seq, ordinal) = text.split_once('.')?;
+        Some(ActionPlace { seq: Seq(seq.parse().ok()?), ordinal: ordinal.parse().ok()? })
+    });
     params.finish()?;
     let execution = existing(&door, posting::execution_of(&caller, &id)?).await?;
-    let found = door.stores.execution_views.actions(&execution).await?;
-    Ok(Json(Page { items: found.into_iter().map(ActionOut::from).collect(), next_cursor: None }))
+    let found = door.stores.execution_views.actions(&execution, after, limit + 1).await?;
+    let cursor = |last: &ActionView| {
+        let place = last.place();
+        cursor::encode(List::Actions, format_args!("{}.{}", place.seq, place.ordinal))
+    };
+    Ok(Json(Page::of(found, limit, cursor, ActionOut::from)))
 }
 
 async fn timers(
     State(door): State<Arc<Door>>,
     Reader(caller): Reader,
     Path(id): Path<String>,
-    params: Params,
+    mut params: Params,
 ) -> Result<Json<Page<TimerOut>>, Problem> {
+    let limit = params.limit(50, 500);
+    let after = params.cursor(List::Timers, |text| {
+        let (fire_at, place) = text.split_once('.')?;
+        let (armed_seq, ordinal) = place.split_once('.')?;
+        Some(TimerPlace {
+            fire_at: Timestamp::from_millis(fire_at.parse().ok()?),
+            armed_seq: Seq(armed_seq.parse().ok()?),
+            ordinal: ordinal.parse().ok()?,
+        })
+    });
     params.finish()?;
     let execution = existing(&door, posting::execution_of(&caller, &id)?).await?;
-    let found = door.stores.execution_views.timers(&execution).await?;
-    Ok(Json(Page { items: found.into_iter().map(TimerOut::from).collect(), next_cursor: None }))
+    let found = door.stores.execution_views.timers(&execution, after, limit + 1).await?;
+    let cursor = |last: &TimerView| {
+        let TimerPlace { fire_at, armed_seq, ordinal } = last.place();
+        cursor::encode(List::Timers, format_args!("{}.{armed_seq}.{ordinal}", fire_at.as_millis()))
+    };
+    Ok(Json(Page::of(found, limit, cursor, TimerOut::from)))
 }
 
 /// The execution itself, asked of the store: an empty list and an execution that is not there differ.

@@ -8,7 +8,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use millstream_core::definition::Mode;
-use millstream_core::id::Name;
+use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, Role};
 use millstream_store::intervention::{Decision, Retried};
@@ -111,15 +111,24 @@ async fn cancel(
     let idempotency_key = posting::idempotency_header(&parts.headers)?;
     let reason = reason(&door, &parts.headers, body).await?;
 
-    let view = executions::find(&door, &execution).await?;
+    let payload = RawJson::of(&CancelPayload { reason });
+    let draft = Draft { execution, name: Name::cancel(), payload, idempotency_key };
+    match may_be_cancelled(&door, &draft.execution).await {
+        Ok(()) => {
+            let event = posting::new_event(&door, &caller, &trace, draft);
+            events::submit(&door, &slot, event, prefer, Mode::Async).await
+        }
+        Err(problem) => events::repeated(&door, &slot, &draft, prefer, problem).await,
+    }
+}
+
+async fn may_be_cancelled(door: &Door, execution: &ExecutionKey) -> Result<(), Problem> {
+    let view = executions::find(door, execution).await?;
     if view.state.phase.is_ended() {
         let detail = format!("the execution is {} already", view.status);
         return Err(Problem::new(Kind::Conflict, detail));
     }
-    let payload = RawJson::of(&CancelPayload { reason });
-    let draft = Draft { execution, name: Name::cancel(), payload, idempotency_key };
-    let event = posting::new_event(&door, &caller, &trace, draft);
-    events::submit(&door, &slot, event, prefer, Mode::Async).await
+    Ok(())
 }
 
 /// The optional `{reason}` of a request that may have no body at all.

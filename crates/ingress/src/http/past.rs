@@ -8,6 +8,7 @@ use millstream_core::log::State;
 use millstream_core::machine::evolve;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
+use millstream_store::execution_store::More;
 use millstream_store::views::ExecutionViews;
 
 const PAGE: usize = 500;
@@ -31,8 +32,8 @@ pub(super) async fn state_at(
     loop {
         let after = state.as_ref().map_or(Seq(0), |state| state.seq);
         let page = views.history(execution, after, PAGE).await?;
-        let last_page = page.len() < PAGE;
-        for entry in page {
+        let last_page = page.more == More::Nothing;
+        for entry in page.entries {
             let transition = entry.transition;
             match point {
                 Point::Time(time) if transition.at > time => return Ok(state),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use millstream_core::definition::did_you_mean;
 use millstream_core::entropy;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name};
+use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, TenantId};
 use millstream_core::log::Origin;
 use millstream_core::machine::Machine;
 use millstream_core::problem::Problem as Fault;
@@ -23,6 +23,7 @@ use crate::accept::Verdict;
 use crate::auth::Caller;
 use crate::door::Door;
 use crate::fields::Fields;
+use crate::machines::Remembered;
 use crate::trace::Trace;
 
 /// An event as a client wrote it, well formed and not yet checked against anything stored.
@@ -32,6 +33,19 @@ pub(super) struct Draft {
     pub(super) name: Name,
     pub(super) payload: RawJson,
     pub(super) idempotency_key: Option<String>,
+}
+
+impl Draft {
+    /// Its key with the hash of what it stands for: execution, name and payload.
+    pub(super) fn idempotency(&self) -> Option<Idempotency> {
+        let key = self.idempotency_key.clone()?;
+        let request_hash = hash(&[
+            self.execution.execution.as_str().as_bytes(),
+            self.name.as_str().as_bytes(),
+            self.payload.as_str().as_bytes(),
+        ]);
+        Some(Idempotency { key, request_hash })
+    }
 }
 
 /// The part of a draft that says what happened.
@@ -96,7 +110,27 @@ pub(super) struct Target {
 }
 
 /// Checks drafts against what is stored: one verdict per draft, in order.
+///
+/// Nobody is refused by what is only remembered: an id may have been used again since, for an execution
+/// of another definition.
 pub(super) async fn check(door: &Door, drafts: &[&Draft]) -> Result<Vec<Result<Target, Problem>>, Problem> {
+    let mut verdicts = check_once(door, drafts).await?;
+    let doubtful: Vec<usize> = (0..drafts.len())
+        .filter(|at| {
+            matches!(&verdicts[*at], Err(problem) if problem.kind == Kind::UnknownEvent)
+                && door.machines.gone(&drafts[*at].execution) == Remembered::Forgotten
+        })
+        .collect();
+    if !doubtful.is_empty() {
+        let again: Vec<&Draft> = doubtful.iter().map(|at| drafts[*at]).collect();
+        for (at, verdict) in doubtful.into_iter().zip(check_once(door, &again).await?) {
+            verdicts[at] = verdict;
+        }
+    }
+    Ok(verdicts)
+}
+
+async fn check_once(door: &Door, drafts: &[&Draft]) -> Result<Vec<Result<Target, Problem>>, Problem> {
     let keys: Vec<ExecutionKey> = drafts.iter().map(|draft| draft.execution.clone()).collect();
     let targets = door.machines.targets(&keys).await?;
     let mut machines: BTreeMap<DefinitionRef, Arc<Machine>> = BTreeMap::new();
@@ -125,6 +159,34 @@ pub(super) async fn check(door: &Door, drafts: &[&Draft]) -> Result<Vec<Result<T
     Ok(verdicts)
 }
 
+fn key_reused() -> Problem {
+    let detail = "this idempotency key was used before with another execution, name or payload";
+    Problem::new(Kind::KeyReused, detail)
+}
+
+/// What to answer to requests that were refused: one that was accepted before, by its key, gets its
+/// old answer whatever the checks say today; the rest get their problem. In order.
+///
+/// Only the refused are looked up, so that keys cost nothing on the way through: for what passes the
+/// checks, the append itself judges the key first.
+pub(super) async fn recall(
+    door: &Door,
+    refused: Vec<(&TenantId, Option<Idempotency>, Problem)>,
+) -> Result<Vec<Result<(EventId, EventStatus), Problem>>, Problem> {
+    let keyed = refused.iter().filter_map(|(tenant, key, _)| Some(((*tenant).clone(), key.clone()?)));
+    let keyed: Vec<_> = keyed.collect();
+    let seen = if keyed.is_empty() { Vec::new() } else { door.stores.events.seen(&keyed).await? };
+    let mut seen = seen.into_iter();
+    Ok(refused
+        .into_iter()
+        .map(|(_, key, problem)| match key.and_then(|_| seen.next()).flatten() {
+            Some(Appended::Repeat { event_id, status }) => Ok((event_id, status)),
+            Some(Appended::Mismatch) => Err(key_reused()),
+            Some(Appended::Accepted { .. } | Appended::NoExecution) | None => Err(problem),
+        })
+        .collect())
+}
+
 /// Whether clients may send this event to executions of this definition.
 pub(super) fn known(machine: &Machine, event: &Name) -> Result<(), Problem> {
     if event.is_reserved() {
@@ -147,15 +209,8 @@ fn unknown(detail: String) -> Problem {
 
 /// The event to append.
 pub(super) fn new_event(door: &Door, caller: &Caller, trace: &Trace, draft: Draft) -> NewEvent {
-    let Draft { execution, name, payload, idempotency_key } = draft;
-    let idempotency = idempotency_key.map(|key| {
-        let request_hash = hash(&[
-            execution.execution.as_str().as_bytes(),
-            name.as_str().as_bytes(),
-            payload.as_str().as_bytes(),
-        ]);
-        Idempotency { key, request_hash }
-    });
+    let idempotency = draft.idempotency();
+    let Draft { execution, name, payload, idempotency_key: _ } = draft;
     NewEvent {
         event_id: entropy::event_id(door.clock.now(), &*door.entropy),
         execution,
@@ -185,13 +240,10 @@ pub(super) fn verdict(
     verdict: Verdict,
 ) -> Result<(EventId, EventStatus), Problem> {
     match verdict {
-        Verdict::Stored(Appended::Accepted { .. }, _) => Ok((event.event_id, EventStatus::Pending)),
-        Verdict::Stored(Appended::Repeat { event_id, status }, _) => Ok((event_id, status)),
-        Verdict::Stored(Appended::Mismatch, _) => Err(Problem::new(
-            Kind::KeyReused,
-            "this idempotency key was used before with another execution, name or payload",
-        )),
-        Verdict::Stored(Appended::NoExecution, _) => {
+        Verdict::Stored(Appended::Accepted { .. }) => Ok((event.event_id, EventStatus::Pending)),
+        Verdict::Stored(Appended::Repeat { event_id, status }) => Ok((event_id, status)),
+        Verdict::Stored(Appended::Mismatch) => Err(key_reused()),
+        Verdict::Stored(Appended::NoExecution) => {
             door.machines.gone(&event.execution);
             Err(Problem::not_found("execution", &event.execution.execution))
         }

@@ -17,14 +17,14 @@ use millstream_core::log::{Origin, State as Folded};
 use millstream_core::machine::{self, Machine};
 use millstream_core::problem::Problem as Fault;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ExecutionStatus, PauseState, Role};
-use millstream_store::event_log::{Append, Appended, NewEvent, NewExecution};
+use millstream_core::status::{EventStatus, ExecutionStatus, PauseState, Role};
+use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
 
 use super::events::patience;
 use super::posting::{self, Draft, Said};
 use super::problem::{Kind, Problem};
 use super::route::Route;
-use super::views::{ExecutionOut, Item, Items};
+use super::views::{AcceptedOut, ExecutionOut, Item, Items};
 use super::{batch, executions};
 use crate::accept::Verdict;
 use crate::auth::{Caller, Submitter};
@@ -51,6 +51,7 @@ pub(super) fn routes() -> Vec<Route> {
                 "ExecutionOrVerdicts",
                 "Existed already with the same input; of an array: none was new",
             )
+            .answer(202, "AcceptedEvent", "Started before by this key, and removed by retention since")
             .problems(&[404, 409, 413, 415, 422]),
     ]
 }
@@ -108,10 +109,31 @@ async fn start(
     }
 
     let wish = wish(body.json()?, "", limits)?;
-    let ready = prepare(&door, &caller, &trace, wish, key.as_deref()).await?;
+    let idempotency = key.map(|key| Idempotency { key, request_hash: request_hash(&wish) });
+    let execution = match (&wish.execution_id, &idempotency) {
+        (Some(id), _) => Some(id.clone()),
+        (None, Some(idempotency)) => Some(id_of_key(&caller.tenant, &idempotency.key)?),
+        (None, None) => None,
+    };
+    let ready = match (prepare(&door, &caller, &trace, wish, idempotency.clone()).await, execution) {
+        (Ok(ready), _) => ready,
+        // Refused today; but what was started before by this key gets its old answer.
+        (Err(problem), Some(execution)) => {
+            let refused = vec![(&caller.tenant, idempotency, problem)];
+            let recalled = posting::recall(&door, refused).await?.pop();
+            let (event_id, status) =
+                recalled.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))??;
+            let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
+            return existed(&door, &key, event_id, status).await;
+        }
+        (Err(problem), None) => return Err(problem),
+    };
     let last_events: Vec<EventId> = ready.new.events.iter().map(|event| event.event_id).collect();
     let mut verdicts = door.accept.submit(vec![Append::Start(Box::new(ready.new.clone()))]).await?;
     let verdict = verdicts.pop().ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))?;
+    if let Verdict::Stored(Appended::Repeat { event_id, status }) = &verdict {
+        return existed(&door, &ready.new.key, *event_id, *status).await;
+    }
     let (status, mut shown) = conclude(&door, &ready, verdict).await?;
 
     let longest = patience(&door, prefer, ready.mode).filter(|_| status == Outcome::Created);
@@ -130,16 +152,38 @@ async fn start(
             shown = view.into();
         }
     }
-    let location = format!("/v1/executions/{}", ready.new.key.execution);
-    let mut response = (status.code(), Json(shown)).into_response();
-    if let Ok(location) = HeaderValue::from_str(&location) {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
+    let mut response = located((status.code(), Json(shown)), &ready.new.key);
     let applied = longest.and_then(|longest| prefer.applied(longest));
     if let Some(applied) = applied.and_then(|applied| HeaderValue::from_str(&applied).ok()) {
         response.headers_mut().insert("preference-applied", applied);
     }
     Ok(response)
+}
+
+/// The answer to a start that was accepted before: the execution as it is, or, where retention has
+/// removed it, what is known of its start.
+async fn existed(
+    door: &Door,
+    key: &ExecutionKey,
+    event_id: EventId,
+    status: EventStatus,
+) -> Result<Response, Problem> {
+    match executions::find(door, key).await {
+        Ok(view) => Ok(located((StatusCode::OK, Json(ExecutionOut::from(view))), key)),
+        Err(problem) if problem.kind == Kind::NotFound => {
+            let accepted = AcceptedOut { event_id, execution_id: key.execution.clone(), status };
+            Ok(located((StatusCode::ACCEPTED, Json(accepted)), key))
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+fn located(answer: impl IntoResponse, key: &ExecutionKey) -> Response {
+    let mut response = answer.into_response();
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/executions/{}", key.execution)) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
 }
 
 /// Nobody waits for an array: its answer says what became durable.
@@ -233,7 +277,7 @@ async fn prepare(
     caller: &Caller,
     trace: &Trace,
     wish: Wish,
-    key: Option<&str>,
+    key: Option<Idempotency>,
 ) -> Result<Ready, Problem> {
     let found = door.machines.find(&caller.tenant, &wish.definition, wish.version).await?;
     let Some((definition, machine)) = found else {
@@ -254,7 +298,7 @@ fn decide(
     caller: &Caller,
     trace: &Trace,
     wish: Wish,
-    idempotency_key: Option<&str>,
+    idempotency: Option<Idempotency>,
     definition: DefinitionRef,
     machine: &Machine,
 ) -> Result<Ready, Problem> {
@@ -263,9 +307,9 @@ fn decide(
     let (applied, state) = machine::create(machine, start_id, &wish.input, now)
         .map_err(|rejection| Problem::invalid(vec![Fault::new("input", rejection.reason)]))?;
     let input_hash = input_hash(&wish);
-    let (execution, id_from) = match (wish.execution_id, idempotency_key) {
+    let (execution, id_from) = match (wish.execution_id, &idempotency) {
         (Some(id), _) => (id, IdFrom::Caller),
-        (None, Some(key)) => (id_of_key(&caller.tenant, key)?, IdFrom::Key),
+        (None, Some(idempotency)) => (id_of_key(&caller.tenant, &idempotency.key)?, IdFrom::Key),
         (None, None) => (parse_id(entropy::uuid_v7(now, &*door.entropy))?, IdFrom::Chance),
     };
     let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
@@ -275,7 +319,7 @@ fn decide(
         name: Name::start(),
         payload: wish.input,
         origin: Origin::Posted,
-        idempotency: None,
+        idempotency,
         actor: caller.actor.clone(),
         traceparent: Some(trace.traceparent.to_string()),
     };
@@ -299,6 +343,12 @@ fn input_hash(wish: &Wish) -> [u8; 32] {
         parts.push(event.payload.as_str().as_bytes());
     }
     posting::hash(&parts)
+}
+
+/// The same for an idempotency key, which may be sent together with an id.
+fn request_hash(wish: &Wish) -> [u8; 32] {
+    let id = wish.execution_id.as_ref().map_or("", ExecutionId::as_str);
+    posting::hash(&[b"start", id.as_bytes(), &input_hash(wish)])
 }
 
 /// The id of the execution that an idempotency key stands for.
@@ -333,9 +383,9 @@ impl Outcome {
 async fn conclude(door: &Door, ready: &Ready, verdict: Verdict) -> Result<(Outcome, ExecutionOut), Problem> {
     let key = &ready.new.key;
     match verdict {
-        Verdict::Stored(Appended::Accepted { .. }, at) => {
+        Verdict::Stored(Appended::Accepted { .. }) => {
             door.machines.started(key.clone(), ready.new.definition.clone());
-            let Folded { state, phase, context, seq, reason, .. } = ready.new.state.clone();
+            let Folded { state, phase, context, seq, reason, at, .. } = ready.new.state.clone();
             let execution = ExecutionOut {
                 execution_id: key.execution.clone(),
                 definition: ready.new.definition.name.clone(),
@@ -350,23 +400,34 @@ async fn conclude(door: &Door, ready: &Ready, verdict: Verdict) -> Result<(Outco
             };
             Ok((Outcome::Created, execution))
         }
-        Verdict::Stored(Appended::Repeat { .. }, _) => {
+        Verdict::Stored(Appended::Repeat { .. }) => {
             Ok((Outcome::Existed, executions::find(door, key).await?.into()))
         }
-        Verdict::Stored(Appended::Mismatch, _) => Err(match ready.id_from {
-            IdFrom::Caller | IdFrom::Chance => Problem::new(
-                Kind::Conflict,
-                format!(
-                    "execution {:?} exists with another definition, input or events",
-                    key.execution.as_str()
-                ),
-            ),
-            IdFrom::Key => {
-                Problem::new(Kind::KeyReused, "this idempotency key was used before with another request")
-            }
-        }),
-        Verdict::Stored(Appended::NoExecution, _) | Verdict::Refused => {
+        Verdict::Stored(Appended::Mismatch) => Err(mismatch(door, ready).await?),
+        Verdict::Stored(Appended::NoExecution) | Verdict::Refused => {
             Err(Problem::new(Kind::Internal, "the store cannot take this execution"))
         }
     }
+}
+
+/// Whether the key stands for another request, or the id for another execution.
+async fn mismatch(door: &Door, ready: &Ready) -> Result<Problem, Problem> {
+    let (key, idempotency) = (&ready.new.key, &ready.new.start.idempotency);
+    let reused = match (ready.id_from, idempotency) {
+        (IdFrom::Key, _) => true,
+        (IdFrom::Caller | IdFrom::Chance, None) => false,
+        (IdFrom::Caller | IdFrom::Chance, Some(idempotency)) => {
+            let asked = (key.tenant.clone(), idempotency.clone());
+            door.stores.events.seen(&[asked]).await? == [Some(Appended::Mismatch)]
+        }
+    };
+    Ok(if reused {
+        Problem::new(Kind::KeyReused, "this idempotency key was used before with another request")
+    } else {
+        let id = key.execution.as_str();
+        Problem::new(
+            Kind::Conflict,
+            format!("execution {id:?} exists with another definition, input or events"),
+        )
+    })
 }

@@ -158,7 +158,7 @@ impl Tail {
     /// Reads what is new. Says so when there is nothing and never will be.
     async fn read(&mut self) -> millstream_store::Result<Option<End>> {
         let views = &self.door.stores.execution_views;
-        let page = views.history(&self.execution, self.after, PAGE).await?;
+        let page = views.history(&self.execution, self.after, PAGE).await?.entries;
         if let Some(last) = page.last() {
             self.after = last.transition.seq;
             self.waiting = page.into_iter().map(TransitionOut::from).collect();

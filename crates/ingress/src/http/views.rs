@@ -60,13 +60,15 @@ pub(crate) struct ExecutionOut {
     pub(crate) seq: Seq,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
-    /// Why it ended, where no final state says it; or why it is paused.
+    /// Why it ended, where no final state says it; or why it is paused; or that it cannot be read (and
+    /// then its context is not here).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
 }
 
 impl From<ExecutionView> for ExecutionOut {
     fn from(view: ExecutionView) -> Self {
+        let unreadable = view.unreadable.map(|why| format!("its state cannot be read: {why}"));
         Self {
             execution_id: view.execution.execution,
             definition: view.definition.name,
@@ -77,7 +79,7 @@ impl From<ExecutionView> for ExecutionOut {
             seq: view.state.seq,
             created_at: view.created_at,
             updated_at: view.updated_at,
-            reason: view.state.reason.or(view.paused_reason),
+            reason: unreadable.or(view.state.reason).or(view.paused_reason),
         }
     }
 }

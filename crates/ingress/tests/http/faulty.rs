@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use millstream_core::id::{DefinitionRef, ExecutionKey, WorkerId};
+use millstream_core::id::{DefinitionRef, ExecutionKey, TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::{Append, Appended, EventLog};
+use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
 use millstream_store::{Result, StoreError};
 use millstream_stream::StreamError;
 use millstream_stream::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
@@ -59,6 +59,10 @@ impl EventLog for FaultyLog {
             return Err(StoreError::Corrupt("poisoned".to_owned()));
         }
         self.inner.append(batch, now).await
+    }
+
+    async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>> {
+        self.inner.seen(keys).await
     }
 
     async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {

@@ -11,6 +11,7 @@ use millstream_core::machine::evolve;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
+use millstream_store::action_store::Handling;
 use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewExecution};
 use millstream_store::execution_store::{
     Commit, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
@@ -145,6 +146,7 @@ pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: 
         scope: None,
         result: None,
         error: None,
+        handling: Handling::Unhandled,
     };
     Commit {
         execution: key.clone(),

@@ -11,6 +11,7 @@ use millstream_core::machine::evolve;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
+use millstream_store::action_store::Handling;
 use millstream_store::event_log::{Append, Appended, EventLog, NewEvent, NewExecution};
 use millstream_store::execution_store::{
     Commit, Committed, Decided, EventVerdict, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, NewAction,
@@ -170,6 +171,7 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
         scope: None,
         result: None,
         error: None,
+        handling: Handling::Unhandled,
     };
     let commit = Commit {
         execution: key.clone(),

@@ -25,7 +25,7 @@ async fn a_lease_that_has_passed_on_changes_nothing() {
     assert_eq!(taken.len(), 1, "the case is void unless the lease has passed on");
     let clear_input = "UPDATE actions SET input = NULL";
     sqlx::query(clear_input).execute(&mut desk.shell().await).await.unwrap();
-    let before = format!("{:?}", desk.store.actions(&key).await.unwrap());
+    let before = format!("{:?}", desk.store.actions(&key, None, 100).await.unwrap());
 
     let longer = LeaseGrant { ttl: Duration::from_secs(600), ..GRANT };
     let leases = std::slice::from_ref(&stale);
@@ -40,5 +40,5 @@ async fn a_lease_that_has_passed_on_changes_nothing() {
     let settled = desk.store.settle(&worker(), &[settlement], GRANT, later).await.unwrap();
     assert_eq!(settled.verdicts, [SettleVerdict::Stale]);
 
-    assert_eq!(format!("{:?}", desk.store.actions(&key).await.unwrap()), before);
+    assert_eq!(format!("{:?}", desk.store.actions(&key, None, 100).await.unwrap()), before);
 }

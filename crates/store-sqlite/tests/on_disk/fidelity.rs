@@ -51,8 +51,8 @@ async fn payloads_inputs_and_results_keep_their_spelling() {
         assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: EventStatus::Completed }]);
 
         let history = desk.store.history(&key, Seq(0), 10).await.unwrap();
-        assert!(history.iter().all(|entry| entry.payload.as_str() == *text), "{text}: {history:?}");
-        let action = desk.store.actions(&key).await.unwrap().remove(0);
+        assert!(history.entries.iter().all(|entry| entry.payload.as_str() == *text), "{text}: {history:?}");
+        let action = desk.store.actions(&key, None, 100).await.unwrap().remove(0);
         assert_eq!(action.result.unwrap().as_str(), *text);
         let view = desk.store.executions(&[key]).await.unwrap().remove(0).unwrap();
         assert_eq!(view.state.context["event"].as_str(), *text);

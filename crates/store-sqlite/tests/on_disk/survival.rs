@@ -25,8 +25,8 @@ async fn a_closed_store_opens_again_with_everything_in_it() {
     let desk = desk.reopened().await;
     assert_eq!(desk.store.pending().await.unwrap(), Vec::<String>::new());
     assert_eq!(accept_numbers(&desk.store).await, [1, 2]);
-    assert_eq!(desk.store.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().len(), 2);
-    assert_eq!(desk.store.actions(&key).await.unwrap().len(), 1);
+    assert_eq!(desk.store.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.len(), 2);
+    assert_eq!(desk.store.actions(&key, None, 100).await.unwrap().len(), 1);
     assert_eq!(append(&desk.store, &[Append::Event(event(&key, "{}"))]).await, [3]);
 }
 

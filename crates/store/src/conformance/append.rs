@@ -126,10 +126,25 @@ pub async fn a_start_is_seq_one_and_completed(bench: Bench) {
     assert_eq!((start.from_state, start.to_state), (None, Some(name("received"))));
     assert_eq!(start.payload.as_str(), r#"{"total":12.50}"#);
     assert!(start.started_at.is_some() && start.completed_at.is_some());
-    let history = bench.stores.execution_views.history(&key, Seq(0), 10).await.unwrap();
+    let history = bench.stores.execution_views.history(&key, Seq(0), 10).await.unwrap().entries;
     assert_eq!(history.len(), 1);
     assert_eq!(history[0].transition, new.applied.transition);
     assert!(bench.mailbox(&key).await.is_empty());
+}
+
+pub async fn an_execution_dates_from_its_first_transition(bench: Bench) {
+    let key = execution("one");
+    // The time at which it was decided; the append comes later, by as much as the queue is long.
+    let at = bench.now().await.minus(super::fixture::HOUR);
+    let new = new_execution(&bench, &key, at);
+    let start = new.start.event_id;
+    bench.start_as(new).await;
+    let view = bench.execution(&key).await;
+    assert_eq!((view.created_at, view.updated_at, view.state.at), (at, at, at));
+    let event = bench.event(&key, start).await;
+    assert_eq!((event.created_at, event.started_at, event.completed_at), (at, Some(at), Some(at)));
+    let history = bench.stores.execution_views.history(&key, millstream_core::id::Seq(0), 1).await.unwrap();
+    assert_eq!(history.entries[0].transition.at, at);
 }
 
 pub async fn a_start_brings_its_events_in_the_same_commit(bench: Bench) {

@@ -1,12 +1,12 @@
 //! Accepting the same thing again: idempotency keys, repeated starts, appends in doubt.
 
 use millstream_core::id::Seq;
-use millstream_core::status::EventStatus;
+use millstream_core::status::{EventStatus, Phase};
 
 use super::Bench;
-use super::fixture::{event, execution, execution_of, keyed, new_execution};
+use super::fixture::{HOUR, event, execution, execution_of, keyed, new_execution, tenant};
 use super::visit::Visit;
-use crate::event_log::{Append, Appended};
+use crate::event_log::{Append, Appended, Idempotency};
 use crate::views::EventFilter;
 
 pub async fn a_repeated_key_returns_the_first_event_with_its_current_status(bench: Bench) {
@@ -20,6 +20,49 @@ pub async fn a_repeated_key_returns_the_first_event_with_its_current_status(benc
     bench.commit_done(Visit::to(&key, &state, bench.now().await).apply(first.event_id, "paid")).await;
     assert_eq!(bench.append_event(&again).await, repeat(EventStatus::Completed));
     assert!(bench.mailbox(&key).await.is_empty());
+}
+
+pub async fn what_a_key_stands_for_can_be_asked(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let first = keyed(event(&bench, &key, "pay"), "k", 1);
+    bench.append_event(&first).await;
+    let asked =
+        [("acme", "k", 1), ("acme", "none", 1), ("acme", "k", 2), ("rival", "k", 1), ("acme", "k", 1)].map(
+            |(owner, key, hash)| {
+                (tenant(owner), Idempotency { key: key.to_owned(), request_hash: [hash; 32] })
+            },
+        );
+    let seen = async || bench.stores.events.seen(&asked).await.unwrap();
+    let repeat = |status| Some(Appended::Repeat { event_id: first.event_id, status });
+    let pending = repeat(EventStatus::Pending);
+    assert_eq!(seen().await, [pending.clone(), None, Some(Appended::Mismatch), None, pending]);
+    bench.commit_done(Visit::to(&key, &state, bench.now().await).reject(first.event_id, "no")).await;
+    assert_eq!(seen().await[0], repeat(EventStatus::Rejected));
+    assert!(bench.stores.events.seen(&[]).await.unwrap().is_empty());
+}
+
+pub async fn a_key_of_a_start_outlives_its_execution(bench: Bench) {
+    let key = execution("one");
+    let keyed_start = async |hash| {
+        let mut new = new_execution(&bench, &key, bench.now().await);
+        new.start = keyed(new.start, "k", hash);
+        new
+    };
+    let first = keyed_start(1).await;
+    let state = bench.start_as(first.clone()).await;
+    let again = async |hash| bench.append_one(Append::Start(Box::new(keyed_start(hash).await))).await;
+    let repeat = Appended::Repeat { event_id: first.start.event_id, status: EventStatus::Completed };
+    assert_eq!(again(1).await, repeat);
+    assert_eq!(again(2).await, Appended::Mismatch, "the key is judged before the execution's id");
+    let last = bench.post(&key, "close").await;
+    bench.commit_done(Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed)).await;
+    let later = bench.now().await.plus(HOUR);
+    assert_eq!(bench.stores.housekeeping.purge_executions(later, 10).await.unwrap(), 1);
+    assert_eq!(again(1).await, repeat, "it is not started a second time");
+    let kept = (key.tenant.clone(), Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
+    assert_eq!(bench.stores.events.seen(&[kept]).await.unwrap(), [Some(repeat)]);
+    assert!(bench.stores.execution_views.executions(&[key]).await.unwrap()[0].is_none());
 }
 
 pub async fn a_key_reused_with_other_content_is_a_mismatch(bench: Bench) {

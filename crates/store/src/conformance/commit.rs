@@ -7,6 +7,7 @@ use super::Bench;
 use super::fixture::{HOUR, event, execution, grant, name, timer, worker};
 use super::visit::{Visit, broken, done, ready};
 use crate::execution_store::Committed;
+use crate::intervention::Burial;
 
 pub async fn a_commit_writes_state_log_and_event_record(bench: Bench) {
     let key = execution("one");
@@ -20,7 +21,7 @@ pub async fn a_commit_writes_state_log_and_event_record(bench: Bench) {
     assert_eq!((view.state.clone(), view.status), (after.clone(), ExecutionStatus::Active));
     assert_eq!((view.state.seq, view.state.state), (Seq(3), name("shipped")));
     assert!(view.updated_at >= now && view.created_at <= now);
-    let history = bench.stores.execution_views.history(&key, Seq(1), 10).await.unwrap();
+    let history = bench.stores.execution_views.history(&key, Seq(1), 10).await.unwrap().entries;
     let log: Vec<_> = history.into_iter().map(|entry| entry.transition).collect();
     assert_eq!(log, visit.commit().transitions);
 
@@ -88,7 +89,7 @@ pub async fn a_commit_at_another_seq_writes_nothing(bench: Bench) {
     assert_eq!(bench.mailbox(&key).await, [id]);
     assert!(bench.actions(&key).await.is_empty());
     assert!(bench.timers(&key).await.is_empty());
-    assert_eq!(bench.stores.execution_views.history(&key, Seq(0), 10).await.unwrap().len(), 2);
+    assert_eq!(bench.stores.execution_views.history(&key, Seq(0), 10).await.unwrap().entries.len(), 2);
 }
 
 pub async fn each_execution_of_a_batch_has_its_own_verdict(bench: Bench) {
@@ -166,13 +167,13 @@ pub async fn of_two_commits_at_one_seq_exactly_one_wins(bench: Bench) {
     }
     for key in &keys {
         assert_eq!(bench.actions(key).await.len(), 60);
-        let history = bench.stores.execution_views.history(key, Seq(0), 100).await.unwrap();
+        let history = bench.stores.execution_views.history(key, Seq(0), 100).await.unwrap().entries;
         let seqs: Vec<_> = history.iter().map(|entry| entry.transition.seq.0).collect();
         assert_eq!(seqs, (1..=61).collect::<Vec<_>>());
     }
 }
 
-pub async fn a_paused_execution_takes_only_a_commit_that_ends_it(bench: Bench) {
+pub async fn a_paused_execution_takes_only_its_cancellation(bench: Bench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let (id, cancel) = (bench.post(&key, "pay").await, bench.post(&key, "millstream.cancel").await);
@@ -183,15 +184,31 @@ pub async fn a_paused_execution_takes_only_a_commit_that_ends_it(bench: Bench) {
         Visit::to(&key, &state, now).apply(id, "paid"),
         Visit::to(&key, &state, now).reject(id, "no"),
         Visit::to(&key, &state, now).defer(id),
+        Visit::to(&key, &state, now).end(id, "closed", Phase::Completed),
+        Visit::to(&key, &state, now).end(id, "closed", Phase::Failed),
     ] {
         assert!(matches!(bench.commit_one(attempt).await, Committed::Conflict));
     }
+    assert_eq!(bench.execution(&key).await.paused_reason.as_deref(), Some("broken"));
     assert_eq!(bench.mailbox(&key).await, [cancel]);
-    bench.commit_done(Visit::to(&key, &state, now).end(cancel, "received", Phase::Cancelled)).await;
+    let cancellation = Visit::to(&key, &state, now).end(cancel, "received", Phase::Cancelled);
+    bench.commit_done(cancellation.cancel_open_actions()).await;
     let view = bench.execution(&key).await;
     assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Cancelled, None));
     assert_eq!(bench.mailbox(&key).await, [id], "what is left can be rejected");
     assert_eq!(bench.stores.events.has_work(&[key]).await.unwrap(), [true]);
+}
+
+pub async fn a_pause_after_the_end_keeps_no_verdict_back(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let last = bench.post(&key, "close").await;
+    let end = Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed);
+    let state = bench.commit_done(end).await;
+    let late = bench.post(&key, "millstream.cancel").await;
+    bench.stores.interventions.pause(&[(key.clone(), "odd".to_owned())], bench.now().await).await.unwrap();
+    bench.commit_done(Visit::to(&key, &state, bench.now().await).reject(late, "ended")).await;
+    assert_eq!(bench.event(&key, late).await.status, EventStatus::Rejected);
 }
 
 pub async fn a_failed_verdict_pauses_the_execution(bench: Bench) {
@@ -211,17 +228,53 @@ pub async fn a_failed_verdict_pauses_the_execution(bench: Bench) {
     assert!(matches!(verdict, Committed::Conflict));
 }
 
-pub async fn a_verdict_does_not_touch_what_was_decided_before(bench: Bench) {
+pub async fn a_commit_that_decides_what_was_decided_before_writes_nothing(bench: Bench) {
+    let (key, other) = (execution("one"), execution("other"));
+    let (state, innocent) = (bench.start(&key).await, bench.start(&other).await);
+    let (first, second) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
+    let apart = bench.post(&other, "pay").await;
+    let now = bench.now().await;
+    // Another worker has rejected the second event; the seq is as it was.
+    bench.commit_done(Visit::to(&key, &state, now).reject(second, "the first reason")).await;
+    let to = || Visit::to(&key, &state, now);
+    let attempts = [
+        to().act(first, "paid", &[ready("charge")]).apply(second, "shipped").emit(event(&bench, &key, "x")),
+        to().apply(first, "paid").reject(second, "another"),
+        to().apply(first, "paid").defer(second),
+        to().apply(first, "paid").reject(bench.event_id(), "there is no such event"),
+        to().apply(first, "paid").reject(apart, "an event of another execution"),
+    ];
+    for (n, attempt) in attempts.into_iter().enumerate() {
+        let verdict = bench.commit_one(attempt).await;
+        assert!(matches!(verdict, Committed::Conflict), "attempt {n}: {verdict:?}");
+    }
+    assert_eq!(bench.execution(&key).await.state, state);
+    assert_eq!(bench.mailbox(&key).await, [first]);
+    assert!(bench.actions(&key).await.is_empty());
+    assert_eq!(bench.event(&key, second).await.error.as_deref(), Some("the first reason"));
+    let batch = vec![
+        to().apply(first, "paid").apply(second, "shipped"),
+        Visit::to(&other, &innocent, now).apply(apart, "paid"),
+    ];
+    let verdicts = bench.commit(batch, grant(0)).await;
+    assert!(matches!(verdicts[..], [Committed::Conflict, Committed::Done { .. }]), "{verdicts:?}");
+    bench.commit_done(to().apply(first, "paid")).await;
+}
+
+pub async fn a_commit_that_decides_what_was_buried_writes_nothing(bench: Bench) {
     let key = execution("one");
     let state = bench.start(&key).await;
-    let (id, next) = (bench.post(&key, "pay").await, bench.post(&key, "pay").await);
-    let state =
-        bench.commit_done(Visit::to(&key, &state, bench.now().await).reject(id, "the first reason")).await;
-    let visit = Visit::to(&key, &state, bench.now().await).reject(id, "another").apply(next, "paid");
-    bench.commit_done(visit).await;
-    let record = bench.event(&key, id).await;
-    assert_eq!(record.error.as_deref(), Some("the first reason"));
-    assert_eq!(bench.event(&key, next).await.status, EventStatus::Completed);
+    let last = bench.post(&key, "close").await;
+    // Ended, because a burial in an active execution pauses it, which is a fence of its own.
+    let end = Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed);
+    let state = bench.commit_done(end).await;
+    let (dead, late) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
+    let burial = Burial { execution: key.clone(), event_id: dead, error: "crashed".to_owned() };
+    bench.stores.interventions.bury(&[burial], bench.now().await).await.unwrap();
+    let visit = Visit::to(&key, &state, bench.now().await).reject(dead, "ended").reject(late, "ended");
+    assert!(matches!(bench.commit_one(visit).await, Committed::Conflict));
+    assert_eq!(bench.event(&key, dead).await.status, EventStatus::Dead);
+    assert_eq!(bench.event(&key, late).await.status, EventStatus::Pending);
 }
 
 pub async fn an_end_shows_in_the_phase(bench: Bench) {

@@ -10,6 +10,8 @@ use super::fixture::{
 };
 use super::visit::{Visit, ready, waiting};
 use crate::event_log::NewEvent;
+use crate::execution_store::More;
+use crate::paging::HISTORY_PAGE_BYTES;
 use crate::views::ExecutionFilter;
 
 async fn list(
@@ -100,8 +102,9 @@ pub async fn history_tells_transitions_with_their_payloads(bench: Bench) {
     state = bench.commit_done(visit).await;
     bench.commit_done(Visit::to(&key, &state, now).apply(fired, "expired")).await;
 
-    let history =
-        async |after, limit| bench.stores.execution_views.history(&key, Seq(after), limit).await.unwrap();
+    let history = async |after, limit| {
+        bench.stores.execution_views.history(&key, Seq(after), limit).await.unwrap().entries
+    };
     let all = history(0, 10).await;
     let payloads: Vec<_> = all.iter().map(|entry| entry.payload.as_str()).collect();
     assert_eq!(payloads, [r#"{"total":12.50}"#, r#"{"amount": 1.50}"#, "null"]);
@@ -116,6 +119,27 @@ pub async fn history_tells_transitions_with_their_payloads(bench: Bench) {
     assert!(seqs(3, 2).await.is_empty());
 }
 
+pub async fn a_page_of_history_is_cut_by_weight(bench: Bench) {
+    let key = execution("one");
+    let mut state = bench.start(&key).await;
+    let heavy = raw(&format!("\"{}\"", "x".repeat(HISTORY_PAGE_BYTES / 4)));
+    for _ in 0..6 {
+        let sent = NewEvent { payload: heavy.clone(), ..event(&bench, &key, "pay") };
+        bench.append_event(&sent).await;
+        let visit = Visit::to(&key, &state, bench.now().await).apply(sent.event_id, "paid");
+        state = bench.commit_done(visit).await;
+    }
+    let page = async |after, limit| {
+        let page = bench.stores.execution_views.history(&key, Seq(after), limit).await.unwrap();
+        (page.entries.iter().map(|entry| entry.transition.seq.0).collect::<Vec<_>>(), page.more)
+    };
+    assert_eq!(page(0, 1000).await, (vec![1, 2, 3, 4], More::Remains));
+    assert_eq!(page(4, 1000).await, (vec![5, 6, 7], More::Nothing));
+    assert_eq!(page(0, 2).await, (vec![1, 2], More::Remains));
+    assert_eq!(page(5, 2).await, (vec![6, 7], More::Nothing));
+    assert_eq!(page(7, 2).await, (vec![], More::Nothing));
+}
+
 pub async fn another_tenant_sees_nothing_of_an_execution(bench: Bench) {
     let (mine, foreign) = (execution("one"), execution_of("rival", "one"));
     let timers = vec![timer(Seq::FIRST, 0, bench.now().await.plus(HOUR), "expire")];
@@ -125,11 +149,42 @@ pub async fn another_tenant_sees_nothing_of_an_execution(bench: Bench) {
     bench.commit_done(Visit::to(&mine, &state, now).act(id, "working", &[ready("a")])).await;
     let views = &bench.stores.execution_views;
     assert!(views.executions(std::slice::from_ref(&foreign)).await.unwrap()[0].is_none());
-    assert!(views.history(&foreign, Seq(0), 10).await.unwrap().is_empty());
-    assert!(views.actions(&foreign).await.unwrap().is_empty());
-    assert!(views.timers(&foreign).await.unwrap().is_empty());
+    assert!(views.history(&foreign, Seq(0), 10).await.unwrap().entries.is_empty());
+    assert!(views.actions(&foreign, None, 10).await.unwrap().is_empty());
+    assert!(views.timers(&foreign, None, 10).await.unwrap().is_empty());
     let filter = ExecutionFilter::default();
     assert!(views.list_executions(&tenant("rival"), &filter, None, 10).await.unwrap().is_empty());
+}
+
+pub async fn actions_and_timers_are_listed_in_pages(bench: Bench) {
+    let key = execution("one");
+    let now = bench.now().await;
+    // In the order of their times, which is not that of their places.
+    let timers = [(0, 3), (1, 1), (2, 1), (3, 2)]
+        .map(|(ordinal, hours)| timer(Seq::FIRST, ordinal, now.plus(HOUR * hours), &format!("t{ordinal}")));
+    let mut state = bench.start_as(armed_execution(&bench, &key, timers.to_vec(), now)).await;
+    for _ in 0..2 {
+        let id = bench.post(&key, "go").await;
+        let actions = [ready("c"), ready("b"), ready("a")];
+        state = bench.commit_done(Visit::to(&key, &state, now).act(id, "working", &actions)).await;
+    }
+    let views = &bench.stores.execution_views;
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = views.actions(&key, after, 2).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.place());
+        seen.push(page.iter().map(|view| format!("{}{}", view.key.seq, view.key.action)).collect::<String>());
+    }
+    assert_eq!(seen, ["2c2b", "2a3c", "3b3a"]);
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = views.timers(&key, after, 3).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.place());
+        seen.push(page.iter().map(|view| view.send.to_string()).collect::<String>());
+    }
+    assert_eq!(seen, ["t1t2t3", "t0"]);
 }
 
 pub async fn actions_are_listed_by_seq_and_place(bench: Bench) {

@@ -15,7 +15,7 @@ use millstream_core::time::Timestamp;
 
 use super::Bench;
 use crate::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
-use crate::execution_store::{LeaseGrant, Loaded, LoadedExecution, MailboxLimits, Wanted};
+use crate::execution_store::{Known, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, Wanted};
 use crate::views::{ActionView, EventView, ExecutionView};
 
 /// A lease that does not run out during a case.
@@ -160,14 +160,14 @@ impl Bench {
         event.event_id
     }
 
-    pub(super) async fn load(&self, key: &ExecutionKey, known: Option<Seq>) -> LoadedExecution {
+    pub(super) async fn load(&self, key: &ExecutionKey, known: Option<Known>) -> LoadedExecution {
         self.load_within(key, known, MailboxLimits::default()).await
     }
 
     pub(super) async fn load_within(
         &self,
         key: &ExecutionKey,
-        known: Option<Seq>,
+        known: Option<Known>,
         limits: MailboxLimits,
     ) -> LoadedExecution {
         let wanted = [Wanted { execution: key.clone(), known }];
@@ -192,7 +192,7 @@ impl Bench {
     }
 
     pub(super) async fn actions(&self, key: &ExecutionKey) -> Vec<ActionView> {
-        self.stores.execution_views.actions(key).await.unwrap()
+        self.stores.execution_views.actions(key, None, usize::MAX).await.unwrap()
     }
 
     pub(super) async fn action(&self, key: &ExecutionKey, action: &str) -> ActionView {
@@ -206,7 +206,7 @@ impl Bench {
 
     /// The names of the armed timers, the next one first.
     pub(super) async fn timers(&self, key: &ExecutionKey) -> Vec<String> {
-        let timers = self.stores.execution_views.timers(key).await.unwrap();
+        let timers = self.stores.execution_views.timers(key, None, usize::MAX).await.unwrap();
         timers.iter().map(|timer| timer.send.to_string()).collect()
     }
 }

@@ -5,8 +5,8 @@ use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase}
 
 use super::Bench;
 use super::fixture::{event, execution, grant, tenant, worker};
-use super::settle::{fail, settle, succeed};
-use super::visit::{Visit, ready, waiting};
+use super::settle::{fail, fail_and_tell, settle, succeed};
+use super::visit::{Visit, broken, broken_and_told, ready, waiting};
 use crate::intervention::{Burial, Decision, Retried};
 
 async fn bury(bench: &Bench, key: &ExecutionKey, event_id: EventId) {
@@ -146,6 +146,45 @@ pub async fn retrying_a_failed_event_reopens_its_actions(bench: Bench) {
     let d = settle(&bench, vec![succeed(&b, "1")], grant(5)).await.leased.remove(0);
     settle(&bench, vec![succeed(&d, "1")], grant(5)).await;
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
+}
+
+pub async fn a_retry_leaves_handled_failures_alone(bench: Bench) {
+    let key = execution("one");
+    let actions = [
+        ready("told"),
+        waiting("b", &["told"]),
+        ready("stuck"),
+        waiting("d", &["stuck"]),
+        waiting("e", &["b", "d"]),
+    ];
+    let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
+    let told = fail_and_tell(&done.leased[0], event(&bench, &key, "refused"));
+    settle(&bench, vec![told, fail(&done.leased[1], "no")], grant(0)).await;
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Failed);
+
+    assert_eq!(retry(&bench, "acme", id).await, Retried::Accepted { execution: key.clone() });
+    let statuses: Vec<_> = bench.actions(&key).await.into_iter().map(|view| view.status).collect();
+    let (failed, skipped) = (ActionStatus::Failed, ActionStatus::Skipped);
+    assert_eq!(statuses, [failed, skipped, ActionStatus::Ready, ActionStatus::Waiting, skipped]);
+    assert!(bench.action(&key, "told").await.error.is_some(), "it stays as it was");
+    let stuck = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap();
+    assert_eq!(stuck.len(), 1);
+    let d = settle(&bench, vec![succeed(&stuck[0], "1")], grant(5)).await.leased.remove(0);
+    settle(&bench, vec![succeed(&d, "1")], grant(5)).await;
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
+}
+
+pub async fn a_retry_tells_apart_what_failed_at_once(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let id = bench.post(&key, "go").await;
+    let visit = Visit::to(&key, &state, bench.now().await)
+        .act(id, "working", &[broken("stuck"), broken_and_told("told")])
+        .failing("no such key");
+    bench.commit_done(visit).await;
+    retry(&bench, "acme", id).await;
+    assert_eq!(bench.action(&key, "stuck").await.status, ActionStatus::Ready);
+    assert_eq!(bench.action(&key, "told").await.status, ActionStatus::Failed);
 }
 
 pub async fn an_execution_resumes_only_when_nothing_else_holds_it(bench: Bench) {

@@ -151,6 +151,17 @@ pub async fn an_old_epoch_cannot_renew(bench: Bench) {
     assert_eq!(renewed, [false, true, false]);
 }
 
+pub async fn an_old_epoch_does_not_extend_anothers_lease(bench: Bench) {
+    let (old, new) = passed_on(&bench).await;
+    let longer = LeaseGrant { slots: 0, ttl: HOUR * 24 };
+    let now = bench.now().await;
+    let renewed = bench.stores.actions.renew(&[old.lease], &worker("w1"), longer, now).await.unwrap();
+    assert_eq!(renewed, [false]);
+    let view = bench.action(&execution("one"), "charge").await;
+    assert_eq!(view.lease_until, Some(new.lease_until));
+    assert_eq!((view.worker_id, view.epoch), (Some(worker("w2")), new.lease.epoch));
+}
+
 pub async fn an_old_epoch_cannot_record_an_input(bench: Bench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;

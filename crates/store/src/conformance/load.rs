@@ -9,7 +9,7 @@ use super::Bench;
 use super::fixture::{event, execution, execution_of, ids, order, raw};
 use super::visit::Visit;
 use crate::event_log::{Append, NewEvent};
-use crate::execution_store::{Committed, Loaded, MailboxLimits, More, Wanted};
+use crate::execution_store::{Committed, Known, Loaded, MailboxLimits, More, Wanted};
 
 pub async fn loading_brings_state_and_mailbox(bench: Bench) {
     let key = execution("one");
@@ -92,12 +92,35 @@ pub async fn a_caller_that_knows_the_seq_gets_no_state(bench: Bench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let event = bench.post(&key, "pay").await;
-    let known = bench.load(&key, Some(Seq(1))).await;
+    let position = bench.execution(&key).await.position;
+    let at = |seq| Some(Known { position, seq: Seq(seq) });
+    let known = bench.load(&key, at(1)).await;
+    assert_eq!(known.position, position);
     assert_eq!((known.seq, known.state, ids(&known.mailbox)), (Seq(1), None, vec![event]));
     let moved = bench.commit_done(Visit::to(&key, &state, bench.now().await).apply(event, "paid")).await;
-    let stale = bench.load(&key, Some(Seq(1))).await;
+    let stale = bench.load(&key, at(1)).await;
     assert_eq!((stale.seq, stale.state), (Seq(2), Some((moved, Vec::new()))));
-    assert_eq!(bench.load(&key, Some(Seq(2))).await.state, None);
+    assert_eq!(bench.load(&key, at(2)).await.state, None);
+}
+
+pub async fn an_id_that_is_used_again_is_another_execution(bench: Bench) {
+    let key = execution("one");
+    let (now, state) = (bench.now().await, bench.start(&key).await);
+    let last = bench.post(&key, "close").await;
+    bench.commit_done(Visit::to(&key, &state, now).end(last, "closed", Phase::Completed)).await;
+    let old = bench.load(&key, None).await;
+    let known = Some(Known { position: old.position, seq: old.seq });
+    assert_eq!(bench.load(&key, known).await.state, None);
+    let later = bench.now().await.plus(super::fixture::HOUR);
+    assert_eq!(bench.stores.housekeeping.purge_executions(later, 10).await.unwrap(), 1);
+
+    let state = bench.start(&key).await;
+    let id = bench.post(&key, "pay").await;
+    let state = bench.commit_done(Visit::to(&key, &state, bench.now().await).apply(id, "paid")).await;
+    let found = bench.load(&key, known).await;
+    assert_eq!(found.seq, old.seq, "the case is void: the seq alone tells them apart");
+    assert!(found.position > old.position);
+    assert_eq!(found.state, Some((state, Vec::new())), "what the caller knows is of another execution");
 }
 
 pub async fn a_skipped_snapshot_is_made_up_by_transitions(bench: Bench) {

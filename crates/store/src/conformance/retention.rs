@@ -65,7 +65,7 @@ pub async fn everything_of_an_execution_goes_with_it(bench: Bench) {
     assert_eq!(bench.stores.housekeeping.purge_executions(now, 10).await.unwrap(), 1);
 
     let views = &bench.stores.execution_views;
-    assert!(views.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().is_empty());
+    assert!(views.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.is_empty());
     assert!(bench.actions(&key).await.is_empty() && bench.timers(&key).await.is_empty());
     assert_eq!(bench.stores.timers.next_due().await.unwrap(), None);
     let all = bench.stores.event_views.list_events(&key.tenant, &EventFilter::default(), None, 10).await;

@@ -36,7 +36,7 @@ pub(super) fn fail(action: &LeasedAction, reason: &str) -> Settlement {
     outcome(action, Settling::Failed { error: raw(r#"{"class":"status"}"#), then })
 }
 
-fn fail_and_tell(action: &LeasedAction, event: NewEvent) -> Settlement {
+pub(super) fn fail_and_tell(action: &LeasedAction, event: NewEvent) -> Settlement {
     let then = AfterFailure::Emit(Box::new(event));
     outcome(action, Settling::Failed { error: raw(r#"{"class":"status"}"#), then })
 }
@@ -140,6 +140,35 @@ pub async fn a_retry_is_due_at_its_time_and_keeps_the_error(bench: Bench) {
     assert_eq!((view.next_attempt_at, view.lease_until), (Some(at), None));
     assert_eq!(view.error, Some(raw(r#"{"class":"network"}"#)));
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
+}
+
+pub async fn a_retry_in_a_cancelled_execution_cancels_the_action(bench: Bench) {
+    let key = execution("one");
+    let (id, state, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
+    let cancel = bench.post(&key, "millstream.cancel").await;
+    let now = bench.now().await;
+    let visit = Visit::to(&key, &state, now).end(cancel, "working", Phase::Cancelled).cancel_open_actions();
+    bench.commit_done(visit).await;
+    let first = settle(&bench, vec![retry(&done.leased[0], now)], grant(5)).await;
+    assert_eq!((first.verdicts, first.unleased), (vec![PROCESSING], 0));
+    let a = bench.action(&key, "a").await;
+    assert_eq!((a.status, a.next_attempt_at), (ActionStatus::Cancelled, None));
+    assert!(a.error.is_some() && a.settled_at.is_some());
+    let second = settle(&bench, vec![retry(&done.leased[1], now)], grant(5)).await;
+    assert_eq!(second.verdicts, [COMPLETED], "nothing more will be done for it");
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
+    let due = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap();
+    assert!(due.is_empty());
+}
+
+pub async fn a_retry_goes_on_after_an_end_that_is_no_cancellation(bench: Bench) {
+    let key = execution("one");
+    let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    let last = bench.post(&key, "close").await;
+    let now = bench.now().await;
+    bench.commit_done(Visit::to(&key, &state, now).end(last, "closed", Phase::Completed)).await;
+    settle(&bench, vec![retry(&done.leased[0], now)], grant(0)).await;
+    assert_eq!(bench.action(&key, "a").await.status, ActionStatus::Ready);
 }
 
 pub async fn a_handled_failure_emits_its_event_and_completes(bench: Bench) {

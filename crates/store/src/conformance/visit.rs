@@ -8,7 +8,7 @@ use millstream_core::time::Timestamp;
 
 use super::Bench;
 use super::fixture::{grant, name, raw, worker};
-use crate::action_store::LeasedAction;
+use crate::action_store::{Handling, LeasedAction};
 use crate::event_log::NewEvent;
 use crate::execution_store::{
     Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
@@ -155,11 +155,12 @@ pub(super) struct Planned {
     name: Name,
     needs: Vec<Name>,
     pub(super) status: ActionStatus,
+    handling: Handling,
 }
 
 /// An action with its input rendered.
 pub(super) fn ready(action: &str) -> Planned {
-    Planned { name: name(action), needs: Vec::new(), status: ActionStatus::Ready }
+    Planned { status: ActionStatus::Ready, ..waiting(action, &[]) }
 }
 
 /// An action with its input rendered whose needs were settled inline.
@@ -173,17 +174,23 @@ pub(super) fn waiting(action: &str, needs: &[&str]) -> Planned {
         name: name(action),
         needs: needs.iter().map(|need| name(need)).collect(),
         status: ActionStatus::Waiting,
+        handling: Handling::Unhandled,
     }
 }
 
 /// An action that is settled in the transition's own commit.
 pub(super) fn inline(action: &str) -> Planned {
-    Planned { name: name(action), needs: Vec::new(), status: ActionStatus::Succeeded }
+    Planned { status: ActionStatus::Succeeded, ..waiting(action, &[]) }
 }
 
 /// An action that failed before it began.
 pub(super) fn broken(action: &str) -> Planned {
-    Planned { name: name(action), needs: Vec::new(), status: ActionStatus::Failed }
+    Planned { status: ActionStatus::Failed, ..waiting(action, &[]) }
+}
+
+/// The same where an emitted event handles it.
+pub(super) fn broken_and_told(action: &str) -> Planned {
+    Planned { handling: Handling::Handled, ..broken(action) }
 }
 
 impl Planned {
@@ -198,6 +205,7 @@ impl Planned {
             scope: None,
             result: None,
             error: None,
+            handling: self.handling,
         };
         match self.status {
             ActionStatus::Waiting => action.scope = Some(raw(r#"{"context":{"n":1.50}}"#)),

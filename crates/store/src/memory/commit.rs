@@ -32,7 +32,7 @@ fn commit_one(
         return Committed::Missing;
     };
     let ends = item.state.phase.is_ended();
-    if row.seq != item.expected || (row.paused.is_some() && !ends) {
+    if row.seq != item.expected || held_up(row, item) || !all_open(row, &item.decided) {
         return Committed::Conflict;
     }
     // Before anything else: it concerns what earlier commits left open.
@@ -57,6 +57,22 @@ fn commit_one(
         ready[..taken].iter().filter_map(|action| leasing::grant(row, action, worker, until)).collect();
     let emitted = item.emitted.iter().map(|event| tables.insert_event(event, now)).collect();
     Committed::Done { leased, unleased: ready.len() - taken, emitted }
+}
+
+/// A pause lets only a cancellation through, and once the execution has ended holds up nothing.
+fn held_up(row: &Execution, item: &Commit) -> bool {
+    let cancels = match item.open_actions {
+        OpenActions::Keep => false,
+        OpenActions::Cancel => true,
+    };
+    row.paused.is_some() && !cancels && !row.phase.is_ended()
+}
+
+/// Whether nobody has decided any of these meanwhile.
+fn all_open(row: &mut Execution, decided: &[Decided]) -> bool {
+    decided
+        .iter()
+        .all(|decided| row.event_by_id(decided.event_id).is_some_and(|event| event.kept().is_some()))
 }
 
 fn write_state(row: &mut Execution, item: &Commit) {
@@ -138,7 +154,8 @@ fn insert_actions(row: &mut Execution, actions: &[NewAction], now: Timestamp) ->
             created_at: now,
             settled_at: action.status.is_settled().then_some(now),
         };
-        row.actions.insert(id.clone(), Action { view, scope: action.scope.clone() });
+        let row_of = Action { view, scope: action.scope.clone(), handling: action.handling };
+        row.actions.insert(id.clone(), row_of);
         if is_ready {
             ready.push(id);
         }

@@ -1,6 +1,6 @@
 //! Accepting, in memory.
 
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
+use millstream_core::id::{DefinitionRef, ExecutionKey, TenantId};
 use millstream_core::status::EventStatus;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
@@ -8,7 +8,7 @@ use millstream_core::time::Timestamp;
 use super::Memory;
 use super::tables::{Execution, KeyUse, Tables};
 use crate::Result;
-use crate::event_log::{Append, Appended, EventLog, NewEvent, NewExecution};
+use crate::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewExecution};
 
 #[async_trait::async_trait]
 impl EventLog for Memory {
@@ -22,6 +22,11 @@ impl EventLog for Memory {
             })
             .collect();
         Ok(verdicts)
+    }
+
+    async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>> {
+        let tables = self.tables();
+        Ok(keys.iter().map(|(tenant, idempotency)| known_key(&tables, tenant, Some(idempotency))).collect())
     }
 
     async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
@@ -63,26 +68,28 @@ fn append(tables: &mut Tables, event: &NewEvent, now: Timestamp) -> Appended {
     if let Some(existing) = tables.event(tenant, event.event_id) {
         return Appended::Repeat { event_id: event.event_id, status: existing.view.status };
     }
-    if let Some(idempotency) = &event.idempotency
-        && let Some(used) = tables.idempotency.get(&(tenant.clone(), idempotency.key.clone()))
-    {
-        if used.request_hash != idempotency.request_hash {
-            return Appended::Mismatch;
-        }
-        return repeat(tables, tenant, used.event_id);
+    if let Some(known) = known_key(tables, tenant, event.idempotency.as_ref()) {
+        return known;
     }
     if !tables.executions.contains_key(&event.execution) {
         return Appended::NoExecution;
     }
-    if let Some(idempotency) = &event.idempotency {
-        let used =
-            KeyUse { request_hash: idempotency.request_hash, event_id: event.event_id, created_at: now };
-        tables.idempotency.insert((tenant.clone(), idempotency.key.clone()), used);
-    }
+    use_key(tables, event, now);
     Appended::Accepted { accept_no: tables.insert_event(event, now) }
 }
 
+fn use_key(tables: &mut Tables, event: &NewEvent, now: Timestamp) {
+    if let Some(idempotency) = &event.idempotency {
+        let used =
+            KeyUse { request_hash: idempotency.request_hash, event_id: event.event_id, created_at: now };
+        tables.idempotency.insert((event.execution.tenant.clone(), idempotency.key.clone()), used);
+    }
+}
+
 fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
+    if let Some(known) = known_key(tables, &new.key.tenant, new.start.idempotency.as_ref()) {
+        return known;
+    }
     if let Some(existing) = tables.executions.get(&new.key) {
         if existing.input_hash != new.input_hash {
             return Appended::Mismatch;
@@ -92,6 +99,7 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
             None => Appended::Mismatch,
         };
     }
+    use_key(tables, &new.start, now);
     let transition = new.applied.transition.clone();
     let timers = transition.decision.timers.iter();
     let row = Execution {
@@ -102,8 +110,8 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
         phase: new.state.phase,
         paused: None,
         snapshot: new.state.clone(),
-        created_at: now,
-        updated_at: now,
+        created_at: new.state.at,
+        updated_at: new.state.at,
         timers: timers.map(|timer| ((timer.armed_seq, timer.ordinal), timer.clone())).collect(),
         transitions: vec![transition],
         events: Default::default(),
@@ -111,7 +119,7 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
         decisions: Vec::new(),
     };
     tables.executions.insert(new.key.clone(), row);
-    let position = tables.insert_event(&new.start, now);
+    let position = tables.insert_event(&new.start, new.state.at);
     if let Some(row) = tables.executions.get_mut(&new.key) {
         row.position = position;
         if let Some(start) = row.events.get_mut(&position) {
@@ -119,8 +127,8 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
             view.status = EventStatus::Completed;
             view.seq = Some(new.state.seq);
             view.to_state = Some(new.state.state.clone());
-            view.started_at = Some(now);
-            view.completed_at = Some(now);
+            view.started_at = Some(new.state.at);
+            view.completed_at = Some(new.state.at);
         }
     }
     for event in &new.events {
@@ -131,7 +139,13 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
 
 /// The first event under a key, with its status now. It may be gone by retention, which takes only
 /// what is finished.
-fn repeat(tables: &Tables, tenant: &TenantId, event_id: EventId) -> Appended {
+fn known_key(tables: &Tables, tenant: &TenantId, idempotency: Option<&Idempotency>) -> Option<Appended> {
+    let idempotency = idempotency?;
+    let used = tables.idempotency.get(&(tenant.clone(), idempotency.key.clone()))?;
+    if used.request_hash != idempotency.request_hash {
+        return Some(Appended::Mismatch);
+    }
+    let event_id = used.event_id;
     let status = tables.event(tenant, event_id).map_or(EventStatus::Completed, |event| event.view.status);
-    Appended::Repeat { event_id, status }
+    Some(Appended::Repeat { event_id, status })
 }

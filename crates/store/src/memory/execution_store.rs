@@ -8,7 +8,8 @@ use super::tables::{Execution, Tables};
 use super::{Memory, commit};
 use crate::Result;
 use crate::execution_store::{
-    Commit, Committed, ExecutionStore, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, More, Wanted,
+    Commit, Committed, ExecutionStore, Known, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, More,
+    Wanted,
 };
 
 #[async_trait::async_trait]
@@ -38,7 +39,8 @@ fn load(tables: &Tables, wanted: &Wanted, limits: MailboxLimits) -> Loaded {
     let Some(row) = tables.executions.get(&wanted.execution) else {
         return Loaded::Missing;
     };
-    let state = (wanted.known != Some(row.seq)).then(|| {
+    let current = Known { position: row.position, seq: row.seq };
+    let state = (wanted.known != Some(current)).then(|| {
         let later = row.transitions.iter().filter(|transition| transition.seq > row.snapshot.seq);
         (row.snapshot.clone(), later.cloned().collect())
     });
@@ -49,6 +51,7 @@ fn load(tables: &Tables, wanted: &Wanted, limits: MailboxLimits) -> Loaded {
     mailbox.sort_by_key(|waiting| waiting.accept_no);
     Loaded::Found(Box::new(LoadedExecution {
         execution: wanted.execution.clone(),
+        position: row.position,
         definition: row.definition.clone(),
         seq: row.seq,
         pause: row.pause_state(),

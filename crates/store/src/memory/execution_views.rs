@@ -2,12 +2,18 @@
 
 use millstream_core::id::{AcceptNo, ExecutionKey, Seq, TenantId};
 use millstream_core::machine::evolve;
+use millstream_core::raw::RawJson;
 use millstream_core::status::ExecutionStatus;
 
 use super::Memory;
 use super::tables::{Execution, Tables};
 use crate::Result;
-use crate::views::{ActionView, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, TimerView};
+use crate::execution_store::More;
+use crate::paging::cut_history;
+use crate::views::{
+    ActionPlace, ActionView, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
+    TimerPlace, TimerView,
+};
 
 #[async_trait::async_trait]
 impl ExecutionViews for Memory {
@@ -39,20 +45,43 @@ impl ExecutionViews for Memory {
         Ok(found)
     }
 
-    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<Vec<HistoryEntry>> {
+    async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<HistoryPage> {
         let tables = self.tables();
-        Ok(entries(&tables, execution, after).take(limit).collect())
+        let sizes =
+            entries(&tables, execution, after).take(limit.saturating_add(1)).map(|entry| weight(&entry));
+        Ok(match cut_history(sizes, limit) {
+            None => HistoryPage { entries: Vec::new(), more: More::Nothing },
+            Some((last, more)) => {
+                let entries = entries(&tables, execution, after);
+                HistoryPage {
+                    entries: entries.take_while(|entry| entry.transition.seq <= last).collect(),
+                    more,
+                }
+            }
+        })
     }
 
-    async fn actions(&self, execution: &ExecutionKey) -> Result<Vec<ActionView>> {
+    async fn actions(
+        &self,
+        execution: &ExecutionKey,
+        after: Option<ActionPlace>,
+        limit: usize,
+    ) -> Result<Vec<ActionView>> {
         let tables = self.tables();
         let rows = tables.executions.get(execution).into_iter().flat_map(|row| row.actions.values());
         let mut views: Vec<_> = rows.map(|action| action.view.clone()).collect();
-        views.sort_by_key(|view| (view.key.seq, view.ordinal));
+        views.retain(|view| after.is_none_or(|after| view.place() > after));
+        views.sort_by_key(ActionView::place);
+        views.truncate(limit);
         Ok(views)
     }
 
-    async fn timers(&self, execution: &ExecutionKey) -> Result<Vec<TimerView>> {
+    async fn timers(
+        &self,
+        execution: &ExecutionKey,
+        after: Option<TimerPlace>,
+        limit: usize,
+    ) -> Result<Vec<TimerView>> {
         let tables = self.tables();
         let rows = tables.executions.get(execution).into_iter().flat_map(|row| row.timers.values());
         let mut views: Vec<_> = rows
@@ -63,7 +92,9 @@ impl ExecutionViews for Memory {
                 fire_at: timer.fire_at,
             })
             .collect();
-        views.sort_by_key(|view| (view.fire_at, view.armed_seq, view.ordinal));
+        views.retain(|view| after.is_none_or(|after| view.place() > after));
+        views.sort_by_key(TimerView::place);
+        views.truncate(limit);
         Ok(views)
     }
 }
@@ -77,9 +108,15 @@ fn view(key: &ExecutionKey, row: &Execution) -> ExecutionView {
         status: ExecutionStatus::of(row.phase, row.pause_state()),
         state: later.fold(row.snapshot.clone(), |state, transition| evolve(Some(state), transition)),
         paused_reason: row.paused.clone(),
+        unreadable: None,
         created_at: row.created_at,
         updated_at: row.updated_at,
     }
+}
+
+fn weight(entry: &HistoryEntry) -> (Seq, usize) {
+    let decision = RawJson::of(&entry.transition.decision);
+    (entry.transition.seq, entry.payload.len() + decision.len())
 }
 
 fn entries<'a>(

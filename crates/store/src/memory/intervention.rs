@@ -5,9 +5,10 @@ use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
 
 use super::Memory;
-use super::tables::Execution;
+use super::tables::{Action, Execution};
 use crate::Result;
 use crate::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
+use crate::reopening::{Settled, reopened};
 
 #[async_trait::async_trait]
 impl Interventions for Memory {
@@ -91,15 +92,20 @@ impl Interventions for Memory {
 }
 
 fn reopen_actions(row: &mut Execution, event: EventId, now: Timestamp) {
-    for action in row.actions.values_mut().filter(|action| action.view.event_id == event) {
-        match action.view.status {
-            ActionStatus::Failed => action.make_ready(now),
-            ActionStatus::Skipped => action.view.status = ActionStatus::Waiting,
-            ActionStatus::Waiting
-            | ActionStatus::Ready
-            | ActionStatus::Leased
-            | ActionStatus::Succeeded
-            | ActionStatus::Cancelled => continue,
+    let settled = |action: &Action| Settled {
+        needs: action.view.needs.clone(),
+        status: action.view.status,
+        handling: action.handling,
+    };
+    let of_event = row.actions.iter().filter(|(_, action)| action.view.event_id == event);
+    let reopened = reopened(&of_event.map(|((_, name), action)| (name.clone(), settled(action))).collect());
+    for ((_, name), action) in row.actions.iter_mut().filter(|(_, action)| action.view.event_id == event) {
+        if reopened.ready.contains(name) {
+            action.make_ready(now);
+        } else if reopened.waiting.contains(name) {
+            action.view.status = ActionStatus::Waiting;
+        } else {
+            continue;
         }
         action.view.attempts = 0;
         action.view.error = None;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use millstream_core::id::{ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
 
 use super::leasing;
@@ -48,6 +48,7 @@ pub(super) fn settle(
 
 /// Whether the outcome was recorded: not when the lease has passed on.
 fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
+    let phase = tables.executions.get(&item.lease.key.execution).map(|row| row.phase);
     let Some(action) = tables.held(&item.lease) else { return false };
     match &item.outcome {
         Settling::Succeeded { result, emit } => {
@@ -59,12 +60,16 @@ fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
             }
         }
         Settling::Retry { error, at } => {
-            action.make_ready(*at);
+            match phase {
+                Some(Phase::Cancelled) => action.settle(ActionStatus::Cancelled, now),
+                Some(Phase::Active | Phase::Completed | Phase::Failed) | None => action.make_ready(*at),
+            }
             action.view.error = Some(error.clone());
         }
         Settling::Failed { error, then } => {
             action.settle(ActionStatus::Failed, now);
             action.view.error = Some(error.clone());
+            action.handling = then.handling();
             match then {
                 AfterFailure::Emit(event) => {
                     tables.insert_event(event, now);

@@ -8,6 +8,7 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, PauseState, Phase};
 use millstream_core::time::Timestamp;
 
+use crate::action_store::Handling;
 use crate::definition_store::StoredDefinition;
 use crate::event_log::NewEvent;
 use crate::intervention::RecordedDecision;
@@ -58,6 +59,8 @@ pub(super) struct Event {
 pub(super) struct Action {
     pub(super) view: ActionView,
     pub(super) scope: Option<RawJson>,
+    /// Of one that failed.
+    pub(super) handling: Handling,
 }
 
 #[derive(Debug)]

@@ -220,7 +220,7 @@ impl Bench {
     }
 
     pub(crate) async fn history(&self, key: &ExecutionKey) -> Vec<HistoryEntry> {
-        self.stores.execution_views.history(key, Seq(0), 10_000).await.unwrap()
+        self.stores.execution_views.history(key, Seq(0), 10_000).await.unwrap().entries
     }
 
     /// The names of the events in the log after the start.

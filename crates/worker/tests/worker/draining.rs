@@ -75,7 +75,7 @@ async fn an_action_that_takes_too_long_is_handed_back_uncounted() {
     let go = bench.send(&key, "go", "null").await;
     called(&sink, 1).await;
     worker.drain().await;
-    let action = bench.stores.execution_views.actions(&key).await.unwrap().remove(0);
+    let action = bench.stores.execution_views.actions(&key, None, 100).await.unwrap().remove(0);
     assert_eq!((action.status, action.attempts), (ActionStatus::Ready, 0));
     sink.release();
     let _second = bench.worker();

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, WorkerId};
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_core::raw::RawJson;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{ActionStore, Lease, LeasedAction, Settled, Settlement};
-use millstream_store::event_log::{Append, Appended, EventLog};
+use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
 use millstream_store::execution_store::{
     Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
 };
@@ -173,6 +173,10 @@ impl ActionStore for Faulty<dyn ActionStore> {
 impl EventLog for Faulty<dyn EventLog> {
     async fn append(&self, batch: &[Append], now: Timestamp) -> Stored<Vec<Appended>> {
         self.inner.append(batch, now).await
+    }
+
+    async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Stored<Vec<Option<Appended>>> {
+        self.inner.seen(keys).await
     }
 
     async fn targets(&self, executions: &[ExecutionKey]) -> Stored<Vec<Option<DefinitionRef>>> {

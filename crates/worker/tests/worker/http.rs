@@ -33,7 +33,7 @@ actions:
         if status.is_final() { Ok(()) } else { Err(status) }
     })
     .await;
-    let action = bench.stores.execution_views.actions(&key).await.unwrap().remove(0);
+    let action = bench.stores.execution_views.actions(&key, None, 100).await.unwrap().remove(0);
     (action.status, action.error.map(|error| error.to_string()).unwrap_or_default())
 }
 

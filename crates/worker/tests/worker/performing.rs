@@ -65,7 +65,7 @@ async fn an_action_graph_runs_in_order_and_results_flow_along_it() {
     assert_eq!(receipts[0].json(), json!({"charge": "c-1", "left": 3}));
     assert!(receipts[0].at > charges[1].at, "the receipt needs the charge");
 
-    let actions = bench.stores.execution_views.actions(&key).await.unwrap();
+    let actions = bench.stores.execution_views.actions(&key, None, 100).await.unwrap();
     assert!(actions.iter().all(|action| action.status == ActionStatus::Succeeded), "{actions:?}");
     let history = bench.history(&key).await;
     let outcome: serde_json::Value = history.last().unwrap().payload.decode().unwrap();
@@ -157,7 +157,7 @@ actions:
     bench.until_state(&key, "closed").await;
     assert_eq!(bench.until_event(go, EventStatus::Completed).await.error, None);
     assert_eq!(sink.calls().len(), 0);
-    let actions = bench.stores.execution_views.actions(&key).await.unwrap();
+    let actions = bench.stores.execution_views.actions(&key, None, 100).await.unwrap();
     let statuses: Vec<_> = actions.iter().map(|action| action.status).collect();
     assert_eq!(statuses, [ActionStatus::Failed, ActionStatus::Skipped]);
 }

@@ -25,7 +25,7 @@ async fn a_timer_fires_once() {
     let key = bench.start("waiting", "a").await;
     bench.until_status(&key, ExecutionStatus::Failed).await;
     assert_eq!(bench.applied(&key).await, ["expire"]);
-    assert!(bench.stores.execution_views.timers(&key).await.unwrap().is_empty());
+    assert!(bench.stores.execution_views.timers(&key, None, 100).await.unwrap().is_empty());
     bench.assert_sound(&key).await;
 }
 
@@ -37,7 +37,7 @@ async fn leaving_a_state_cancels_its_timers() {
     let key = bench.start("waiting", "a").await;
     bench.send(&key, "pay", "null").await;
     bench.until_state(&key, "paid").await;
-    assert!(bench.stores.execution_views.timers(&key).await.unwrap().is_empty());
+    assert!(bench.stores.execution_views.timers(&key, None, 100).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -1,0 +1,50 @@
+//! Where a page of history ends: by count, and by weight, so that no page holds a thousand payloads of
+//! the largest kind at once. Pure; backends read the sizes first and then only the rows that fit.
+
+use millstream_core::id::Seq;
+
+use crate::execution_store::More;
+
+/// What the payloads and decisions of one page of history may weigh together.
+pub const HISTORY_PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The last transition of the page and whether there are more behind it; `None` when there is nothing.
+///
+/// `sizes` are the transitions of the page in order, one more than `limit` if there are so many. One
+/// that alone is too heavy is a page of its own.
+pub fn cut_history(sizes: impl IntoIterator<Item = (Seq, usize)>, limit: usize) -> Option<(Seq, More)> {
+    let mut last = None;
+    let (mut count, mut bytes) = (0, 0usize);
+    for (seq, size) in sizes {
+        bytes = bytes.saturating_add(size);
+        if let Some(last) = last
+            && (count >= limit || bytes > HISTORY_PAGE_BYTES)
+        {
+            return Some((last, More::Remains));
+        }
+        last = Some(seq);
+        count += 1;
+    }
+    last.map(|last| (last, More::Nothing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(sizes: &[usize], limit: usize) -> Option<(i64, More)> {
+        let sizes = (1..).map(Seq).zip(sizes.iter().copied());
+        cut_history(sizes, limit).map(|(last, more)| (last.0, more))
+    }
+
+    #[test]
+    fn a_page_ends_at_its_limit_or_at_its_weight_and_is_never_empty() {
+        assert_eq!(cut(&[], 3), None);
+        assert_eq!(cut(&[1, 1, 1], 3), Some((3, More::Nothing)));
+        assert_eq!(cut(&[1, 1, 1], 2), Some((2, More::Remains)));
+        assert_eq!(cut(&[HISTORY_PAGE_BYTES, 1], 9), Some((1, More::Remains)));
+        assert_eq!(cut(&[HISTORY_PAGE_BYTES - 1, 1], 9), Some((2, More::Nothing)));
+        assert_eq!(cut(&[HISTORY_PAGE_BYTES + 1], 9), Some((1, More::Nothing)));
+        assert_eq!(cut(&[usize::MAX, usize::MAX], 9), Some((1, More::Remains)));
+    }
+}

@@ -1,0 +1,114 @@
+//! Which actions of a failed event a retry reopens. Pure; every backend asks here.
+//!
+//! A failure that an `on_failure` event has handled is over: the execution has gone on from it, and to
+//! perform the action again would be a second effect that nobody asked for. What was skipped because of
+//! such a failure stays skipped as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use millstream_core::id::Name;
+use millstream_core::status::ActionStatus;
+
+use crate::action_store::Handling;
+
+/// What has to be known of an action of the event.
+#[derive(Debug, Clone)]
+pub struct Settled {
+    pub needs: Vec<Name>,
+    pub status: ActionStatus,
+    pub handling: Handling,
+}
+
+/// What becomes of the actions that are reopened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reopened {
+    /// Failed, and nothing has handled it.
+    pub ready: BTreeSet<Name>,
+    /// Skipped because of these and of nothing else, directly or through others.
+    pub waiting: BTreeSet<Name>,
+}
+
+/// `actions` are all actions of one transition.
+pub fn reopened(actions: &BTreeMap<Name, Settled>) -> Reopened {
+    let mut reopened = Reopened::default();
+    for (name, action) in actions {
+        match (action.status, action.handling) {
+            (ActionStatus::Failed, Handling::Unhandled) => {
+                reopened.ready.insert(name.clone());
+            }
+            (
+                ActionStatus::Failed
+                | ActionStatus::Waiting
+                | ActionStatus::Ready
+                | ActionStatus::Leased
+                | ActionStatus::Succeeded
+                | ActionStatus::Skipped
+                | ActionStatus::Cancelled,
+                Handling::Handled | Handling::Unhandled,
+            ) => {}
+        }
+    }
+    loop {
+        let freed: Vec<Name> = actions
+            .iter()
+            .filter(|(name, action)| {
+                action.status == ActionStatus::Skipped
+                    && !reopened.waiting.contains(*name)
+                    && !action.needs.iter().any(|need| still_lost(actions, &reopened, need))
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        if freed.is_empty() {
+            return reopened;
+        }
+        reopened.waiting.extend(freed);
+    }
+}
+
+fn still_lost(actions: &BTreeMap<Name, Settled>, reopened: &Reopened, need: &Name) -> bool {
+    match actions.get(need).map(|action| action.status) {
+        Some(ActionStatus::Failed) => !reopened.ready.contains(need),
+        Some(ActionStatus::Skipped) => !reopened.waiting.contains(need),
+        Some(ActionStatus::Cancelled) => true,
+        Some(
+            ActionStatus::Waiting | ActionStatus::Ready | ActionStatus::Leased | ActionStatus::Succeeded,
+        )
+        | None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_a_handled_failure_skipped_stays_skipped_and_so_does_what_needs_both() {
+        let row = |status, handling, needs: &[&str]| Settled {
+            needs: needs.iter().map(|need| name(need)).collect(),
+            status,
+            handling,
+        };
+        let skipped = |needs: &[&str]| row(ActionStatus::Skipped, Handling::Unhandled, needs);
+        let actions = BTreeMap::from([
+            (name("told"), row(ActionStatus::Failed, Handling::Handled, &[])),
+            (name("stuck"), row(ActionStatus::Failed, Handling::Unhandled, &[])),
+            (name("done"), row(ActionStatus::Succeeded, Handling::Unhandled, &[])),
+            (name("a-after-told"), skipped(&["told"])),
+            (name("b-after-stuck"), skipped(&["stuck", "done"])),
+            (name("a-after-b"), skipped(&["b-after-stuck"])),
+            (name("after-both"), skipped(&["told", "stuck"])),
+            (name("after-after-both"), skipped(&["after-both", "stuck"])),
+        ]);
+        assert_eq!(
+            reopened(&actions),
+            Reopened {
+                ready: [name("stuck")].into(),
+                waiting: [name("b-after-stuck"), name("a-after-b")].into()
+            }
+        );
+    }
+}
