@@ -13,7 +13,7 @@ use crate::duration;
 use crate::id::Name;
 
 impl Definition {
-    /// JSON that [`super::parse`] reads back as an equal definition.
+    /// JSON that [`super::parse()`] reads back as an equal definition.
     pub fn canonical_json(&self) -> String {
         let mut entries = vec![
             entry("dialect", Node::Int(Self::DIALECT)),

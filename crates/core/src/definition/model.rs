@@ -13,7 +13,7 @@ use crate::retry::RetryPolicy;
 
 use super::template::{Template, Text};
 
-/// A complete definition. Only [`super::parse`] makes one.
+/// A complete definition. Only [`super::parse()`] makes one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     pub(super) name: Name,
