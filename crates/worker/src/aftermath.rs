@@ -46,6 +46,11 @@ impl Aftermath {
         self.bells.insert(Bell::Mailbox(execution));
     }
 
+    /// Nothing is left in it after all.
+    pub(crate) fn forget_mailbox(&mut self, execution: &ExecutionKey) {
+        self.bells.remove(&Bell::Mailbox(execution.clone()));
+    }
+
     pub(crate) fn ring_actions(&mut self, execution: ExecutionKey) {
         self.bells.insert(Bell::Actions(execution));
     }

@@ -16,7 +16,7 @@ use millstream_store::execution_store::{Commit, Committed, EventVerdict, LeaseGr
 use crate::aftermath::Aftermath;
 use crate::bisect::Bisect;
 use crate::kept::{End, Why};
-use crate::load::{Company, Found};
+use crate::load::{Company, DecidedBy, Found};
 use crate::turn::{self, Before, Line};
 use crate::worker::Worker;
 use crate::{crash, metrics, poison};
@@ -122,9 +122,15 @@ pub(crate) async fn commit(
 /// The turn itself: pure code between two calls of the store.
 fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(Member, Commit)> {
     let at = found.at();
-    let Found { loaded, state, machine, .. } = found;
+    let Found { loaded, state, by, .. } = found;
     let before = Before::of(loaded.execution.clone(), loaded.snapshot_seq, &state);
-    let turn = machine::turn(&machine, state, &loaded.mailbox, loaded.pause, worker.now());
+    let (turn, machine) = match &by {
+        DecidedBy::Machine(machine) => {
+            let turn = machine::turn(machine, state, &loaded.mailbox, loaded.pause, worker.now());
+            (turn, Some(&**machine))
+        }
+        DecidedBy::Closing => (machine::closing(state, &loaded.mailbox, worker.now()), None),
+    };
     if turn.outcomes.is_empty() {
         if loaded.more == More::Remains {
             aftermath.ring_mailbox(loaded.execution.clone());
@@ -133,7 +139,7 @@ fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(M
         return None;
     }
     let mut new_id = || worker.event_id();
-    let decision = turn::decision(&machine, before, turn, &loaded.mailbox, &mut new_id)?;
+    let decision = turn::decision(machine, before, turn, &loaded.mailbox, &mut new_id)?;
     // A paused mailbox was loaded without what waits in it; its cancellation sets that free.
     let more = match loaded.pause {
         PauseState::Running => loaded.more,

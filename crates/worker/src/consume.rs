@@ -131,9 +131,7 @@ pub(crate) fn arrived(worker: &Arc<Worker>, kept: &mut Kept, background: &mut Jo
             for Delivery { entry, bell, redelivered } in deliveries {
                 let suspicion = match redelivered {
                     Redelivered::First => Suspicion::None,
-                    Redelivered::Again => {
-                        Suspicion::Cut { why: "its worker died, or lost touch, while deciding it".to_owned() }
-                    }
+                    Redelivered::Again => Suspicion::Redelivered,
                 };
                 match bell {
                     Bell::Mailbox(execution) => kept.arrive(execution, Some(entry), suspicion),

@@ -5,6 +5,9 @@
 //! under way finish, those not begun were given back; when time is up attempts are dropped and their
 //! leases released; the worker's row and its empty consumer go. Whatever of this fails costs others
 //! the wait for a reclaim or a lease, nothing more.
+//!
+//! A part of the time is set aside for the last steps, and when all of it is up the worker ends in the
+//! middle of whatever it does: a store or a stream that does not answer cannot hold it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,8 +22,25 @@ use crate::kept::Kept;
 use crate::metrics;
 use crate::worker::Worker;
 
-/// The last steps get so long even when the time is up.
+/// How long each of the last steps may take.
 const LAST_STEPS: Duration = Duration::from_secs(2);
+
+/// When a drain has to be over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadlines {
+    /// For work in hand.
+    pub(crate) finish: Instant,
+    /// For everything.
+    pub(crate) end: Instant,
+}
+
+impl Deadlines {
+    /// A fifth, at most five seconds, is for handing back.
+    pub(crate) fn within(length: Duration) -> Self {
+        let end = Instant::now() + length;
+        Self { finish: end - (length / 5).min(Duration::from_secs(5)), end }
+    }
+}
 
 /// Takes in what the readers still deliver, and hands back everything that is held.
 pub(crate) async fn hand_back(
@@ -50,7 +70,8 @@ pub(crate) async fn hand_back(
         Ok(Err(error)) => worker.stream_outage.met(&error),
         Err(_) => worker.stream_outage.met(&"no answer while handing back"),
     }
-    while background.join_next().await.is_some() {}
+    // Acknowledgements that are not through by now are repeated by whoever reclaims.
+    background.shutdown().await;
 }
 
 /// Lets duties end by themselves: one that has just leased actions still hands them over.
@@ -69,7 +90,9 @@ pub(crate) async fn finish_actions(
     let _ = tokio::time::timeout_at(deadline.into(), worker.slots.all_free()).await;
     let left = worker.leases.all();
     worker.halt.cancel();
-    while performing.join_next().await.is_some() {}
+    let ended = async { while performing.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(LAST_STEPS, ended).await;
+    performing.shutdown().await;
     if left.is_empty() {
         return;
     }

@@ -5,6 +5,9 @@
 //! arrive meanwhile wait for the next visit (their event may be younger than what the visit loaded),
 //! and those that could not be decided are kept and tried again together.
 //!
+//! Suspects that have to be decided alone are visited one at a time, each in a visit of its own, in
+//! turn with the others: if one of them takes the process down, no other was being tried.
+//!
 //! Waits: a busy lock 1 → 50 ms, an unavailable store 100 ms → 5 s, an error 100 ms → 5 s, all with
 //! jitter. Nothing in here reads a clock, and nothing stops the reading of other executions until
 //! the worker holds as much as it may.
@@ -30,10 +33,21 @@ pub(crate) struct Visit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Suspicion {
     None,
-    /// A crash or an error: count an attempt, go alone.
-    Cut {
+    /// Its doorbell came back from a worker that is gone. It may have been under way with many others.
+    Redelivered,
+    /// To be decided alone.
+    Alone {
         why: String,
+        attempt: Attempt,
     },
+}
+
+/// Whether the attempt on a suspect has been counted already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    ToCount,
+    /// It was counted, and then a service failed: that is not the event's fault.
+    Counted,
 }
 
 /// How a visit ended.
@@ -51,6 +65,12 @@ pub(crate) enum Why {
     Busy,
     /// A service is unavailable; not the execution's fault.
     Unavailable,
+    /// Its definition is not for this build.
+    Foreign,
+    /// Suspected more than once: its turn comes, alone.
+    Suspected { why: String },
+    /// An attempt was counted and a service became unavailable before it was made.
+    Unfinished { why: String },
     /// It failed, and trying the same again in company could fail others.
     Failed { why: String },
 }
@@ -59,6 +79,11 @@ pub(crate) enum Why {
 pub(crate) struct Kept {
     held: HashMap<ExecutionKey, Held>,
     ready: VecDeque<ExecutionKey>,
+    /// Those that were ready and have to go alone.
+    suspects: VecDeque<ExecutionKey>,
+    /// The suspect that is visited now.
+    suspect: Option<ExecutionKey>,
+    next: Turn,
     waiting: BTreeSet<(Instant, ExecutionKey)>,
     entries: HashSet<EntryId>,
 }
@@ -71,6 +96,14 @@ struct Held {
     suspicion: Suspicion,
     tries: u32,
     place: Place,
+}
+
+/// Whose visit comes next while there are both.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    #[default]
+    Company,
+    Suspect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +143,7 @@ impl Kept {
         self.held.insert(execution, held);
     }
 
-    /// Up to `max` executions whose time has come.
+    /// Up to `max` executions whose time has come, or one suspect alone.
     pub(crate) fn take(&mut self, max: usize, now: Instant) -> Vec<Visit> {
         while let Some((until, _)) = self.waiting.first()
             && *until <= now
@@ -121,24 +154,61 @@ impl Kept {
                 self.ready.push_back(execution);
             }
         }
+        let mut visits = match self.next {
+            Turn::Suspect => {
+                self.next = Turn::Company;
+                self.take_suspect()
+            }
+            Turn::Company => {
+                self.next = Turn::Suspect;
+                Vec::new()
+            }
+        };
+        if visits.is_empty() {
+            visits = self.take_company(max);
+        }
+        // Looking for company may have found the first suspect.
+        if visits.is_empty() { self.take_suspect() } else { visits }
+    }
+
+    fn take_company(&mut self, max: usize) -> Vec<Visit> {
         let mut visits = Vec::new();
         while visits.len() < max
             && let Some(execution) = self.ready.pop_front()
         {
-            let Some(held) = self.held.get_mut(&execution) else { continue };
-            held.place = Place::Visited;
-            visits.push(Visit {
-                execution,
-                entries: held.entries.clone(),
-                suspicion: std::mem::replace(&mut held.suspicion, Suspicion::None),
-                tries: held.tries,
-            });
+            match self.held.get(&execution).map(|held| &held.suspicion) {
+                Some(Suspicion::None | Suspicion::Redelivered) => visits.extend(self.begin(execution)),
+                Some(Suspicion::Alone { .. }) => self.suspects.push_back(execution),
+                None => {}
+            }
         }
         visits
     }
 
+    fn take_suspect(&mut self) -> Vec<Visit> {
+        if self.suspect.is_some() {
+            return Vec::new();
+        }
+        self.suspect = self.suspects.pop_front();
+        self.suspect.clone().and_then(|execution| self.begin(execution)).into_iter().collect()
+    }
+
+    fn begin(&mut self, execution: ExecutionKey) -> Option<Visit> {
+        let held = self.held.get_mut(&execution)?;
+        held.place = Place::Visited;
+        Some(Visit {
+            execution,
+            entries: held.entries.clone(),
+            suspicion: std::mem::replace(&mut held.suspicion, Suspicion::None),
+            tries: held.tries,
+        })
+    }
+
     /// A visit has ended. `unit` is in `0.0..1.0`.
     pub(crate) fn ended(&mut self, visit: Visit, end: End, now: Instant, unit: f64) {
+        if self.suspect.as_ref() == Some(&visit.execution) {
+            self.suspect = None;
+        }
         let Some(held) = self.held.get_mut(&visit.execution) else { return };
         match end {
             End::Answered => {
@@ -158,13 +228,19 @@ impl Kept {
                 let wait = wait(&why, held.tries, unit);
                 held.tries = held.tries.saturating_add(1);
                 held.entries.append(&mut held.later);
+                let alone = |why, attempt| Suspicion::Alone { why, attempt };
                 match why {
                     // The attempt was not made: what was suspected still is.
-                    Why::Busy | Why::Unavailable if held.suspicion == Suspicion::None => {
-                        held.suspicion = visit.suspicion;
+                    Why::Busy | Why::Unavailable | Why::Foreign => match visit.suspicion {
+                        Suspicion::None => {}
+                        suspicion @ (Suspicion::Redelivered | Suspicion::Alone { .. }) => {
+                            held.suspicion = suspicion;
+                        }
+                    },
+                    Why::Unfinished { why } => held.suspicion = alone(why, Attempt::Counted),
+                    Why::Suspected { why } | Why::Failed { why } => {
+                        held.suspicion = alone(why, Attempt::ToCount);
                     }
-                    Why::Busy | Why::Unavailable => {}
-                    Why::Failed { why } => held.suspicion = Suspicion::Cut { why },
                 }
                 held.place = Place::Waiting { until: now + wait };
                 self.waiting.insert((now + wait, visit.execution));
@@ -189,6 +265,7 @@ impl Kept {
     /// Everything that is left, to be handed back.
     pub(crate) fn hand_back(&mut self) -> Vec<(ExecutionKey, Vec<EntryId>)> {
         self.ready.clear();
+        self.suspects.clear();
         self.waiting.clear();
         self.entries.clear();
         let left = |(execution, mut held): (ExecutionKey, Held)| {
@@ -202,7 +279,11 @@ impl Kept {
 fn wait(why: &Why, tries: u32, unit: f64) -> Duration {
     let (first, longest) = match why {
         Why::Busy => (Duration::from_millis(1), Duration::from_millis(50)),
-        Why::Unavailable | Why::Failed { .. } => (Duration::from_millis(100), Duration::from_secs(5)),
+        Why::Suspected { .. } => return Duration::ZERO,
+        Why::Foreign => (Duration::from_secs(2), Duration::from_secs(5)),
+        Why::Unavailable | Why::Unfinished { .. } | Why::Failed { .. } => {
+            (Duration::from_millis(100), Duration::from_secs(5))
+        }
     };
     let ceiling = first.saturating_mul(1 << tries.min(20)).min(longest);
     ceiling.mul_f64(0.5 + unit / 2.0)
@@ -277,23 +358,60 @@ mod tests {
         assert_eq!(wait(&Why::Unavailable, 30, 1.0), Duration::from_secs(5));
     }
 
+    fn cut(attempt: Attempt) -> Suspicion {
+        Suspicion::Alone { why: "it panicked".to_owned(), attempt }
+    }
+
     #[test]
     fn a_suspicion_survives_a_visit_that_was_not_made() {
+        for suspicion in [Suspicion::Redelivered, cut(Attempt::ToCount), cut(Attempt::Counted)] {
+            let (mut kept, now) = (Kept::default(), Instant::now());
+            kept.arrive(key("a"), entry("1"), suspicion.clone());
+            let visit = kept.take(1, now).remove(0);
+            assert_eq!(visit.suspicion, suspicion);
+            kept.ended(visit, End::Kept(Why::Busy), now, 1.0);
+            let visit = kept.take(1, kept.next().unwrap()).remove(0);
+            assert_eq!(visit.suspicion, suspicion);
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_was_counted_and_not_made_is_not_counted_again() {
         let (mut kept, now) = (Kept::default(), Instant::now());
-        let cut = Suspicion::Cut { why: "its worker died".to_owned() };
-        kept.arrive(key("a"), entry("1"), cut.clone());
+        kept.arrive(key("a"), entry("1"), cut(Attempt::ToCount));
         let visit = kept.take(1, now).remove(0);
-        assert_eq!(visit.suspicion, cut);
-        kept.ended(visit, End::Kept(Why::Busy), now, 1.0);
+        kept.ended(visit, End::Kept(Why::Unfinished { why: "it panicked".to_owned() }), now, 1.0);
         let visit = kept.take(1, kept.next().unwrap()).remove(0);
-        assert_eq!(visit.suspicion, cut);
+        assert_eq!(visit.suspicion, cut(Attempt::Counted));
+    }
+
+    #[test]
+    fn suspects_are_visited_one_at_a_time_and_in_turn_with_the_others() {
+        let (mut kept, now) = (Kept::default(), Instant::now());
+        for (execution, id) in [("a", "1"), ("b", "2")] {
+            kept.arrive(key(execution), entry(id), cut(Attempt::ToCount));
+        }
+        ring(&mut kept, "c", "3");
+        kept.arrive(key("d"), entry("4"), Suspicion::Redelivered);
+        let names = |visits: &[Visit]| -> Vec<String> {
+            visits.iter().map(|visit| visit.execution.execution.to_string()).collect()
+        };
+        let company = kept.take(10, now);
+        assert_eq!(names(&company), ["c", "d"]);
+        let first = kept.take(10, now);
+        assert_eq!(names(&first), ["a"]);
+        assert!(kept.take(10, now).is_empty(), "two suspects at once");
+        ring(&mut kept, "e", "5");
+        assert_eq!(names(&kept.take(10, now)), ["e"], "a suspect holds up nobody else");
+        kept.ended(first.into_iter().next().unwrap(), End::Answered, now, 1.0);
+        assert_eq!(names(&kept.take(10, now)), ["b"]);
     }
 
     #[test]
     fn an_entry_is_held_once_however_often_it_is_delivered() {
         let mut kept = Kept::default();
         ring(&mut kept, "a", "1");
-        kept.arrive(key("a"), entry("1"), Suspicion::Cut { why: "reclaimed from ourselves".to_owned() });
+        kept.arrive(key("a"), entry("1"), Suspicion::Redelivered);
         let visit = kept.take(1, Instant::now()).remove(0);
         assert_eq!((visit.entries.len(), visit.suspicion), (1, Suspicion::None));
     }

@@ -1,13 +1,15 @@
 //! Loading a batch of executions and sorting out what cannot be decided.
 //!
 //! States that this worker decoded before are taken from the cache and only what is newer is asked
-//! for. An execution that cannot be read (its snapshot, its log, its definition) is paused with the
-//! reason; that never stops the worker or the others in the batch.
+//! for. An execution that cannot be read (its snapshot, its log) or whose definition is gone is paused
+//! with the reason; that never stops the worker or the others in the batch. One whose definition this
+//! build cannot use is not paused: a newer worker may know better, so its doorbell is kept for a while
+//! and then rung anew for others. Either way it can be cancelled, for which no definition is needed.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_core::id::{AcceptNo, ExecutionKey};
+use millstream_core::id::{AcceptNo, ExecutionKey, Name};
 use millstream_core::log::{Kept as KeptAs, State, Waiting};
 use millstream_core::machine::{self, Machine};
 use millstream_store::StoreError;
@@ -15,6 +17,7 @@ use millstream_store::execution_store::{Known, Loaded, LoadedExecution, MailboxL
 
 use crate::bisect::Bisect;
 use crate::kept::{End, Visit, Why};
+use crate::machines::Unusable;
 use crate::metrics;
 use crate::worker::Worker;
 
@@ -24,8 +27,16 @@ pub(crate) struct Found {
     at: usize,
     pub(crate) loaded: LoadedExecution,
     pub(crate) state: State,
-    pub(crate) machine: Arc<Machine>,
+    pub(crate) by: DecidedBy,
     pub(crate) company: Company,
+}
+
+/// Who decides.
+#[derive(Debug, Clone)]
+pub(crate) enum DecidedBy {
+    Machine(Arc<Machine>),
+    /// There is no machine, and what is in the mailbox needs none: a cancellation, or the end is past.
+    Closing,
 }
 
 /// Whether an execution may share its commit with others.
@@ -74,8 +85,8 @@ pub(crate) async fn load(
     let mut unreadable = Vec::new();
     for ((at, cached), loaded) in open.iter().copied().zip(cached).zip(loaded) {
         match sort(worker, cached.map(|(_, state)| state), loaded).await {
-            Sorted::Decide(loaded, state, machine) => {
-                found.push(Found { at, loaded: *loaded, state, machine, company: Company::Welcome });
+            Sorted::Decide(loaded, state, by) => {
+                found.push(Found { at, loaded: *loaded, state, by, company: Company::Welcome });
             }
             Sorted::End(end) => ends[at] = Some(end),
             Sorted::Unreadable(reason) => unreadable.push((at, reason)),
@@ -86,7 +97,7 @@ pub(crate) async fn load(
 }
 
 enum Sorted {
-    Decide(Box<LoadedExecution>, State, Arc<Machine>),
+    Decide(Box<LoadedExecution>, State, DecidedBy),
     End(End),
     Unreadable(String),
 }
@@ -121,13 +132,21 @@ async fn sort(worker: &Worker, cached: Option<State>, loaded: Result<Loaded, Sto
     }
     let store = &*worker.deps.stores.definitions;
     match worker.machines.get(store, &loaded.execution.tenant, &loaded.definition).await {
-        Ok(Ok(machine)) => Sorted::Decide(loaded, state, machine),
-        Ok(Err(reason)) => Sorted::Unreadable(reason.to_string()),
+        Ok(Ok(machine)) => Sorted::Decide(loaded, state, DecidedBy::Machine(machine)),
+        Ok(Err(_)) if can_close(&state, &loaded) => Sorted::Decide(loaded, state, DecidedBy::Closing),
+        Ok(Err(reason @ Unusable::Gone(_))) => Sorted::Unreadable(reason.to_string()),
+        Ok(Err(Unusable::Foreign(_))) => Sorted::End(End::Kept(Why::Foreign)),
         Err(error) => {
             worker.store_outage.met(&error);
             Sorted::End(End::Kept(Why::Unavailable))
         }
     }
+}
+
+/// Whether something in the mailbox can be decided without a definition.
+fn can_close(state: &State, loaded: &LoadedExecution) -> bool {
+    let is_cancel = |event: &Waiting| event.kept == KeptAs::Undecided && event.name == Name::cancel();
+    state.phase.is_ended() || loaded.mailbox.iter().any(is_cancel)
 }
 
 /// One call, as long as the whole batch can be read; otherwise bisected so that one fails alone.
@@ -208,7 +227,7 @@ pub(crate) fn slice(loaded: &mut LoadedExecution) -> Company {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{DefinitionRef, EventId, ExecutionId, Name, Seq, TenantId};
+    use millstream_core::id::{DefinitionRef, EventId, ExecutionId, Seq, TenantId};
     use millstream_core::log::Origin;
     use millstream_core::raw::RawJson;
     use millstream_core::status::PauseState;

@@ -1,8 +1,9 @@
 //! Compiled definitions, kept.
 //!
 //! A version of a definition never changes, so an entry is right for ever. Also kept is the fact that
-//! one does not compile (written by a newer build, say): its executions are paused one by one
-//! without compiling it again for each. What the store could not answer is not kept.
+//! there is no machine, and why. A definition that this build cannot read says nothing about other
+//! builds: during a rolling upgrade a newer worker can use it, so that is told apart from one that is
+//! gone for everybody. What the store could not answer is not kept.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,23 @@ use millstream_store::StoreError;
 use millstream_store::definition_store::DefinitionStore;
 
 /// A machine, or why there is none.
-pub(crate) type Usable = Result<Arc<Machine>, Arc<str>>;
+pub(crate) type Usable = Result<Arc<Machine>, Unusable>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// The store does not have it; no worker can do better.
+    Gone(Arc<str>),
+    /// Not readable by this build; another one may.
+    Foreign(Arc<str>),
+}
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gone(reason) | Self::Foreign(reason) => f.write_str(reason),
+        }
+    }
+}
 
 const KEPT: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
@@ -41,20 +58,22 @@ impl Machines {
         }
         let usable = match store.get(tenant, &definition.name, Some(definition.version)).await {
             Ok(Some(stored)) => compile(&stored.source, definition),
-            Ok(None) => Err(format!("definition {definition} is gone").into()),
+            Ok(None) => Err(Unusable::Gone(format!("definition {definition} is gone").into())),
             Err(StoreError::Corrupt(reason)) => {
-                Err(format!("definition {definition} cannot be read: {reason}").into())
+                Err(Unusable::Foreign(format!("definition {definition} cannot be read: {reason}").into()))
             }
             Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => return Err(error),
         };
+        if let Err(reason) = &usable {
+            tracing::error!(definition = %definition, error = %reason, "a definition cannot be used by this worker");
+        }
         self.0.lock().unwrap_or_else(PoisonError::into_inner).put(key, usable.clone());
         Ok(usable)
     }
 }
 
 fn compile(source: &str, definition: &DefinitionRef) -> Usable {
-    definition::parse(source, Format::Json)
-        .and_then(Machine::compile)
-        .map(Arc::new)
-        .map_err(|problems| format!("definition {definition} does not compile: {problems}").into())
+    definition::parse(source, Format::Json).and_then(Machine::compile).map(Arc::new).map_err(|problems| {
+        Unusable::Foreign(format!("definition {definition} does not compile: {problems}").into())
+    })
 }

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::WorkerId;
 use millstream_core::lane::Lane;
+use millstream_core::time::Timestamp;
 use millstream_store::execution_store::MailboxLimits;
 
 use crate::error::WorkerError;
@@ -52,6 +53,9 @@ pub struct WorkerOptions {
     pub drain: Duration,
     /// How often deciding an event may be cut short before it is put aside.
     pub poison_cap: i32,
+    /// Deciding an event accepted up to here may have been cut short by the death of a process, of which
+    /// no doorbell tells: set where the stream dies with the process and the last one died.
+    pub suspect_before: Option<Timestamp>,
     pub http: HttpOptions,
     pub retention: Retention,
     /// Shown in the list of workers.
@@ -65,7 +69,8 @@ pub struct WorkerOptions {
 pub struct HttpOptions {
     /// Networks that may be reached although they are private.
     pub allow: Vec<IpNet>,
-    /// Longer answers are refused.
+    /// Longer answers are refused, in bytes as they are read and as JSON when they are kept: a result
+    /// is told to the execution by an event.
     pub max_response: usize,
     pub connect_timeout: Duration,
     pub max_redirects: usize,
@@ -80,6 +85,9 @@ pub struct Retention {
     /// Of idempotency keys.
     pub keys: Duration,
 }
+
+/// What the door accepts as one event holds for events of the engine's own as well.
+const MAX_EVENT_BYTES: usize = 256 * 1024;
 
 const UNNAMED: &str = "unnamed";
 const DAY: Duration = Duration::from_secs(86_400);
@@ -106,6 +114,7 @@ impl WorkerOptions {
             beat: Duration::from_secs(5),
             drain: Duration::from_secs(25),
             poison_cap: 5,
+            suspect_before: None,
             http: HttpOptions::default(),
             retention: Retention::default(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -142,6 +151,10 @@ impl WorkerOptions {
             self.beat * 3 <= Duration::from_secs(60),
             "beat: must be at most 20s, or a live worker is taken for gone",
         );
+        must(
+            self.http.max_response <= MAX_EVENT_BYTES - 8 * 1024,
+            "http.max_response: must leave room for the rest of a result event, which has at most 256 KiB",
+        );
         must(!self.tick.is_zero(), "tick: must not be zero");
         must(!self.overdue.is_zero(), "overdue: must not be zero");
         if wrong.is_empty() { Ok(()) } else { Err(WorkerError::Options(wrong)) }
@@ -160,7 +173,7 @@ impl Default for HttpOptions {
     fn default() -> Self {
         Self {
             allow: Vec::new(),
-            max_response: 1024 * 1024,
+            max_response: 192 * 1024,
             connect_timeout: Duration::from_secs(5),
             max_redirects: 5,
         }

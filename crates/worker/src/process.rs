@@ -7,11 +7,12 @@
 //! | what goes wrong | what follows |
 //! |---|---|
 //! | lock busy | kept, tried again within 50 ms |
-//! | lock service down | go on without: the fence is the expected seq |
+//! | lock service down | go on without: the fence is the expected seq; what was taken is released |
 //! | conflict at the commit | load and decide again, a few times, then kept |
 //! | store unavailable | kept with patience; no attempt is counted |
 //! | an execution cannot be read | paused with the reason; the others go on |
 //! | the database refuses the data | the batch is bisected; the one that fails alone is suspected |
+//! | the definition is not for this build | kept for a while, then rung anew for other workers |
 //! | a panic | the executions of that commit are suspected (see [`crate::poison`]) |
 //! | the process dies | the doorbells stay pending and are reclaimed (see [`crate::reclaim`]) |
 
@@ -25,7 +26,7 @@ use millstream_stream::doorbell::EntryId;
 use millstream_stream::locks::LockToken;
 
 use crate::aftermath::Aftermath;
-use crate::kept::{End, Visit, Why};
+use crate::kept::{Attempt, End, Suspicion, Visit, Why};
 use crate::load::{self, Found};
 use crate::worker::Worker;
 use crate::{commit, metrics, poison, renew};
@@ -44,7 +45,15 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
     let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
 
     let mut aftermath = Aftermath::default();
-    let work = decide(&worker, &visits, open, &mut ends, &mut aftermath);
+    let work = async {
+        match &visits[..] {
+            [Visit { suspicion: Suspicion::Alone { why, attempt }, .. }] if !open.is_empty() => {
+                decide_alone(&worker, &visits, (why, *attempt), &mut ends, &mut aftermath).await;
+            }
+            _ => decide(&worker, &visits, open, &mut ends, &mut aftermath).await,
+        }
+        pass_on(&visits, &mut ends, &mut aftermath);
+    };
     match &token {
         Some(token) => renew::while_locked(&worker, &keys, token, work).await,
         None => work.await,
@@ -103,7 +112,8 @@ async fn lock(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) -> Op
         }
         Err(error) => {
             worker.lock_outage.met(&error);
-            None
+            // Some may have been taken before it failed: they are released like any others.
+            Some(token)
         }
     }
 }
@@ -141,6 +151,73 @@ async fn decide(
                     }
                 }
             }
+        }
+    }
+}
+
+/// Decides a suspect: one event at a time, each counted just before, as many as one visit may take.
+/// What lies behind an innocent head is as much under suspicion as the head was.
+async fn decide_alone(
+    worker: &Worker,
+    visits: &[Visit],
+    (why, attempt): (&str, Attempt),
+    ends: &mut [Option<End>],
+    aftermath: &mut Aftermath,
+) {
+    let (mut attempt, mut conflicts) = (attempt, 0);
+    for _ in 0..worker.options.mailbox.events {
+        let Some(mut found) = load::load(worker, visits, &[0], ends).await.pop() else {
+            if ends[0] == Some(End::Answered) {
+                aftermath.forget_mailbox(&visits[0].execution);
+            }
+            return;
+        };
+        if let Err(end) = poison::try_alone(worker, &mut found, attempt, why).await {
+            ends[0] = Some(end);
+            return;
+        }
+        for group in commit::groups(vec![found], worker.options.visit_bytes) {
+            let committed =
+                AssertUnwindSafe(commit::commit(worker, group, ends, aftermath)).catch_unwind().await;
+            attempt = match committed {
+                Ok(lost) if lost.is_empty() => Attempt::ToCount,
+                Ok(_) => {
+                    conflicts += 1;
+                    Attempt::Counted
+                }
+                Err(panic) => {
+                    let why = panic_text(&*panic);
+                    tracing::error!(error = %why, executions = 1, "a panic while deciding");
+                    ends[0] = Some(End::Kept(Why::Failed { why }));
+                    return;
+                }
+            };
+        }
+        match ends[0].take() {
+            // Decided: the next one, if there is one.
+            Some(End::Answered) => {}
+            None if conflicts < ROUNDS => {}
+            None | Some(End::Kept(Why::Unavailable)) => {
+                ends[0] = Some(End::Kept(Why::Unfinished { why: why.to_owned() }));
+                return;
+            }
+            Some(end @ End::Kept(_)) => {
+                ends[0] = Some(end);
+                return;
+            }
+        }
+    }
+    // A doorbell was rung for the rest.
+    ends[0] = Some(End::Answered);
+}
+
+/// A doorbell that this build cannot answer is not held on to: the second time it is rung anew, so that
+/// any worker may hear it.
+fn pass_on(visits: &[Visit], ends: &mut [Option<End>], aftermath: &mut Aftermath) {
+    for (visit, end) in visits.iter().zip(ends) {
+        if *end == Some(End::Kept(Why::Foreign)) && visit.tries > 0 {
+            aftermath.ring_mailbox(visit.execution.clone());
+            *end = Some(End::Answered);
         }
     }
 }

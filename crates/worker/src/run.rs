@@ -4,13 +4,13 @@
 //! which is how a test makes a worker disappear.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::deps::Deps;
+use crate::drain::Deadlines;
 use crate::duties::every::every;
 use crate::duties::{beat, clock, consumers, due_actions, due_timers, gauges, overdue, retention, ring_all};
 use crate::error::WorkerError;
@@ -68,12 +68,17 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
 
     tracing::info!(worker.id = %worker.options.worker, "worker draining");
     worker.stop.cancel();
-    let deadline = Instant::now() + worker.options.drain;
-    let kept = consume::finish_visits(&worker, held, deadline).await;
-    drain::hand_back(&worker, kept, arrivals, deadline).await;
-    drain::end_duties(&mut duties).await;
-    drain::finish_actions(&worker, &mut performing, deadline).await;
-    drain::leave(&worker).await;
+    let Deadlines { finish, end } = Deadlines::within(worker.options.drain);
+    let draining = async {
+        let kept = consume::finish_visits(&worker, held, finish).await;
+        drain::hand_back(&worker, kept, arrivals, finish).await;
+        drain::end_duties(&mut duties).await;
+        drain::finish_actions(&worker, &mut performing, finish).await;
+        drain::leave(&worker).await;
+    };
+    if tokio::time::timeout_at(end.into(), draining).await.is_err() {
+        tracing::warn!(worker.id = %worker.options.worker, "the time to drain is up: others will find what is left");
+    }
     tracing::info!(worker.id = %worker.options.worker, "worker stopped");
     died.map_or(Ok(()), |name| Err(WorkerError::Loop(name)))
 }

@@ -3,7 +3,8 @@
 //! The machine says what was decided; the store wants rows. In between stands what follows at once:
 //! actions without outside effect are settled in the same commit, actions that cannot be rendered
 //! fail in it, what depends on either becomes ready or is skipped, and their outcome events are
-//! appended in it. Nothing in here performs I/O; ids are drawn from the function handed in.
+//! appended in it. A cancellation in the same turn takes the actions decided before it along. Nothing
+//! in here performs I/O; ids are drawn from the function handed in.
 
 use std::collections::BTreeMap;
 
@@ -56,9 +57,9 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// `None` when the turn decided nothing.
+/// `None` when the turn decided nothing. Without a machine there can be no actions to conclude.
 pub(crate) fn decision(
-    machine: &Machine,
+    machine: Option<&Machine>,
     before: Before,
     turn: Turn,
     mailbox: &[Waiting],
@@ -86,13 +87,18 @@ pub(crate) fn decision(
         };
         writing.rows.decided.push(Decided { event_id, verdict });
     }
-    let rows = writing.rows;
+    let mut rows = writing.rows;
+    let open_actions = open_actions(&before, &turn.state);
+    match open_actions {
+        OpenActions::Keep => {}
+        OpenActions::Cancel => rows.cancel_open(),
+    }
     let timers = still_valid(rows.timers, &turn.state);
     let commit = Commit {
         expected: before.seq,
         snapshot: snapshot(&before, &turn.state),
         cancelled_timers: cancelled_timers(&before, &turn.state),
-        open_actions: open_actions(&before, &turn.state),
+        open_actions,
         execution: before.execution,
         state: turn.state,
         transitions: rows.transitions,
@@ -114,8 +120,28 @@ struct Rows {
     lines: Vec<Line>,
 }
 
+impl Rows {
+    /// The store cancels the actions that it has; these are not there yet. Their events have nothing
+    /// left to wait for.
+    fn cancel_open(&mut self) {
+        for action in &mut self.actions {
+            if !action.status.is_settled() {
+                action.status = ActionStatus::Cancelled;
+            }
+        }
+        for decided in &mut self.decided {
+            match &mut decided.verdict {
+                EventVerdict::Applied { status: status @ EventStatus::Processing, .. } => {
+                    *status = EventStatus::Completed;
+                }
+                EventVerdict::Applied { .. } | EventVerdict::Rejected { .. } | EventVerdict::Deferred => {}
+            }
+        }
+    }
+}
+
 struct Writing<'a> {
-    machine: &'a Machine,
+    machine: Option<&'a Machine>,
     execution: &'a ExecutionKey,
     traces: BTreeMap<EventId, Option<&'a str>>,
     new_id: &'a mut dyn FnMut() -> EventId,
@@ -198,7 +224,7 @@ impl Writing<'_> {
     }
 
     fn conclude(&mut self, row: &mut NewAction, attempts: u32, attempt: Attempt) -> Option<String> {
-        let Some(spec) = self.machine.action(&row.key.action) else {
+        let Some(spec) = self.machine.and_then(|machine| machine.action(&row.key.action)) else {
             return Some(format!("action {} is not in the definition", row.key.action));
         };
         let (emit, reason) = match action::conclude(spec, &row.key, attempts, attempt, 0.0) {

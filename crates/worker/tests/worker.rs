@@ -11,10 +11,14 @@ mod draining;
 mod faults;
 #[path = "worker/faulty.rs"]
 mod faulty;
+#[path = "worker/foreign.rs"]
+mod foreign;
 #[path = "worker/http.rs"]
 mod http;
 #[path = "worker/performing.rs"]
 mod performing;
+#[path = "worker/poison.rs"]
+mod poison;
 #[path = "worker/repairs.rs"]
 mod repairs;
 #[path = "worker/replaying.rs"]

@@ -10,6 +10,7 @@
 //! randomness, no I/O: everything that decides is an argument.
 
 mod capture;
+mod closing;
 mod compile;
 mod compiled_action;
 mod create;
@@ -21,6 +22,7 @@ mod snapshot;
 mod step;
 mod turn;
 
+pub use closing::closing;
 pub use compile::Machine;
 pub use create::{Rejection, create};
 pub use evolve::evolve;

@@ -45,7 +45,7 @@ pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -
         Origin::Timer { .. } | Origin::Posted => {}
     }
     if event.name == Name::cancel() {
-        return end(state, event, at, Phase::Cancelled, cancel_reason(&event.payload));
+        return cancel(state, event, now);
     }
     let Some(alternatives) = machine.alternatives(&state.state, &event.name) else {
         return unhandled(machine, state, event);
@@ -73,6 +73,11 @@ pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -
         }
     }
     rejected(format!("no condition of {:?} holds in state {:?}", event.name.as_str(), state.state.as_str()))
+}
+
+/// A cancellation of an execution that has not ended: the one decision that needs no definition.
+pub(super) fn cancel(state: &State, event: &Waiting, now: Timestamp) -> Outcome {
+    end(state, event, now.max(state.at), Phase::Cancelled, cancel_reason(&event.payload))
 }
 
 fn rejected(reason: impl Into<String>) -> Outcome {

@@ -5,8 +5,10 @@
 //! reaches the age of `overdue`, then twice that, four times, … is rung again. Which ages were reached
 //! since the last sweep is computed in `core::sweep` from the time of that sweep, which is kept with
 //! the duty, so nothing is marked on any row and no position over ids is remembered. One worker sweeps
-//! at a time; if it dies its turn runs out, and the next sweep covers the time since the last one that
-//! was finished.
+//! at a time, and no sooner than a period after the last sweep, however many workers there are. Its turn
+//! is extended from page to page; if it dies the turn runs out. A sweep that was not finished (a death,
+//! a shutdown, a turn that was lost) is not recorded: the next one covers the time since the last one
+//! that was.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +22,8 @@ use crate::metrics;
 use crate::worker::Worker;
 
 const DUTY: &str = "overdue";
-const TURN: Duration = Duration::from_secs(60);
+/// Longer than any page takes.
+pub(crate) const TURN: Duration = Duration::from_secs(60);
 /// Executions per page.
 const PAGE: usize = 500;
 
@@ -29,46 +32,63 @@ pub(crate) fn period(worker: &Worker) -> Duration {
     worker.options.overdue / 4
 }
 
+/// How far a sweep came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Swept {
+    All,
+    /// The worker stops, or the turn has passed to another: what is left is for the next sweep.
+    Part,
+}
+
 pub(crate) async fn sweep(worker: Arc<Worker>) -> Result<(), Undone> {
     let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
     let now = worker.now();
     let Some(last) = workers.take_duty(DUTY, me, TURN, now).await? else { return Ok(()) };
-    let bands = sweep::bands(last, now, worker.options.overdue);
-    match ring_pages(&worker, "overdue", Some(&bands)).await {
-        Ok(()) => workers.finish_duty(DUTY, me, now).await?,
-        Err(undone) => {
-            // The turn is given back, the time of the last sweep stays: the next one covers this too.
-            workers.finish_duty(DUTY, me, last).await?;
-            return Err(undone);
-        }
+    if now.since(last) < period(&worker).mul_f64(0.75) {
+        // Somebody has just done it.
+        return Ok(workers.finish_duty(DUTY, me, last).await?);
     }
-    Ok(())
+    let bands = sweep::bands(last, now, worker.options.overdue);
+    let swept = ring_pages(&worker, DUTY, Some(&bands)).await;
+    // Unless all was rung the time of the last sweep stays: the next one covers this one too.
+    let done_at = if matches!(swept, Ok(Swept::All)) { now } else { last };
+    workers.finish_duty(DUTY, me, done_at).await?;
+    swept.map(|_| ())
 }
 
-/// Rings all undecided executions (within `bands`), page by page.
+/// Rings all undecided executions (within `bands`), page by page, under the turn at `duty`.
 pub(crate) async fn ring_pages(
     worker: &Worker,
-    sweep: &'static str,
+    duty: &'static str,
     bands: Option<&[Band]>,
-) -> Result<(), Undone> {
+) -> Result<Swept, Undone> {
     let mut after: Option<ExecutionKey> = None;
     let mut rung = 0;
-    loop {
+    let swept = loop {
         let page = worker.deps.stores.events.undecided(bands, after.as_ref(), PAGE).await?;
         let full = page.len() == PAGE;
         after = page.last().cloned();
         rung += page.len();
-        ::metrics::counter!(metrics::SWEPT, "sweep" => sweep).increment(page.len() as u64);
+        ::metrics::counter!(metrics::SWEPT, "sweep" => duty).increment(page.len() as u64);
         let bells: Vec<Bell> = page.into_iter().map(Bell::Mailbox).collect();
         if !bells.is_empty() {
             worker.deps.streams.bells.publish(&bells).await?;
         }
-        if !full || worker.stop.is_cancelled() {
-            break;
+        if !full {
+            break Swept::All;
         }
-    }
+        if worker.stop.is_cancelled() || !extend(worker, duty).await? {
+            break Swept::Part;
+        }
+    };
     if rung > 0 {
-        tracing::info!(sweep, executions = rung, "rang undecided executions again");
+        tracing::info!(sweep = duty, executions = rung, "rang undecided executions again");
     }
-    Ok(())
+    Ok(swept)
+}
+
+/// Whether it is still this worker's turn.
+async fn extend(worker: &Worker, duty: &str) -> Result<bool, Undone> {
+    let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
+    Ok(workers.take_duty(duty, me, TURN, worker.now()).await?.is_some())
 }

@@ -3,20 +3,23 @@
 //! A loss is noticed in two ways. The stream's generation is a value that is lost with its memory and
 //! made anew: an unknown generation means that nothing rung before it can be relied on. And a reader
 //! that finds its group gone says so (`Amnesia`), even if the generation survived. Both lead to one
-//! sweep over all undecided executions in pages, by one worker at a time. The duty carries the
-//! generation in its name, and its time is the beginning of the last sweep: whoever comes later finds
-//! that a sweep has begun after the loss that it noticed, and leaves it at that.
+//! sweep over all undecided executions in pages, by one worker at a time. The time of the duty is the
+//! beginning of the last sweep: whoever comes later finds that a sweep has begun after the loss that it
+//! noticed, and leaves it at that. Which generation was swept last is kept with a second duty, whose
+//! time is a number made of the generation's name ([`mark`]); so there are two rows, however often the
+//! stream begins anew.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use millstream_core::time::Timestamp;
 
 use super::every::{Undone, once};
-use super::overdue::ring_pages;
+use super::overdue::{Swept, TURN, ring_pages};
 use crate::worker::Worker;
 
-const TURN: Duration = Duration::from_secs(60);
+const DUTY: &str = "ring-all";
+/// Done as of the [`mark`] of the generation that was swept.
+const GENERATION: &str = "ring-all.generation";
 
 /// Why everything is to be rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,21 +57,49 @@ async fn sweep(worker: &Worker, loss: Loss) -> Result<bool, Undone> {
         return Ok(true);
     }
     let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
-    let duty = format!("ring-all.{generation}");
     let now = worker.now();
-    let Some(last) = workers.take_duty(&duty, me, TURN, now).await? else { return Ok(false) };
-    let made_good = match loss {
-        Loss::Unknown => last > Timestamp::EPOCH,
-        Loss::Noticed(at) => last >= at,
+    let Some(last) = workers.take_duty(DUTY, me, TURN, now).await? else { return Ok(false) };
+    let Some(marked) = workers.take_duty(GENERATION, me, TURN, now).await? else {
+        workers.finish_duty(DUTY, me, last).await?;
+        return Ok(false);
     };
-    if made_good {
-        workers.finish_duty(&duty, me, last).await?;
-    } else if let Err(undone) = ring_pages(worker, "all", None).await {
-        workers.finish_duty(&duty, me, last).await?;
-        return Err(undone);
-    } else {
-        workers.finish_duty(&duty, me, now).await?;
+    let made_good = marked == mark(&generation)
+        && match loss {
+            Loss::Unknown => true,
+            Loss::Noticed(at) => last >= at,
+        };
+    let swept = if made_good { Ok(Swept::All) } else { ring_pages(worker, DUTY, None).await };
+    let (done_at, done_for) = match (&swept, made_good) {
+        (Ok(Swept::All), false) => (now, mark(&generation)),
+        (Ok(Swept::All), true) | (Ok(Swept::Part) | Err(_), _) => (last, marked),
+    };
+    workers.finish_duty(GENERATION, me, done_for).await?;
+    workers.finish_duty(DUTY, me, done_at).await?;
+    match swept? {
+        Swept::All => worker.remember_generation(generation),
+        Swept::Part => return Ok(false),
     }
-    worker.remember_generation(generation);
     Ok(true)
+}
+
+/// A time that stands for a generation (FNV-1a, some decades wide): another generation has another one,
+/// near enough; if not, the overdue sweep finds what this one would have.
+fn mark(generation: &str) -> Timestamp {
+    const WIDTH: u64 = 1_000_000_000_000;
+    let hash = generation
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    Timestamp::from_millis(1 + i64::try_from(hash % WIDTH).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_are_told_apart_and_none_is_never() {
+        assert_ne!(mark("a"), mark("b"));
+        assert_eq!(mark("a"), mark("a"));
+        assert!(mark("") > Timestamp::EPOCH);
+    }
 }

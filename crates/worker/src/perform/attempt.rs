@@ -3,8 +3,9 @@
 //! deadline still good → definition → input (rendered once and recorded under the lease) → perform,
 //! within the action's timeout and only while the lease is held → conclude (pure) → report.
 //!
-//! An attempt that loses its lease stops without a report: somebody else has the action. A panic in
-//! a performer is a transient failure of that attempt and of nothing else.
+//! An attempt that loses its lease stops without a report: somebody else has the action. A panic
+//! anywhere on the way is a transient failure of that attempt and of nothing else. An action whose
+//! definition is not for this build goes back uncounted, after a while, for another worker to take.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,13 +22,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::errand::{Credentials, Errand};
+use super::leases::Held;
 use super::trace;
-use crate::machines::Usable;
+use crate::machines::{Unusable, Usable};
 use crate::process::panic_text;
 use crate::settle::Report;
 use crate::turn::outcome_event;
 use crate::worker::Worker;
 use crate::{crash, metrics};
+
+/// How long an action that this build cannot perform is kept from being leased again.
+const FOREIGN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Performs what is handed over until the drain's time is up.
 pub(crate) async fn run(
@@ -57,14 +62,18 @@ async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Repo
         return;
     }
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeAction);
-    let settling = tokio::select! {
-        settling = attempt(&worker, &action, || held.is_good()) => settling,
-        () = held.lost() => None,
+    let performed = tokio::select! {
+        performed = guarded(&worker, &action, || held.is_good()) => performed,
+        () = held.lost() => Performed::LeaseLost,
     };
-    let Some(settling) = settling else {
-        ::metrics::counter!(metrics::LEASES_LOST).increment(1);
-        tracing::warn!(action.key = %held.lease.key, "the lease on an action was lost, the attempt is dropped");
-        return;
+    let settling = match performed {
+        Performed::Settle(settling) => settling,
+        Performed::LeaseLost => {
+            ::metrics::counter!(metrics::LEASES_LOST).increment(1);
+            tracing::warn!(action.key = %held.lease.key, "the lease on an action was lost, the attempt is dropped");
+            return;
+        }
+        Performed::Foreign => return give_back(&worker, &held).await,
     };
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeSettle);
     let settlement = Settlement { lease: held.lease.clone(), event_id: action.event_id, outcome: settling };
@@ -72,35 +81,69 @@ async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Repo
     let _ = reports.send(Report { settlement, held, slot }).await;
 }
 
-/// `None` when the lease is gone.
-async fn attempt(worker: &Worker, action: &LeasedAction, is_good: impl Fn() -> bool) -> Option<Settling> {
+/// How an attempt ended.
+enum Performed {
+    Settle(Settling),
+    LeaseLost,
+    /// This build cannot read the definition.
+    Foreign,
+}
+
+/// Not at once: it would be leased again in the same moment.
+async fn give_back(worker: &Worker, held: &Held) {
+    tokio::select! {
+        () = tokio::time::sleep(worker.around(FOREIGN_PATIENCE)) => {}
+        () = worker.stop.cancelled() => {}
+        () = held.lost() => return,
+    }
+    // If it fails the lease runs out.
+    let _ = worker.deps.stores.actions.release(std::slice::from_ref(&held.lease), worker.now()).await;
+}
+
+/// An attempt in which any panic is a failure of the attempt.
+async fn guarded(worker: &Worker, action: &LeasedAction, is_good: impl Fn() -> bool) -> Performed {
+    let panic = match AssertUnwindSafe(attempt(worker, action, is_good)).catch_unwind().await {
+        Ok(performed) => return performed,
+        Err(panic) => panic_text(&*panic),
+    };
+    tracing::error!(action.key = %action.lease.key, error = %panic, "a panic while performing an action");
+    let conclusion = async {
+        let machine = machine(worker, action).await.ok()?;
+        let spec = machine.action(&action.lease.key.action)?;
+        let attempt = Attempt::Transient { error: internal(panic.clone()), retry_after: None };
+        Some(conclude(worker, spec, action, attempt))
+    };
+    let concluded = AssertUnwindSafe(conclusion).catch_unwind().await;
+    Performed::Settle(concluded.ok().flatten().unwrap_or_else(|| unusable(&panic)))
+}
+
+async fn attempt(worker: &Worker, action: &LeasedAction, is_good: impl Fn() -> bool) -> Performed {
     let machine = match machine(worker, action).await {
         Ok(machine) => machine,
-        Err(reason) => return Some(unusable(&reason)),
+        Err(Unusable::Gone(reason)) => return Performed::Settle(unusable(&reason)),
+        Err(Unusable::Foreign(_)) => return Performed::Foreign,
     };
     let Some(spec) = machine.action(&action.lease.key.action) else {
-        return Some(unusable("the definition has no such action"));
+        return Performed::Settle(unusable("the definition has no such action"));
     };
-    let attempt = match input(worker, &machine, action).await? {
-        Err(error) => Attempt::Permanent { error },
-        Ok(_) if given_up(worker, spec, action) => Attempt::Permanent {
+    let attempt = match input(worker, &machine, action).await {
+        None => return Performed::LeaseLost,
+        Some(Err(error)) => Attempt::Permanent { error },
+        Some(Ok(_)) if given_up(worker, spec, action) => Attempt::Permanent {
             error: internal(format!("given up: {} attempts left no outcome", action.attempt - 1)),
         },
-        Ok(_) if !is_good() => return None,
-        Ok(input) => perform_within(worker, spec, action, input).await,
+        Some(Ok(_)) if !is_good() => return Performed::LeaseLost,
+        Some(Ok(input)) => perform_within(worker, spec, action, input).await,
     };
-    Some(conclude(worker, spec, action, attempt))
+    Performed::Settle(conclude(worker, spec, action, attempt))
 }
 
 /// The compiled definition; asks again for as long as the lease lasts.
-async fn machine(worker: &Worker, action: &LeasedAction) -> Result<Arc<Machine>, String> {
+async fn machine(worker: &Worker, action: &LeasedAction) -> Usable {
     let tenant = &action.lease.key.execution.tenant;
     loop {
         match worker.machines.get(&*worker.deps.stores.definitions, tenant, &action.definition).await {
-            Ok(usable) => {
-                let usable: Usable = usable;
-                return usable.map_err(|reason| reason.to_string());
-            }
+            Ok(usable) => return usable,
             Err(error) => {
                 worker.store_outage.met(&error);
                 tokio::time::sleep(worker.around(Duration::from_millis(250))).await;
@@ -182,7 +225,24 @@ async fn perform_within(
         }
     };
     ::metrics::histogram!(metrics::ATTEMPT_SECONDS, "kind" => kind).record(started.elapsed().as_secs_f64());
-    attempt
+    bounded(attempt, worker.options.http.max_response)
+}
+
+/// A result becomes part of an event, and an event has a limit.
+fn bounded(attempt: Attempt, longest: usize) -> Attempt {
+    match attempt {
+        Attempt::Success { result } if result.len() > longest => Attempt::Permanent {
+            error: ActionError {
+                class: ErrorClass::Response,
+                message: format!(
+                    "the result is {} bytes of JSON, longer than {longest} bytes (worker.http_max_response)",
+                    result.len()
+                ),
+                status: None,
+            },
+        },
+        Attempt::Success { .. } | Attempt::Transient { .. } | Attempt::Permanent { .. } => attempt,
+    }
 }
 
 fn conclude(worker: &Worker, spec: &ActionSpec, action: &LeasedAction, attempt: Attempt) -> Settling {

@@ -70,11 +70,18 @@ impl HttpPerformer {
     async fn read(&self, mut response: Response) -> Result<Attempt, Attempt> {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| unanswered(&error))? {
-            if body.len() + chunk.len() > self.max_response {
-                let message = format!("the answer is longer than {} bytes", self.max_response);
+            if body.len() + chunk.len() <= self.max_response {
+                body.extend_from_slice(&chunk);
+            } else if response.status().is_success() {
+                let message = format!(
+                    "the answer is longer than {} bytes (worker.http_max_response)",
+                    self.max_response
+                );
                 return Err(permanent(ErrorClass::Response, message));
+            } else {
+                // The status says it all; of the text only the beginning is shown.
+                break;
             }
-            body.extend_from_slice(&chunk);
         }
         Ok(answer::judge(response.status(), response.headers(), &body))
     }

@@ -80,7 +80,7 @@ impl Case {
             self.ids += 1;
             id(self.ids)
         };
-        decision(&self.machine, before, turn, &mailbox, &mut new_id).unwrap()
+        decision(Some(&self.machine), before, turn, &mailbox, &mut new_id).unwrap()
     }
 }
 
@@ -183,6 +183,28 @@ fn a_cancellation_takes_open_actions_along() {
     let decision = Case::new().decide(&["millstream.cancel"]);
     assert_eq!(decision.commit.open_actions, OpenActions::Cancel);
     assert_eq!(decision.commit.state.phase, Phase::Cancelled);
+}
+
+#[test]
+fn a_cancellation_takes_the_actions_of_its_own_commit_along() {
+    let decision = Case::new().decide(&["go", "millstream.cancel"]);
+    assert_eq!(
+        statuses_of(&decision),
+        [
+            ("say", ActionStatus::Succeeded),
+            ("call", ActionStatus::Cancelled),
+            ("last", ActionStatus::Cancelled)
+        ]
+    );
+    assert_eq!(event_status(&decision, 0), (EventStatus::Completed, None), "nothing is left to wait for");
+    assert_eq!(decision.commit.open_actions, OpenActions::Cancel);
+}
+
+#[test]
+fn a_failure_stays_a_failure_when_its_execution_is_cancelled() {
+    let decision = Case::new().decide(&["worse", "millstream.cancel"]);
+    assert_eq!(event_status(&decision, 0).0, EventStatus::Failed);
+    assert_eq!(statuses_of(&decision), [("fatal", ActionStatus::Failed)]);
 }
 
 #[test]

@@ -83,6 +83,59 @@ async fn an_action_that_takes_too_long_is_handed_back_uncounted() {
     assert_eq!(sink.calls()[1].header("millstream-fencing-token"), Some("2"));
 }
 
+/// One action is under way and one visit; then `down` happens to every call, and the worker drains.
+async fn drains_in_time_when(down: Fault) {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/hold", [Answer::Hold(200)]);
+    define_call(&bench, &sink.url("/hold")).await;
+    let (fallen, met) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let hook: faulty::Hook = {
+        let (fallen, met) = (fallen.clone(), met.clone());
+        Arc::new(move |_| {
+            let down_now = fallen.load(Ordering::SeqCst);
+            met.fetch_or(down_now, Ordering::SeqCst);
+            if down_now { down } else { Fault::None }
+        })
+    };
+    let mut options = bench.options();
+    options.drain = Duration::from_secs(2);
+    options.lease = Duration::from_millis(300);
+    let worker = bench.worker_on(
+        faulty::stores(&bench.stores, &hook),
+        faulty::streams(&bench.streams, &hook),
+        options,
+    );
+    let key = bench.start("job", "a").await;
+    bench.send(&key, "go", "null").await;
+    called(&sink, 1).await;
+    fallen.store(true, Ordering::SeqCst);
+    bench.send(&key, "go", "null").await;
+    // The action ends, and its outcome cannot be recorded.
+    sink.release();
+    eventually(Duration::from_secs(20), || async {
+        if met.load(Ordering::SeqCst) { Ok(()) } else { Err("the outage was not met") }
+    })
+    .await;
+    let began = std::time::Instant::now();
+    worker.drain().await;
+    assert!(began.elapsed() < Duration::from_millis(2500), "it took {:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_store_and_a_stream_that_never_answer_do_not_hold_up_the_end() {
+    drains_in_time_when(Fault::Hang).await;
+}
+
+#[tokio::test]
+async fn a_store_and_a_stream_that_are_down_do_not_hold_up_the_end() {
+    drains_in_time_when(Fault::Unavailable).await;
+}
+
+#[tokio::test]
+async fn a_store_that_always_loses_against_others_does_not_hold_up_the_end() {
+    drains_in_time_when(Fault::Contention).await;
+}
+
 async fn define_call(bench: &Bench, url: &str) {
     bench
         .define(&format!(

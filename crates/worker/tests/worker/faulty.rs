@@ -17,6 +17,7 @@ use millstream_store::execution_store::{
     Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
 };
 use millstream_store::timer_store::TimerStore;
+use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
 use millstream_store::{StoreError, Stores};
 use millstream_stream::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
 use millstream_stream::{StreamError, Streams};
@@ -40,6 +41,8 @@ pub(crate) enum Call<'a> {
     Read,
     Ack,
     Reclaim,
+    Refresh,
+    Leave,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +77,7 @@ pub(crate) fn stores(stores: &Stores, hook: &Hook) -> Stores {
     faulty.executions = Arc::new(Faulty { inner: stores.executions.clone(), hook: hook.clone() });
     faulty.actions = Arc::new(Faulty { inner: stores.actions.clone(), hook: hook.clone() });
     faulty.events = Arc::new(Faulty { inner: stores.events.clone(), hook: hook.clone() });
+    faulty.workers = Arc::new(Faulty { inner: stores.workers.clone(), hook: hook.clone() });
     faulty.timers = Arc::new(Faulty { inner: stores.timers.clone(), hook: hook.clone() });
     faulty
 }
@@ -198,6 +202,35 @@ impl EventLog for Faulty<dyn EventLog> {
 }
 
 #[async_trait::async_trait]
+impl WorkerStore for Faulty<dyn WorkerStore> {
+    async fn beat(&self, worker: &WorkerBeat, now: Timestamp) -> Stored<()> {
+        self.inner.beat(worker, now).await
+    }
+
+    async fn leave(&self, worker: &WorkerId) -> Stored<()> {
+        self.call(Call::Leave, self.inner.leave(worker)).await
+    }
+
+    async fn workers(&self, since: Timestamp) -> Stored<Vec<WorkerView>> {
+        self.inner.workers(since).await
+    }
+
+    async fn take_duty(
+        &self,
+        duty: &str,
+        worker: &WorkerId,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Stored<Option<Timestamp>> {
+        self.inner.take_duty(duty, worker, ttl, now).await
+    }
+
+    async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> Stored<()> {
+        self.inner.finish_duty(duty, worker, done_at).await
+    }
+}
+
+#[async_trait::async_trait]
 impl TimerStore for Faulty<dyn TimerStore> {
     async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Stored<Vec<ExecutionKey>> {
         self.call(Call::FireDue, self.inner.fire_due(ids, now)).await
@@ -237,7 +270,7 @@ impl Doorbells for Faulty<dyn Doorbells> {
     }
 
     async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> millstream_stream::Result<()> {
-        self.inner.refresh(consumer, entries).await
+        self.ring(Call::Refresh, self.inner.refresh(consumer, entries), ()).await
     }
 }
 
@@ -252,7 +285,8 @@ impl BellReader for FaultyReader {
         match (self.hook)(&Call::Read) {
             Fault::None => self.inner.read(per_lane, block).await,
             Fault::InDoubt => Err(StreamError::Amnesia("injected".to_owned())),
-            Fault::Unavailable | Fault::Contention | Fault::Corrupt | Fault::Panic | Fault::Hang => {
+            Fault::Hang => std::future::pending().await,
+            Fault::Unavailable | Fault::Contention | Fault::Corrupt | Fault::Panic => {
                 Err(StreamError::Unavailable("injected".to_owned()))
             }
         }

@@ -114,6 +114,32 @@ async fn an_answer_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
+async fn a_result_that_would_not_fit_into_an_event_is_refused() {
+    let sink = Sink::start().await;
+    // Within the limit as it is read, beyond it as JSON: every quote is escaped.
+    let quotes = serde_json::json!("\"".repeat(60_000));
+    sink.script("/quotes", [Answer::Json(200, serde_json::json!({ "text": quotes.to_string() }))]);
+    let (status, error) = call(&Bench::new(), &sink.url("/quotes"), loopback_only()).await;
+    assert_eq!(status, ActionStatus::Failed);
+    let longest = HttpOptions::default().max_response;
+    assert!(error.contains("\"response\"") && error.contains(&longest.to_string()), "{error}");
+    assert!(error.contains("worker.http_max_response"), "{error}");
+
+    sink.script("/fits", [Answer::Json(200, serde_json::json!("x".repeat(180 * 1024)))]);
+    let (status, error) = call(&Bench::new(), &sink.url("/fits"), loopback_only()).await;
+    assert_eq!((status, error.as_str()), (ActionStatus::Succeeded, ""));
+}
+
+#[tokio::test]
+async fn a_long_text_does_not_hide_the_status_that_it_comes_with() {
+    let sink = Sink::start().await;
+    sink.script("/sorry", [Answer::Json(503, serde_json::json!("x".repeat(300 * 1024)))]);
+    let (status, error) = call(&Bench::new(), &sink.url("/sorry"), loopback_only()).await;
+    assert_eq!(status, ActionStatus::Failed);
+    assert!(error.contains("503") && error.len() < 2000, "{error}");
+}
+
+#[tokio::test]
 async fn a_target_that_does_not_answer_in_time_is_tried_again() {
     let (bench, sink) = (Bench::new(), Sink::start().await);
     sink.script("/slow", [Answer::Hold(200), Answer::Status(200)]);

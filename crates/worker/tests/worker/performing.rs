@@ -9,6 +9,7 @@ use millstream_testkit::sink::Answer;
 use serde_json::json;
 
 use crate::bench::Bench;
+use crate::faulty::{self, Call, Fault};
 
 fn order(sink: &Sink) -> String {
     format!(
@@ -257,4 +258,71 @@ actions:
     sink.release();
     bench.until_event(go, EventStatus::Completed).await;
     assert_eq!(sink.calls_to("/second").len(), 0);
+}
+
+#[tokio::test]
+async fn a_cancellation_right_behind_an_event_stops_its_actions() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    bench
+        .define(&format!(
+            r#"
+name: job
+initial: open
+states:
+  open: {{ on: {{ go: {{ do: [first, second] }}, close: {{ to: closed }} }} }}
+  closed: {{ final: true }}
+actions:
+  first: {{ http: {{ method: GET, url: "{}" }} }}
+  second: {{ noop: 1, needs: [first] }}
+"#,
+            sink.url("/first")
+        ))
+        .await;
+    let key = bench.start("job", "a").await;
+    // Both are there before anybody looks: one commit decides them.
+    let go = bench.post(&key, "go", "null").await;
+    bench.send(&key, "millstream.cancel", "null").await;
+    let _worker = bench.worker();
+    bench.until_status(&key, ExecutionStatus::Cancelled).await;
+    assert_eq!(bench.until_event(go, EventStatus::Completed).await.error, None);
+    let actions = bench.stores.execution_views.actions(&key, None, 100).await.unwrap();
+    assert!(actions.iter().all(|action| action.status == ActionStatus::Cancelled), "{actions:?}");
+    bench.until_done().await;
+    assert_eq!(sink.calls().len(), 0, "it was performed all the same");
+}
+
+#[tokio::test]
+async fn a_panic_on_the_way_to_a_performer_is_a_failed_attempt() {
+    let bench = Bench::new();
+    bench
+        .define(
+            r#"
+name: job
+initial: open
+states:
+  open: { on: { go: { do: [first, second] }, finished: { to: closed } } }
+  closed: { final: true }
+actions:
+  first: { noop: 1 }
+  second: { noop: results.first, needs: [first], on_success: finished, retry: { attempts: 3, backoff: 5ms } }
+"#,
+        )
+        .await;
+    let panics = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let hook = {
+        let panics = panics.clone();
+        faulty::on(Fault::Panic, move |call| {
+            matches!(call, Call::RecordInputs)
+                && panics.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0
+        })
+    };
+    // If the lease had to run out, nobody would wait for it.
+    let options = millstream_worker::WorkerOptions { lease: Duration::from_secs(3600), ..bench.options() };
+    let _worker = bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), options);
+    let key = bench.start("job", "a").await;
+    bench.send(&key, "go", "null").await;
+    bench.until_status(&key, ExecutionStatus::Completed).await;
+    let history = bench.history(&key).await;
+    let outcome: serde_json::Value = history.last().unwrap().payload.decode().unwrap();
+    assert_eq!(outcome["attempts"], 2, "{outcome}");
 }

@@ -114,6 +114,56 @@ impl millstream_stream::locks::Locks for NoLocks {
     }
 }
 
+/// Takes the locks and then says that it failed.
+struct LostAnswers(Arc<dyn millstream_stream::locks::Locks>);
+
+#[async_trait::async_trait]
+impl millstream_stream::locks::Locks for LostAnswers {
+    async fn acquire(
+        &self,
+        keys: &[millstream_core::id::ExecutionKey],
+        token: &LockToken,
+        ttl: Duration,
+    ) -> millstream_stream::Result<Vec<bool>> {
+        self.0.acquire(keys, token, ttl).await?;
+        Err(millstream_stream::StreamError::Unavailable("the answer was lost".to_owned()))
+    }
+
+    async fn extend(
+        &self,
+        keys: &[millstream_core::id::ExecutionKey],
+        token: &LockToken,
+        ttl: Duration,
+    ) -> millstream_stream::Result<Vec<bool>> {
+        self.0.extend(keys, token, ttl).await
+    }
+
+    async fn release(
+        &self,
+        keys: &[millstream_core::id::ExecutionKey],
+        token: &LockToken,
+    ) -> millstream_stream::Result<()> {
+        self.0.release(keys, token).await
+    }
+}
+
+#[tokio::test]
+async fn locks_that_were_taken_in_an_answer_that_was_lost_are_released() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let mut streams = bench.streams.clone();
+    streams.locks = Arc::new(LostAnswers(bench.streams.locks.clone()));
+    let _worker = bench.worker_on(bench.stores.clone(), streams, bench.options());
+    let event = bench.send(&key, "add", r#"{"n":0}"#).await;
+    bench.until_event(event, EventStatus::Completed).await;
+    bench.until_quiet().await;
+    // The lock would last for 15 s.
+    let other = LockToken("somebody".to_owned());
+    let free = bench.streams.locks.acquire(&[key], &other, Duration::from_secs(1)).await.unwrap();
+    assert_eq!(free, [true]);
+}
+
 #[tokio::test]
 async fn doorbells_of_a_dead_worker_are_taken_over() {
     let bench = Bench::new();
@@ -252,20 +302,6 @@ async fn data_that_the_store_refuses_fails_alone() {
         let event = bench.until_event(event, status).await;
         assert_eq!(event.attempts > 0, *key == bad, "{key}");
     }
-    bench.until_quiet().await;
-}
-
-#[tokio::test]
-async fn an_execution_whose_definition_is_gone_is_paused() {
-    let bench = Bench::new();
-    bench.define(COUNTER).await;
-    let key = bench.start("counter", "a").await;
-    let mut stores = bench.stores.clone();
-    stores.definitions = millstream_store::Stores::of(millstream_store::memory::Memory::new()).definitions;
-    let _worker = bench.worker_on(stores, bench.streams.clone(), bench.options());
-    bench.send(&key, "add", r#"{"n":0}"#).await;
-    let paused = bench.until_status(&key, ExecutionStatus::Paused).await;
-    assert!(paused.paused_reason.unwrap().contains("counter@1"));
     bench.until_quiet().await;
 }
 

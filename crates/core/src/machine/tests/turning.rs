@@ -3,7 +3,7 @@
 use super::cases::*;
 use crate::id::Seq;
 use crate::log::Outcome;
-use crate::machine::{step, turn};
+use crate::machine::{closing, step, turn};
 use crate::status::{PauseState, Phase};
 
 #[test]
@@ -168,4 +168,20 @@ fn only_so_many_events_are_kept() {
     mailbox.push(event(1_001, "two", "null"));
     let turn = run(&machine, start(&machine, "null"), &mailbox);
     assert_eq!(told(&turn), ["1001 ✗ 1000 events are deferred already, no more are kept", "1000 …"]);
+}
+
+#[test]
+fn without_a_definition_an_execution_can_still_be_cancelled_and_nothing_else() {
+    let machine = order();
+    let open = start(&machine, ORDER);
+    let paid = event(1, "pay", r#"{"amount":100}"#);
+    let idle = closing(open.clone(), std::slice::from_ref(&paid), at(1));
+    assert_eq!((idle.outcomes.len(), &idle.state), (0, &open));
+    let mailbox = [deferred(event(0, "ship", "null")), paid, event(2, "millstream.cancel", "null")];
+    let closed = closing(open, &mailbox, at(1));
+    assert_eq!(told(&closed), ["2 → received", "0 ✗ execution ended", "1 ✗ execution ended"]);
+    assert_eq!((closed.state.phase, closed.state.seq), (Phase::Cancelled, Seq(2)));
+    let late = closing(closed.state.clone(), &[event(3, "millstream.cancel", "null")], at(2));
+    assert_eq!(told(&late), ["3 ✗ execution ended"]);
+    assert_eq!(late.state, closed.state);
 }

@@ -1,0 +1,142 @@
+//! Events that take their process down: the guilty one is put aside, and nobody else with it.
+//!
+//! A process that dies while it decides is played by a commit that never returns and a worker that is
+//! then killed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use millstream_core::id::EventId;
+use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_stream::{EmbeddedStream, Streams};
+use millstream_testkit::eventually;
+use millstream_worker::WorkerOptions;
+
+use crate::bench::{Bench, COUNTER, Running};
+use crate::faulty::{self, Call, Fault, Hook};
+
+/// More lives than the rule needs: two in company, then one per attempt up to the cap.
+const LIVES: usize = 8;
+
+/// Commits that decide `killer` never return.
+fn deadly(killer: EventId) -> (Hook, Arc<AtomicBool>) {
+    let reached = Arc::new(AtomicBool::new(false));
+    let seen = reached.clone();
+    let hook = faulty::on(Fault::Hang, move |call| {
+        let hit = matches!(call, Call::Commit(batch)
+            if batch.iter().flat_map(|commit| &commit.decided).any(|decided| decided.event_id == killer));
+        seen.fetch_or(hit, Ordering::SeqCst);
+        hit
+    });
+    (hook, reached)
+}
+
+fn options(bench: &Bench) -> WorkerOptions {
+    WorkerOptions { overdue: Duration::from_secs(600), ..bench.hasty() }
+}
+
+/// Lets workers live and die until `killer` is put aside; the last of them lives on.
+async fn until_dead(bench: &Bench, killer: EventId, life: impl Fn(&Hook) -> Running) -> (usize, Running) {
+    let (hook, reached) = deadly(killer);
+    for lives in 1..=LIVES {
+        reached.store(false, Ordering::SeqCst);
+        let worker = life(&hook);
+        let status = eventually(Duration::from_secs(30), || async {
+            match (bench.event(killer).await.status, reached.load(Ordering::SeqCst)) {
+                (EventStatus::Pending, false) => Err("nothing has happened yet"),
+                (status, _) => Ok(status),
+            }
+        })
+        .await;
+        if status == EventStatus::Dead {
+            return (lives, worker);
+        }
+        worker.kill().await;
+    }
+    panic!("alive after {LIVES} processes: {:?}", bench.event(killer).await);
+}
+
+#[tokio::test]
+async fn an_event_that_takes_its_process_down_is_put_aside_alone() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let bad = bench.start("counter", "bad").await;
+    let killer = bench.post(&bad, "add", r#"{"n":0}"#).await;
+    bench.ring(&bad).await;
+    let mut innocent = Vec::new();
+    for n in 0..12 {
+        let key = bench.start("counter", &format!("x{n}")).await;
+        innocent.push(bench.send(&key, "add", r#"{"n":0}"#).await);
+    }
+    let life = |hook: &Hook| {
+        bench.worker_on(faulty::stores(&bench.stores, hook), bench.streams.clone(), options(&bench))
+    };
+    let (_, _last) = until_dead(&bench, killer, life).await;
+    bench.until_status(&bad, ExecutionStatus::Paused).await;
+    for event in innocent {
+        let event = bench.until_event(event, EventStatus::Completed).await;
+        assert!(event.attempts <= 2, "blamed with the guilty one: {event:?}");
+    }
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn what_lies_behind_an_innocent_head_is_found_as_soon() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let mut events = Vec::new();
+    for n in 0..10 {
+        events.push(bench.post(&key, "add", &format!(r#"{{"n":{n}}}"#)).await);
+    }
+    bench.ring(&key).await;
+    let killer = events.pop().unwrap();
+    let life = |hook: &Hook| {
+        bench.worker_on(faulty::stores(&bench.stores, hook), bench.streams.clone(), options(&bench))
+    };
+    let (_, _last) = until_dead(&bench, killer, life).await;
+    for event in events {
+        assert_eq!(bench.event(event).await.status, EventStatus::Completed);
+    }
+    assert_eq!(bench.execution(&key).await.state.context["ordered"].as_str(), "true");
+    bench.assert_sound(&key).await;
+}
+
+#[tokio::test]
+async fn deaths_are_counted_where_the_stream_dies_with_the_process() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let bad = bench.start("counter", "bad").await;
+    let killer = bench.post(&bad, "add", r#"{"n":0}"#).await;
+    let good = bench.start("counter", "good").await;
+    let innocent = bench.post(&good, "add", r#"{"n":0}"#).await;
+    let life = |hook: &Hook| {
+        let streams = Streams::of(EmbeddedStream::new(&*bench.entropy));
+        let options = WorkerOptions { suspect_before: Some(bench.now()), ..options(&bench) };
+        bench.worker_on(faulty::stores(&bench.stores, hook), streams, options)
+    };
+    let (_, _last) = until_dead(&bench, killer, life).await;
+    assert!(bench.until_event(innocent, EventStatus::Completed).await.attempts <= 2);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_after_the_count_is_not_the_events_fault() {
+    let bench = Bench::new();
+    bench.define(COUNTER).await;
+    let key = bench.start("counter", "a").await;
+    let event = bench.send(&key, "add", r#"{"n":0}"#).await;
+    // The first commit panics, so the event is suspected; the ten after it meet an outage.
+    let commits = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let hook: Hook = Arc::new(move |call| match call {
+        Call::Commit(_) => match commits.fetch_add(1, Ordering::SeqCst) {
+            0 => Fault::Panic,
+            1..=10 => Fault::Unavailable,
+            _ => Fault::None,
+        },
+        _ => Fault::None,
+    });
+    let _worker =
+        bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), bench.options());
+    assert_eq!(bench.until_event(event, EventStatus::Completed).await.attempts, 1);
+}
