@@ -66,6 +66,9 @@ SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only')
 /// the snapshot of the choice and before its lock, has let go of the row again and is not in that
 /// snapshot: so the conditions are looked at once more under the locks, and only what still meets them
 /// goes.
+///
+/// `OFFSET 0` keeps each condition a lookup per execution: as a join, a planner without statistics would
+/// read everybody's mailboxes.
 async fn purge_ended(pool: &PgPool, before: Timestamp, limit: usize) -> Attempt<u64> {
     const CHOOSE: &str = "
 SELECT x.tenant, x.execution_id
@@ -74,12 +77,14 @@ WHERE x.ended_at < $1 AND x.updated_at < $1
   AND NOT EXISTS (
     SELECT FROM actions a
     WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
-      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled'))
+      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled')
+    OFFSET 0)
   AND NOT EXISTS (
     SELECT FROM events e
     WHERE e.tenant = x.tenant
       AND CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END = x.execution_id
-      AND e.status = 'pending')
+      AND e.status = 'pending'
+    OFFSET 0)
 ORDER BY x.ended_at
 LIMIT $2
 FOR UPDATE OF x SKIP LOCKED";
@@ -89,12 +94,14 @@ FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
 WHERE NOT EXISTS (
     SELECT FROM actions a
     WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id
-      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled'))
+      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled')
+    OFFSET 0)
   AND NOT EXISTS (
     SELECT FROM events e
     WHERE e.tenant = k.tenant
       AND CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END = k.execution_id
-      AND e.status = 'pending')";
+      AND e.status = 'pending'
+    OFFSET 0)";
     const DELETE: [&str; 6] = [
         "DELETE FROM executions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",

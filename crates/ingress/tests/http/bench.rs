@@ -9,16 +9,18 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use millstream_core::definition::{Format, parse};
 use millstream_core::entropy::Entropy;
-use millstream_core::id::{ExecutionId, ExecutionKey, TenantId, WorkerId};
+use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
 use millstream_core::log::Outcome;
 use millstream_core::machine::{Machine, turn};
-use millstream_core::status::{EventStatus, Role};
+use millstream_core::status::{ActionStatus, EventStatus, Role};
 use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, Deps, IngressOptions, Life, router};
 use millstream_store::Stores;
+use millstream_store::action_store::Handling;
 use millstream_store::clock::{Clock, StoreClock};
 use millstream_store::execution_store::{
-    Commit, Decided, EventVerdict, LeaseGrant, Loaded, MailboxLimits, OpenActions, SnapshotWrite, Wanted,
+    Commit, Decided, EventVerdict, LeaseGrant, Loaded, MailboxLimits, NewAction, OpenActions, SnapshotWrite,
+    Wanted,
 };
 use millstream_store::key_store::NewKey;
 use millstream_store::memory::Memory;
@@ -166,18 +168,27 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
     let turn = turn(&machine, state, &loaded.mailbox, loaded.pause, clock.now());
     let mut transitions = Vec::new();
     let mut decided = Vec::new();
+    let mut actions = Vec::new();
     for (event_id, outcome) in turn.outcomes {
         let verdict = match outcome {
             Outcome::Applied(applied) => {
                 let (seq, decision) = (applied.transition.seq, applied.transition.decision.clone());
-                transitions.push(applied.transition);
-                EventVerdict::Applied {
-                    seq,
-                    from: decision.from,
-                    to: decision.to,
-                    status: EventStatus::Completed,
+                let status =
+                    if applied.actions.is_empty() { EventStatus::Completed } else { EventStatus::Processing };
+                actions.extend(applied.actions.into_iter().map(|planned| NewAction {
+                    key: ActionKey { execution: key(id), seq, action: planned.name },
+                    event_id,
+                    ordinal: planned.ordinal,
+                    needs: planned.needs,
+                    status: ActionStatus::Ready,
+                    input: None,
+                    scope: None,
+                    result: None,
                     error: None,
-                }
+                    handling: Handling::Unhandled,
+                }));
+                transitions.push(applied.transition);
+                EventVerdict::Applied { seq, from: decision.from, to: decision.to, status, error: None }
             }
             Outcome::Rejected { reason } => EventVerdict::Rejected { state: before.clone(), reason },
             Outcome::Deferred => EventVerdict::Deferred,
@@ -192,7 +203,7 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
         decided,
         timers: Vec::new(),
         cancelled_timers: Vec::new(),
-        actions: Vec::new(),
+        actions,
         emitted: Vec::new(),
         open_actions: OpenActions::Keep,
         state: turn.state.clone(),

@@ -22,6 +22,7 @@ async fn a_start_is_201_with_the_execution_and_its_location() {
     let first = &history["items"][0];
     assert_eq!((&first["seq"], &first["name"]), (&json!(1), &json!("millstream.start")));
     assert_eq!((&first["from_state"], &first["payload"]), (&json!(null), &json!({"customer": "ann"})));
+    assert_eq!(first["at"], execution["created_at"], "it dates from its first transition");
 }
 
 #[tokio::test]

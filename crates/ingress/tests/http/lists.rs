@@ -65,6 +65,75 @@ async fn history_goes_on_where_the_last_page_ended() {
 }
 
 #[tokio::test]
+async fn heavy_history_comes_in_smaller_pages() {
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    let heavy = "x".repeat(255 * 1024);
+    for _ in 0..20 {
+        let sent = bench.post("/v1/executions/o-1/events", &json!({"name": "note", "payload": heavy})).await;
+        assert_eq!(sent.status, 202, "{}", sent.text.len());
+        bench.decide("o-1").await;
+    }
+    let pages = pages(&bench, "/v1/executions/o-1/history?limit=1000", |item| item["seq"].to_string()).await;
+    assert_eq!(pages.len(), 2, "{pages:?}");
+    assert_eq!(pages.concat(), (1..=21).map(|seq| seq.to_string()).collect::<Vec<_>>());
+    let past = bench.get("/v1/executions/o-1?at_seq=20").await.json();
+    assert_eq!(past["seq"], 20, "the past is folded over all pages");
+}
+
+#[tokio::test]
+async fn actions_and_timers_are_lists_like_all_others() {
+    let bench = Bench::open();
+    let busy = r#"
+name: busy
+initial: idle
+states:
+  idle:
+    on: { go: { do: [c, a, b] } }
+    after: [ { in: 2h, send: go }, { in: 1h, send: go }, { in: 1h, send: go } ]
+actions: { a: { noop: null }, b: { noop: null }, c: { noop: null } }
+"#;
+    let put = bench.send(crate::bench::yaml("/v1/definitions", busy)).await;
+    assert_eq!(put.status, 201, "{put:?}");
+    bench.post("/v1/executions", &json!({"definition": "busy", "execution_id": "o-1"})).await;
+    for _ in 0..2 {
+        bench.post("/v1/executions/o-1/events", &json!({"name": "go"})).await;
+    }
+    bench.decide("o-1").await;
+    let shown = |item: &Value| format!("{}{}", item["seq"], item["action"].as_str().unwrap());
+    let actions = pages(&bench, "/v1/executions/o-1/actions?limit=4", shown).await;
+    assert_eq!(actions, [vec!["2c", "2a", "2b", "3c"], vec!["3a", "3b"]]);
+    let shown = |item: &Value| item["ordinal"].to_string();
+    let timers = pages(&bench, "/v1/executions/o-1/timers?limit=2", shown).await;
+    assert_eq!(timers, [vec!["1", "2"], vec!["0"]]);
+    for list in ["actions", "timers"] {
+        let path = format!("/v1/executions/o-1/{list}");
+        assert_eq!(bench.get(&path).await.json()["next_cursor"], json!(null));
+        for (query, fault) in
+            [("limit=0", "query.limit"), ("limit=501", "query.limit"), ("cursor=00", "query.cursor")]
+        {
+            let document = bench.get(&format!("{path}?{query}")).await.problem(422, "invalid");
+            assert_eq!(document["problems"][0]["path"], fault, "{list} {query}");
+        }
+        bench.get(&format!("/v1/executions/none/{list}")).await.problem(404, "not-found");
+    }
+}
+
+/// All pages of a list, as their items are shown.
+async fn pages(bench: &Bench, path: &str, show: impl Fn(&Value) -> String) -> Vec<Vec<String>> {
+    let mut pages = Vec::new();
+    let mut next = path.to_owned();
+    loop {
+        let page = bench.get(&next).await.json();
+        pages.push(page["items"].as_array().unwrap_or_else(|| panic!("{page}")).iter().map(&show).collect());
+        match page["next_cursor"].as_str() {
+            Some(cursor) => next = format!("{path}&cursor={cursor}"),
+            None => return pages,
+        }
+    }
+}
+
+#[tokio::test]
 async fn events_come_in_the_order_of_acceptance() {
     let bench = Bench::with_order().await;
     bench.start("o-1").await;

@@ -17,6 +17,7 @@ mod interventions;
 mod lists;
 mod openapi;
 mod problems;
+mod repeats;
 mod schema;
 mod sockets;
 mod tail;

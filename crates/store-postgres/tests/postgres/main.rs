@@ -5,4 +5,5 @@
 mod lock_order;
 mod plans;
 mod refusals;
+mod retention;
 mod support;

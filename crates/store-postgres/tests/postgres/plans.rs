@@ -3,6 +3,8 @@
 //! Statistics are always from before the last burst; here there are none at all. A plan that goes through
 //! the wrong index gives the right answer and is found out only by counting what it read.
 
+use std::time::Duration;
+
 use crate::support::{self, Fixture, event, grant, raw, worker};
 use millstream_core::id::{EventId, ExecutionKey, Seq};
 use millstream_store::action_store::{ActionStore, Settlement, Settling};
@@ -52,6 +54,23 @@ async fn a_visit_reads_its_own_mailbox_and_nothing_else() {
     let read = rows_read(&fixture).await - before;
     let everything = i64::try_from(EXECUTIONS * BACKLOG).unwrap();
     assert!(read < everything / 10, "20 visits read {read} index entries, all mailboxes hold {everything}");
+}
+
+#[tokio::test]
+async fn a_purge_reads_what_is_old_enough_and_nothing_else() {
+    let fixture = Fixture::fresh().await;
+    execute(&fixture, "ALTER TABLE executions SET (autovacuum_enabled = false)").await;
+    let now = fixture.store.ping().await.unwrap();
+    let hour = Duration::from_secs(3600);
+    fixture.ended(3, "old", now.minus(hour * 2)).await;
+    fixture.ended(2_000, "young", now).await;
+    fixture.store.close().await;
+    let before = rows_read(&fixture).await;
+    let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
+    assert_eq!(store.purge_executions(now.minus(hour), 100).await.unwrap(), 3);
+    store.close().await;
+    let read = rows_read(&fixture).await - before;
+    assert!(read < 500, "a purge of 3 among 2,003 ended executions read {read} index entries");
 }
 
 async fn load(store: &PostgresStore, key: &ExecutionKey) -> LoadedExecution {

@@ -7,6 +7,7 @@ use millstream_store::StoreError;
 use millstream_store::event_log::{Append, EventLog};
 use millstream_store::execution_store::{ExecutionStore, Loaded, MailboxLimits, Wanted};
 use millstream_store::housekeeping::Housekeeping;
+use millstream_store::views::{ExecutionFilter, ExecutionViews};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{Connection, PgConnection};
 
@@ -28,6 +29,24 @@ async fn an_unreadable_snapshot_is_corrupt_alone() {
         })
         .collect();
     assert_eq!(kinds, ["found", "corrupt", "found"]);
+}
+
+#[tokio::test]
+async fn an_execution_that_cannot_be_read_does_not_hide_the_others_in_a_list() {
+    let fixture = Fixture::fresh().await;
+    let keys = fixture.start(4, "e").await;
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    for spoil in [
+        "UPDATE executions SET snapshot = '{' WHERE execution_id = 'e-1'",
+        "UPDATE executions SET seq = 2 WHERE execution_id = 'e-2'",
+    ] {
+        sqlx::query(spoil).execute(&mut connection).await.unwrap();
+    }
+    let filter = ExecutionFilter::default();
+    let listed = fixture.store.list_executions(&keys[0].tenant, &filter, None, 10).await.unwrap();
+    let shown: Vec<_> =
+        listed.iter().map(|view| (view.execution.execution.as_str(), view.unreadable.is_some())).collect();
+    assert_eq!(shown, [("e-3", false), ("e-2", true), ("e-1", true), ("e-0", false)]);
 }
 
 #[tokio::test]

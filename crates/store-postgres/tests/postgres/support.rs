@@ -14,7 +14,8 @@ use millstream_core::time::Timestamp;
 use millstream_store::action_store::Handling;
 use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewExecution};
 use millstream_store::execution_store::{
-    Commit, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+    Commit, Committed, Decided, EventVerdict, ExecutionStore, LeaseGrant, NewAction, OpenActions,
+    SnapshotWrite,
 };
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::views::ExecutionViews;
@@ -169,5 +170,31 @@ pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: 
         actions: actions.iter().zip(0..).map(action).collect(),
         emitted: Vec::new(),
         open_actions: OpenActions::Keep,
+    }
+}
+
+/// The second transition of an execution, which ends it at `at`.
+pub(crate) fn end(key: &ExecutionKey, event_id: EventId, at: Timestamp) -> Commit {
+    let mut commit = act(key, event_id, &[], at);
+    commit.transitions[0].decision.phase = Phase::Completed;
+    commit.state.phase = Phase::Completed;
+    if let EventVerdict::Applied { status, .. } = &mut commit.decided[0].verdict {
+        *status = EventStatus::Completed;
+    }
+    commit
+}
+
+impl Fixture {
+    /// Start executions and end them at `at`.
+    pub(crate) async fn ended(&self, count: usize, prefix: &str, at: Timestamp) -> Vec<ExecutionKey> {
+        let keys = self.start(count, prefix).await;
+        let posts: Vec<_> = keys.iter().map(|key| event(key, "close")).collect();
+        let ends: Vec<_> = keys.iter().zip(&posts).map(|(key, post)| end(key, post.event_id, at)).collect();
+        let posts: Vec<_> = posts.into_iter().map(Append::Event).collect();
+        self.store.append(&posts, at).await.unwrap();
+        for committed in self.store.commit(&worker(), &ends, grant(0), at).await.unwrap() {
+            assert!(matches!(committed, Committed::Done { .. }), "{committed:?}");
+        }
+        keys
     }
 }

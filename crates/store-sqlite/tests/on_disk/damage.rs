@@ -6,6 +6,7 @@ use millstream_core::status::Phase;
 use millstream_store::action_store::ActionStore;
 use millstream_store::event_log::Append;
 use millstream_store::execution_store::Loaded;
+use millstream_store::views::{ExecutionFilter, ExecutionViews};
 
 use crate::desk::{Desk, GRANT, NOW, append, apply, event, execution, load, start, worker};
 
@@ -59,5 +60,29 @@ async fn an_action_that_cannot_be_read_does_not_hold_up_the_others() {
         }
         let keys: Vec<_> = leased.iter().map(|action| action.lease.key.execution.clone()).collect();
         assert_eq!(keys, [execution("o-2")], "{statement}");
+    }
+}
+
+#[tokio::test]
+async fn an_execution_that_cannot_be_read_does_not_hide_the_others_in_a_list() {
+    for statement in [
+        "UPDATE executions SET snapshot = '{' WHERE execution_id = 'o-1'",
+        "UPDATE executions SET seq = 2 WHERE execution_id = 'o-1'",
+        "UPDATE transitions SET decision = '{' WHERE execution_id = 'o-1'",
+    ] {
+        let desk = two_executions().await;
+        if statement.contains("transitions") {
+            damage(&desk, "UPDATE executions SET snapshot_seq = 0 WHERE execution_id = 'o-1'").await;
+        }
+        damage(&desk, statement).await;
+        let tenant = execution("o-1").tenant;
+        let listed =
+            desk.store.list_executions(&tenant, &ExecutionFilter::default(), None, 10).await.unwrap();
+        let shown: Vec<_> = listed
+            .iter()
+            .map(|view| (view.execution.execution.as_str(), view.unreadable.is_some()))
+            .collect();
+        assert_eq!(shown, [("o-2", false), ("o-1", true)], "{statement}");
+        assert!(listed[1].state.context.is_empty());
     }
 }

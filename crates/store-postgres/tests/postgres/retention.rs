@@ -1,0 +1,49 @@
+//! Retention and acceptance at the same moment: what was accepted is not removed.
+
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use millstream_store::event_log::{Append, Appended, EventLog};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store::views::EventViews;
+
+use crate::support::{Fixture, event};
+
+const ROUNDS: usize = 30;
+const EXECUTIONS: usize = 300;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_accepted_while_its_execution_is_being_purged_is_not_lost() {
+    let fixture = Fixture::fresh().await;
+    let store = &fixture.store;
+    let (mut purged, mut kept) = (0, 0);
+    for round in 0..ROUNDS {
+        let now = store.ping().await.unwrap();
+        let keys = fixture.ended(EXECUTIONS, &format!("r{round}"), now).await;
+        let purge = store.purge_executions(now.plus(Duration::from_secs(60)), EXECUTIONS);
+        // The last ones first: the purge has chosen them at its beginning and locks them at its end.
+        let append = stream::iter(keys.iter().rev())
+            .map(|key| async move {
+                let sent = event(key, "late");
+                let verdict = store.append(&[Append::Event(sent.clone())], now).await.unwrap().remove(0);
+                (sent, verdict)
+            })
+            .buffer_unordered(8)
+            .collect::<Vec<_>>();
+        let (gone, appended) = tokio::join!(purge, append);
+        purged += gone.unwrap();
+        for (sent, verdict) in appended {
+            let found = store.events(&[(sent.execution.tenant.clone(), sent.event_id)]).await.unwrap();
+            match verdict {
+                Appended::Accepted { .. } => {
+                    kept += 1;
+                    assert!(found[0].is_some(), "round {round}: accepted for {} and lost", sent.execution);
+                }
+                Appended::NoExecution => {}
+                other @ (Appended::Repeat { .. } | Appended::Mismatch) => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(purged > 0 && kept > 0, "the two never met: {purged} purged, {kept} kept");
+    fixture.assert_no_deadlock().await;
+}
