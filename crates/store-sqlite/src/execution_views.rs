@@ -6,13 +6,13 @@ use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::log::{Context, FORMAT, State, Transition};
 use millstream_core::machine::evolve;
 use millstream_core::status::{ActionStatus, ExecutionStatus, Phase};
+use millstream_store::Result;
 use millstream_store::execution_store::More;
 use millstream_store::paging::cut_history;
 use millstream_store::views::{
     ActionPlace, ActionView, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
     TimerPlace, TimerView,
 };
-use millstream_store::{Result, StoreError};
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
@@ -197,14 +197,10 @@ async fn read_history(
 
 /// Rows of `executions` into views, one each: the snapshot with the transitions after it.
 async fn fold(connection: &mut SqliteConnection, rows: &[SqliteRow]) -> Result<Vec<Result<ExecutionView>>> {
-    let is_behind = |row: &Fields<'_>| Ok(row.seq("seq")? > row.seq("snapshot_seq")?);
+    let is_behind = |row: &Fields<'_>| matches!((row.seq("snapshot_seq"), row.seq("seq")), (Ok(snapshot), Ok(seq)) if snapshot < seq);
     // What cannot be read here is found out below.
-    let behind: Vec<ExecutionKey> = rows
-        .iter()
-        .map(Fields)
-        .filter(|row| is_behind(row).unwrap_or_else(|_: StoreError| false))
-        .filter_map(|row| row.execution().ok())
-        .collect();
+    let behind: Vec<ExecutionKey> =
+        rows.iter().map(Fields).filter(is_behind).filter_map(|row| row.execution().ok()).collect();
     let mut log = read_log(connection, &behind).await?;
     let view = |row: Fields<'_>| {
         let log = log.remove(&row.execution()?).unwrap_or_default();
