@@ -18,6 +18,7 @@ both_modes!(
     an_attempt_that_hangs_is_cut_off_and_tried_again,
     addresses_that_are_not_allowed_are_never_called,
     actions_of_the_last_transition_still_run,
+    a_trace_goes_from_the_request_to_the_target,
     actions_that_settle_together_leave_no_event_behind,
 );
 
@@ -178,6 +179,20 @@ actions:
     assert_eq!(api.send_and_settle(&id, "end", json!({})).await["status"], "completed");
     assert_eq!(sink.calls_to("/wave").len(), 1);
     assert_eq!(api.execution(&id).await["status"], "completed");
+}
+
+async fn a_trace_goes_from_the_request_to_the_target(mode: Mode) {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let sink = Sink::start().await;
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(CHARGE, &sink)).await;
+    let id = api.start("charge", json!({ "order_id": 1 })).await;
+    let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    let headers = [("traceparent", parent.as_str()), ("prefer", "wait=20")];
+    api.post_event_with(&id, &headers, "pay", json!({ "amount": 1 })).await.expect(200);
+    let sent = sink.calls()[0].header("traceparent").expect("a traceparent").to_owned();
+    assert!(sent.contains(TRACE) && sent != parent, "the same trace, a span of its own: {sent}");
 }
 
 /// Many pairs of actions that end in the same instant: each must see the other.

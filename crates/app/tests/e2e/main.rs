@@ -3,7 +3,7 @@
 //! Every case is written once and runs in both modes: embedded (one process, SQLite) and as a fleet
 //! (Postgres, Redis, an ingress and workers). [`both_modes`] expands a case into
 //! `<theme>::embedded::<case>` and `<theme>::fleet::<case>`. Cases about a service that only a fleet
-//! has are plain tests in `outages`.
+//! has, or in which others must take over, are plain tests in `outages` and `storms`.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -33,6 +33,7 @@ mod replaying;
 mod retrying;
 mod shutdown;
 mod starting;
+mod storms;
 mod tailing;
 mod tenants;
 mod timers;

@@ -123,9 +123,23 @@ async fn workers_and_health_are_visible(mode: Mode) {
     let metrics = client.get("/metrics").await;
     assert!(metrics.status == 200 && metrics.body.contains("# TYPE millstream"), "{}", metrics.body);
     let description = client.get("/openapi.json").await.expect(200);
-    assert!(
-        description["paths"]["/v1/executions/{id}/events"]["post"].is_object()
-            || description["paths"].as_object().unwrap().keys().any(|path| path.ends_with("/events")),
-        "{description}"
-    );
+    let paths = description["paths"].as_object().expect("paths");
+    for (path, method) in [
+        ("/v1/definitions", "post"),
+        ("/v1/executions", "post"),
+        ("/v1/executions/{execution_id}", "get"),
+        ("/v1/executions/{execution_id}/history", "get"),
+        ("/v1/executions/{execution_id}/events", "post"),
+        ("/v1/executions/{execution_id}/tail", "get"),
+        ("/v1/executions/{execution_id}/cancel", "post"),
+        ("/v1/events", "post"),
+        ("/v1/events/{event_id}/retry", "post"),
+        ("/v1/workers", "get"),
+    ] {
+        assert!(
+            paths.get(path).is_some_and(|path| path[method].is_object()),
+            "{method} {path}: {:?}",
+            paths.keys()
+        );
+    }
 }

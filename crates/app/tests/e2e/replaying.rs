@@ -10,6 +10,7 @@ use crate::world::{World, start};
 both_modes!(
     replaying_everything_finds_no_difference,
     a_damaged_snapshot_is_found,
+    deciding_again_with_another_rule_is_noticed,
     the_past_can_be_shown_from_the_command_line,
 );
 
@@ -57,6 +58,20 @@ async fn a_damaged_snapshot_is_found(mode: Mode) {
     assert_eq!(world.fleet.sql(damage).await, 1);
     assert_eq!(world.fleet.cli(["replay", "--all", "--check"]).status.code(), Some(1));
     assert_eq!(world.fleet.cli(["replay", "counted", "--check"]).status.code(), Some(1));
+}
+
+/// The rule that decided is changed behind the engine's back: the log still folds into what is stored,
+/// and only deciding again can tell.
+async fn deciding_again_with_another_rule_is_noticed(mode: Mode) {
+    let world = busy_world(mode).await;
+    let change = "UPDATE definitions SET source = replace(source, 'context.n + 1', 'context.n + 2') WHERE name = 'counter'";
+    assert_eq!(world.fleet.sql(change).await, 1);
+    let replayed = world.fleet.cli(["replay", "counted", "--check"]);
+    assert!(replayed.status.success(), "replaying evaluates nothing: {replayed:?}");
+    let output = world.fleet.cli(["--json", "replay", "counted", "--check", "--redecide"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let order = world.fleet.cli(["replay", "--all", "--check"]);
+    assert!(order.status.success(), "{order:?}");
 }
 
 async fn the_past_can_be_shown_from_the_command_line(mode: Mode) {

@@ -7,7 +7,7 @@ use millstream_testkit::{Mode, Sink};
 use serde_json::json;
 
 use crate::api::text;
-use crate::definitions::{CHARGE, ORDER, at};
+use crate::definitions::{CHARGE, FRAGILE, ORDER, at};
 use crate::world::start;
 
 both_modes!(
@@ -16,6 +16,7 @@ both_modes!(
     until_applied_returns_before_the_actions,
     mode_sync_answers_with_the_outcome_and_back,
     the_strict_check_refuses_what_the_state_cannot_take,
+    the_strict_check_does_not_guess_about_what_is_undecided,
 );
 
 async fn a_caller_who_waits_gets_the_outcome(mode: Mode) {
@@ -98,4 +99,22 @@ async fn the_strict_check_refuses_what_the_state_cannot_take(mode: Mode) {
     api.post_event_with(&id, &strict, "pay", json!({ "amount": 1 })).await.problem(409);
     assert_eq!(api.names(&id).await, ["millstream.start", "pay", "charged"], "nothing was appended");
     api.post_event_with(&id, &[("millstream-validate", "everything")], "pay", json!({})).await.problem(400);
+}
+
+/// A paused execution keeps its events undecided: what the state will be at this one's turn is unknown.
+async fn the_strict_check_does_not_guess_about_what_is_undecided(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/call", [Answer::Status(400), Answer::Status(200)]);
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(FRAGILE, &sink)).await;
+    let id = api.start("fragile", json!({})).await;
+    let work = api.send_and_settle(&id, "work", json!({})).await;
+    api.execution_in(&id, "paused").await;
+    api.send(&id, "finish", json!({})).await;
+    let strict = [("millstream-validate", "state")];
+    let late = api.post_event_with(&id, &strict, "work", json!({})).await.expect(202);
+    api.client.post(&format!("/v1/events/{}/retry", text(&work, "event_id")), &json!({})).await.expect(202);
+    assert_eq!(api.settled(&text(&late, "event_id")).await["status"], "rejected");
+    api.execution_in(&id, "completed").await;
 }
