@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use millstream_store::Stores;
@@ -12,6 +13,9 @@ use millstream_stream::redis::{RedisOptions, RedisStream};
 
 use crate::config::Config;
 use crate::failure::{ExitCode, Failure};
+
+/// How long closing the connections may take.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// An open store.
 #[derive(Debug)]
@@ -77,10 +81,16 @@ impl Database {
         }
     }
 
+    /// Closes the connections; a database that does not answer is left without a goodbye.
     pub(crate) async fn close(&self) {
-        match self {
-            Self::Postgres(store) => store.close().await,
-            Self::Sqlite(store) => store.close().await,
+        let closing = async {
+            match self {
+                Self::Postgres(store) => store.close().await,
+                Self::Sqlite(store) => store.close().await,
+            }
+        };
+        if tokio::time::timeout(CLOSING, closing).await.is_err() {
+            tracing::warn!("the database did not answer while closing");
         }
     }
 }

@@ -91,6 +91,7 @@ pub(crate) struct Worker {
     pub overdue: Span,
     pub drain: Span,
     pub poison_cap: i32,
+    pub http_max_response: usize,
     pub listen: OptionalAddress,
 }
 

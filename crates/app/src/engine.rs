@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use millstream_core::id::WorkerId;
+use millstream_core::time::Timestamp;
+use millstream_store::clock::Clock;
 use millstream_stream::Streams;
 use millstream_stream::embedded::EmbeddedStream;
 use tokio::net::TcpListener;
@@ -26,6 +28,8 @@ pub(crate) struct Engine {
     pub database_path: PathBuf,
     database: Database,
     config: Config,
+    /// Set when the process before this one died: its doorbells died with it.
+    suspect_before: Option<Timestamp>,
     door: JoinHandle<Result<(), millstream_ingress::IngressError>>,
     loops: Vec<(WorkerId, JoinHandle<Result<(), millstream_worker::WorkerError>>)>,
     /// The door drains first, so that what it accepted last is still worked on.
@@ -52,6 +56,7 @@ impl Engine {
 
         let shared =
             Shared::new(database.stores(), Streams::of(EmbeddedStream::new(&SystemEntropy::new()))).await;
+        let suspect_before = died_before(&shared).await?;
         let options = ingress_options(&config, config.listen, Openness::Careful, &shared.stores).await?;
         let listener = TcpListener::bind(config.listen).await.with_context(|| {
             format!(
@@ -73,6 +78,7 @@ impl Engine {
             database_path,
             database,
             config,
+            suspect_before,
             door,
             loops: Vec::new(),
             door_shutdown,
@@ -89,7 +95,8 @@ impl Engine {
     /// One more worker loop.
     pub(crate) fn start_loop(&mut self) -> Result<WorkerId> {
         let worker = self.shared.worker_id()?;
-        let options = worker_options(&self.config, worker.clone())?;
+        let mut options = worker_options(&self.config, worker.clone())?;
+        options.suspect_before = self.suspect_before;
         let running =
             tokio::spawn(millstream_worker::run(self.shared.worker(), options, self.worker_shutdown.clone()));
         self.loops.push((worker.clone(), running));
@@ -125,6 +132,16 @@ impl Engine {
             (ended, _, _) = loops => Ok(ended??),
         }
     }
+}
+
+/// Now, if the last process died. The directory is held: nobody else can be up.
+async fn died_before(shared: &Shared) -> Result<Option<Timestamp>> {
+    let dead = millstream_worker::succeed_the_dead(&shared.stores).await?;
+    if dead == 0 {
+        return Ok(None);
+    }
+    tracing::warn!(workers = dead, "the last process died; what it left undecided is tried with care");
+    Ok(Some(shared.clock.now()))
 }
 
 /// The file in the directory, unless the settings name another SQLite file.

@@ -36,7 +36,12 @@ fn main() {
         .enable_all()
         .build()
         .map_err(anyhow::Error::from)
-        .and_then(|runtime| runtime.block_on(run(&cli)));
+        .and_then(|runtime| {
+            let outcome = runtime.block_on(run(&cli));
+            // A name that is being looked up, say, must not hold up the exit.
+            runtime.shutdown_background();
+            outcome
+        });
     if let Err(error) = outcome {
         eprintln!("error: {error:#}");
         std::process::exit(failure::exit_code(&error));

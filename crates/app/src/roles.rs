@@ -135,7 +135,11 @@ pub(crate) fn worker_options(config: &Config, worker: WorkerId) -> Result<Worker
         overdue: config.worker.overdue.0,
         drain: config.worker.drain.0,
         poison_cap: config.worker.poison_cap,
-        http: HttpOptions { allow: config.http_allow.0.clone(), ..HttpOptions::default() },
+        http: HttpOptions {
+            allow: config.http_allow.0.clone(),
+            max_response: config.worker.http_max_response,
+            ..HttpOptions::default()
+        },
         retention: Retention {
             completed: config.retention.completed.0,
             failed: config.retention.failed.0,

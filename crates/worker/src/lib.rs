@@ -38,6 +38,7 @@ pub mod replay;
 mod run;
 mod settle;
 mod states;
+mod succession;
 mod turn;
 mod worker;
 
@@ -45,3 +46,4 @@ pub use deps::Deps;
 pub use error::WorkerError;
 pub use options::{HttpOptions, Retention, WorkerOptions};
 pub use run::run;
+pub use succession::succeed_the_dead;

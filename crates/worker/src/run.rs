@@ -4,14 +4,16 @@
 //! which is how a test makes a worker disappear.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use millstream_core::time::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::deps::Deps;
 use crate::drain::Deadlines;
-use crate::duties::every::every;
+use crate::duties::every::{every, once};
 use crate::duties::{beat, clock, consumers, due_actions, due_timers, gauges, overdue, retention, ring_all};
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
@@ -19,11 +21,18 @@ use crate::perform::attempt;
 use crate::worker::Worker;
 use crate::{consume, drain, metrics, reading, reclaim, renew, settle};
 
+/// A store that does not answer is not waited for.
+const FIRST_BEAT: Duration = Duration::from_secs(2);
+
 /// Works until `shutdown`, then drains. Several may run in one process under different ids.
 pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken) -> Result<(), WorkerError> {
     options.check()?;
     metrics::describe();
     let (worker, errands) = Worker::new(deps, options, shutdown.child_token())?;
+    let started_at = worker.now();
+    // Before anything that can go wrong: a worker that dies is missed only if it was known to be up.
+    let known = once(&worker, "beat", beat::beat(Arc::clone(&worker), started_at));
+    let _ = tokio::time::timeout(FIRST_BEAT, known).await;
     tracing::info!(worker.id = %worker.options.worker, "worker started");
 
     // There is room for as many reports as there are slots.
@@ -50,7 +59,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
     intake.spawn(reading::run(Arc::clone(&worker), arrive.clone()));
     intake.spawn(reclaim::run(Arc::clone(&worker), arrive));
     let mut duties = JoinSet::new();
-    start_duties(&worker, &mut duties);
+    start_duties(&worker, &mut duties, started_at);
 
     let mut died = None;
     let held = {
@@ -83,8 +92,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
     died.map_or(Ok(()), |name| Err(WorkerError::Loop(name)))
 }
 
-fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>) {
-    let started_at = worker.now();
+fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Timestamp) {
     let w = || Arc::clone(worker);
     duties.spawn(due_timers::run(w()));
     duties.spawn(due_actions::run(w()));

@@ -22,3 +22,6 @@ pub(crate) mod gauges;
 pub(crate) mod overdue;
 pub(crate) mod retention;
 pub(crate) mod ring_all;
+
+#[cfg(test)]
+mod sweep_tests;

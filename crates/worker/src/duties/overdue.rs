@@ -21,7 +21,7 @@ use super::every::Undone;
 use crate::metrics;
 use crate::worker::Worker;
 
-const DUTY: &str = "overdue";
+pub(crate) const DUTY: &str = "overdue";
 /// Longer than any page takes.
 pub(crate) const TURN: Duration = Duration::from_secs(60);
 /// Executions per page.

@@ -12,7 +12,7 @@ use crate::worker::Worker;
 
 pub(crate) const PERIOD: Duration = Duration::from_secs(60);
 
-const DUTY: &str = "retention";
+pub(crate) const DUTY: &str = "retention";
 const TURN: Duration = Duration::from_secs(60);
 /// Small transactions, so that nobody waits for them.
 const ROWS: usize = 200;

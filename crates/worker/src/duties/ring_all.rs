@@ -17,9 +17,9 @@ use super::every::{Undone, once};
 use super::overdue::{Swept, TURN, ring_pages};
 use crate::worker::Worker;
 
-const DUTY: &str = "ring-all";
+pub(crate) const DUTY: &str = "ring-all";
 /// Done as of the [`mark`] of the generation that was swept.
-const GENERATION: &str = "ring-all.generation";
+pub(crate) const GENERATION: &str = "ring-all.generation";
 
 /// Why everything is to be rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +90,12 @@ fn mark(generation: &str) -> Timestamp {
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     Timestamp::from_millis(1 + i64::try_from(hash % WIDTH).unwrap_or(0))
+}
+
+/// As at the start of a worker.
+#[cfg(test)]
+pub(super) async fn sweep_unknown(worker: &Worker) -> Result<bool, Undone> {
+    sweep(worker, Loss::Unknown).await
 }
 
 #[cfg(test)]

@@ -128,13 +128,15 @@ async fn a_store_that_fails_after_the_count_is_not_the_events_fault() {
     let event = bench.send(&key, "add", r#"{"n":0}"#).await;
     // The first commit panics, so the event is suspected; the ten after it meet an outage.
     let commits = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let hook: Hook = Arc::new(move |call| match call {
-        Call::Commit(_) => match commits.fetch_add(1, Ordering::SeqCst) {
+    let hook: Hook = Arc::new(move |call| {
+        if !matches!(call, Call::Commit(_)) {
+            return Fault::None;
+        }
+        match commits.fetch_add(1, Ordering::SeqCst) {
             0 => Fault::Panic,
             1..=10 => Fault::Unavailable,
             _ => Fault::None,
-        },
-        _ => Fault::None,
+        }
     });
     let _worker =
         bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), bench.options());

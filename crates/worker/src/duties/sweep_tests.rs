@@ -1,0 +1,238 @@
+//! Sweeps over a store that has more pages than anybody wants to write: turns, shutdowns, generations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use millstream_core::entropy::Entropy;
+use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, TenantId, WorkerId};
+use millstream_core::sweep::Band;
+use millstream_core::time::Timestamp;
+use millstream_store::Stores;
+use millstream_store::clock::{Clock, ManualClock};
+use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
+use millstream_store::memory::Memory;
+use millstream_stream::{EmbeddedStream, Streams};
+use tokio_util::sync::CancellationToken;
+
+use super::{beat, overdue, ring_all};
+use crate::deps::Deps;
+use crate::options::WorkerOptions;
+use crate::succession::succeed_the_dead;
+use crate::worker::Worker;
+
+#[derive(Debug, Default)]
+struct Counting(AtomicU64);
+
+impl Entropy for Counting {
+    fn next_u64(&self) -> u64 {
+        self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
+    }
+}
+
+type OnPage = Box<dyn Fn(usize) + Send + Sync>;
+
+/// So many full pages, then an empty one; `on_page` sees the number of each.
+struct Pages {
+    full: usize,
+    read: AtomicUsize,
+    on_page: OnPage,
+}
+
+#[async_trait::async_trait]
+impl EventLog for Pages {
+    async fn append(&self, _: &[Append], _: Timestamp) -> millstream_store::Result<Vec<Appended>> {
+        Ok(Vec::new())
+    }
+
+    async fn seen(&self, _: &[(TenantId, Idempotency)]) -> millstream_store::Result<Vec<Option<Appended>>> {
+        Ok(Vec::new())
+    }
+
+    async fn targets(&self, _: &[ExecutionKey]) -> millstream_store::Result<Vec<Option<DefinitionRef>>> {
+        Ok(Vec::new())
+    }
+
+    async fn undecided(
+        &self,
+        _: Option<&[Band]>,
+        _: Option<&ExecutionKey>,
+        limit: usize,
+    ) -> millstream_store::Result<Vec<ExecutionKey>> {
+        let page = self.read.fetch_add(1, Ordering::SeqCst) + 1;
+        (self.on_page)(page);
+        let execution = |n| ExecutionKey {
+            tenant: TenantId::default_tenant(),
+            execution: ExecutionId::parse(format!("x{n}")).unwrap(),
+        };
+        Ok(if page <= self.full { (0..limit).map(execution).collect() } else { Vec::new() })
+    }
+
+    async fn has_work(&self, executions: &[ExecutionKey]) -> millstream_store::Result<Vec<bool>> {
+        Ok(vec![true; executions.len()])
+    }
+}
+
+struct Bench {
+    memory: Stores,
+    clock: Arc<ManualClock>,
+    streams: Streams,
+    stop: CancellationToken,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Self {
+            memory: Stores::of(Memory::new()),
+            clock: Arc::new(ManualClock::at(Timestamp::from_millis(1_000_000_000))),
+            streams: Streams::of(EmbeddedStream::new(&Counting::default())),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    fn worker(&self, name: &str, pages: &Arc<Pages>) -> Arc<Worker> {
+        let mut stores = self.memory.clone();
+        stores.events = pages.clone();
+        let deps = Deps {
+            stores,
+            streams: self.streams.clone(),
+            clock: self.clock.clone(),
+            entropy: Arc::new(Counting::default()),
+        };
+        let options = WorkerOptions::of(WorkerId::parse(name).unwrap());
+        Worker::new(deps, options, self.stop.clone()).unwrap().0
+    }
+
+    /// When a duty was last done, if it is nobody's turn.
+    async fn done(&self, duty: &str) -> Option<Timestamp> {
+        let asking = WorkerId::parse("asking").unwrap();
+        let workers = &self.memory.workers;
+        let done =
+            workers.take_duty(duty, &asking, Duration::from_secs(1), self.clock.now()).await.unwrap()?;
+        workers.finish_duty(duty, &asking, done).await.unwrap();
+        Some(done)
+    }
+}
+
+fn pages(full: usize, on_page: impl Fn(usize) + Send + Sync + 'static) -> Arc<Pages> {
+    Arc::new(Pages { full, read: AtomicUsize::new(0), on_page: Box::new(on_page) })
+}
+
+fn read(pages: &Pages) -> usize {
+    pages.read.swap(0, Ordering::SeqCst)
+}
+
+#[tokio::test]
+async fn a_sweep_that_a_shutdown_cuts_short_is_not_recorded() {
+    let bench = Bench::new();
+    let stop = bench.stop.clone();
+    let pages = pages(3, move |page| {
+        if page == 2 {
+            stop.cancel();
+        }
+    });
+    overdue::sweep(bench.worker("a", &pages)).await.unwrap();
+    assert_eq!(read(&pages), 2, "it went on after the shutdown");
+    assert_eq!(bench.done("overdue").await, Some(Timestamp::EPOCH));
+    ring_all::sweep_unknown(&bench.worker("a", &pages)).await.unwrap();
+    assert_eq!(read(&pages), 1);
+    assert_eq!(bench.done("ring-all").await, Some(Timestamp::EPOCH));
+}
+
+/// Whether somebody else can take the turn now. Memory answers at once.
+fn can_be_taken(memory: &Stores, now: Timestamp) -> bool {
+    let thief = WorkerId::parse("thief").unwrap();
+    let taken = memory.workers.take_duty("overdue", &thief, Duration::from_secs(60), now).now_or_never();
+    matches!(taken, Some(Ok(Some(_))))
+}
+
+#[tokio::test]
+async fn a_long_sweep_keeps_its_turn_from_page_to_page() {
+    let bench = Bench::new();
+    let began = bench.clock.now();
+    let (clock, memory) = (bench.clock.clone(), bench.memory.clone());
+    // Pages of 50 s each: two are longer than one turn.
+    let pages = pages(3, move |_| {
+        clock.advance(Duration::from_secs(50));
+        assert!(!can_be_taken(&memory, clock.now()));
+    });
+    overdue::sweep(bench.worker("a", &pages)).await.unwrap();
+    assert_eq!((read(&pages), bench.done("overdue").await), (4, Some(began)));
+}
+
+#[tokio::test]
+async fn a_sweep_whose_turn_is_lost_stops_and_records_nothing() {
+    let bench = Bench::new();
+    let (clock, memory) = (bench.clock.clone(), bench.memory.clone());
+    let pages = pages(5, move |page| {
+        if page == 2 {
+            // Stopped for longer than its turn.
+            clock.advance(Duration::from_secs(120));
+            assert!(can_be_taken(&memory, clock.now()));
+        }
+    });
+    overdue::sweep(bench.worker("a", &pages)).await.unwrap();
+    assert_eq!(read(&pages), 2);
+    assert_eq!(bench.done("overdue").await, None, "the thief's turn was given back");
+}
+
+#[tokio::test]
+async fn workers_do_not_sweep_one_after_the_other() {
+    let bench = Bench::new();
+    let pages = pages(0, |_| {});
+    let workers = ["a", "b", "c"].map(|name| bench.worker(name, &pages));
+    for worker in &workers {
+        overdue::sweep(worker.clone()).await.unwrap();
+    }
+    assert_eq!(read(&pages), 1);
+    bench.clock.advance(overdue::period(&workers[0]));
+    for worker in &workers {
+        overdue::sweep(worker.clone()).await.unwrap();
+    }
+    assert_eq!(read(&pages), 1);
+}
+
+#[tokio::test]
+async fn each_generation_is_swept_once_and_leaves_no_row_of_its_own() {
+    let mut bench = Bench::new();
+    let pages = pages(0, |_| {});
+    let mut generations = Vec::new();
+    for seed in 1..4 {
+        bench.streams = Streams::of(EmbeddedStream::new(&Counting(AtomicU64::new(seed))));
+        bench.clock.advance(Duration::from_secs(1));
+        for name in ["a", "b"] {
+            assert!(ring_all::sweep_unknown(&bench.worker(name, &pages)).await.unwrap());
+        }
+        assert_eq!(read(&pages), 1, "once per generation, whoever comes");
+        generations.push(bench.streams.care.generation().await.unwrap());
+    }
+    generations.dedup();
+    assert_eq!(generations.len(), 3);
+    assert_eq!(bench.done("ring-all").await, Some(bench.clock.now()));
+    for generation in generations {
+        assert_eq!(bench.done(&format!("ring-all.{generation}")).await, Some(Timestamp::EPOCH));
+    }
+}
+
+#[tokio::test]
+async fn the_successor_of_a_process_that_died_in_a_sweep_sweeps_at_once() {
+    let mut bench = Bench::new();
+    let before = pages(0, |_| {});
+    assert!(ring_all::sweep_unknown(&bench.worker("a", &before)).await.unwrap());
+    // The next process dies in its sweep, with its turns in its hands.
+    let dead = bench.worker("dead", &before);
+    beat::beat(dead.clone(), bench.clock.now()).await.unwrap();
+    for duty in ["overdue", "ring-all", "ring-all.generation"] {
+        let me = &dead.options.worker;
+        bench.memory.workers.take_duty(duty, me, Duration::from_secs(60), bench.clock.now()).await.unwrap();
+        assert_eq!(bench.done(duty).await, None, "{duty} is free");
+    }
+    assert_eq!(succeed_the_dead(&bench.memory).await.unwrap(), 1);
+    assert_eq!(succeed_the_dead(&bench.memory).await.unwrap(), 0, "it is struck off");
+    read(&before);
+    bench.streams = Streams::of(EmbeddedStream::new(&Counting(AtomicU64::new(9))));
+    assert!(ring_all::sweep_unknown(&bench.worker("b", &before)).await.unwrap());
+    assert_eq!(read(&before), 1);
+}
