@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use millstream_testkit::client::{Reply, try_send};
 use millstream_testkit::{Mode, Sink, eventually};
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use crate::api::text;
 use crate::definitions::at;
-use crate::world::{FLEET, SOON, World, start};
+use crate::world::{SOON, World, start};
 
 both_modes!(
     a_worker_that_dies_between_read_and_commit_loses_nothing,
@@ -23,6 +24,7 @@ both_modes!(
     a_worker_that_dies_between_action_and_settle_repeats_the_action_under_its_key,
     an_ingress_that_dies_between_commit_and_ring_loses_nothing,
     an_ingress_that_dies_between_commit_and_answer_loses_nothing,
+    an_event_that_kills_every_worker_is_put_aside,
 );
 
 const EVENTS: usize = 5;
@@ -237,45 +239,67 @@ async fn an_ingress_that_dies_at(point: &str, mode: Mode) {
 }
 
 /// The same event is in the way whenever a worker comes by; after some attempts it is put aside, and
-/// others go on. (An embedded engine dies with its doorbells, so that no redelivery tells it what
-/// happened before.)
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_that_kills_every_worker_is_put_aside() {
-    let mut scene = set(FLEET).await;
+/// others go on.
+async fn an_event_that_kills_every_worker_is_put_aside(mode: Mode) {
+    let mut scene = set(mode).await;
     let crash = [("MILLSTREAM_CRASH_AT", "worker.before-commit")];
-    let event = text(&scene.post(0).await.expect("an answer").expect(202), "event_id");
-    // The cap is five; a worker that finds it reached buries the event instead of deciding it.
+    match mode {
+        Mode::Embedded => {
+            assert!(scene.world.fleet.stop_ingress().await.success());
+            scene.world.fleet.start_ingress(&crash).await;
+            // The process may die before it has answered.
+            drop(scene.post(0).await);
+            died(scene.world.fleet.ingress().wait(SOON).await, "worker.before-commit");
+        }
+        Mode::Fleet { .. } => drop(scene.post(0).await.expect("an answer").expect(202)),
+    }
+    // The cap is five; a worker that finds it reached buries the event instead of deciding it, and
+    // lives on.
     let mut deaths = 0;
-    let buried = loop {
-        let index = scene.world.fleet.start_worker(&crash);
-        let worker = scene.world.fleet.worker(index);
-        let seen = eventually(SOON, || {
-            let exited = worker.exited();
-            let api = &scene.world.api;
-            let event = &event;
+    loop {
+        let survivor = match mode {
+            Mode::Embedded => {
+                scene.world.fleet.launch_ingress(&crash);
+                scene.world.fleet.ingress()
+            }
+            Mode::Fleet { .. } => {
+                let index = scene.world.fleet.start_worker(&crash);
+                scene.world.fleet.worker(index)
+            }
+        };
+        let path = format!("/v1/executions/{}", scene.execution);
+        let (client, paused) = (&scene.world.api.client, AtomicBool::new(false));
+        eventually(SOON, || {
+            let exited = survivor.exited();
+            let (request, paused) = (client.request(Method::GET, &path), &paused);
             async move {
-                let seen = api.event(event).await;
-                if exited.is_some() || seen["status"] == "dead" { Ok(seen) } else { Err(seen) }
+                let seen = try_send(request).await.map(|reply| reply.body).unwrap_or_default();
+                paused.store(seen.contains(r#""status":"paused""#), Ordering::Relaxed);
+                if exited.is_some() || paused.load(Ordering::Relaxed) { Ok(()) } else { Err(seen) }
             }
         })
         .await;
-        if seen["status"] == "dead" {
-            break seen;
+        if paused.load(Ordering::Relaxed) {
+            survivor.kill();
+            break;
         }
         deaths += 1;
-        assert!(deaths <= 10, "it goes on killing workers: {seen}");
-    };
-    assert!(deaths >= 2, "one crash is no proof of poison: {buried}");
+        assert!(deaths <= 10, "it goes on killing workers");
+    }
+    assert!(deaths >= 2, "one crash is no proof of poison");
+    match mode {
+        Mode::Embedded => scene.world.fleet.start_ingress(&[]).await,
+        Mode::Fleet { .. } => drop(scene.world.fleet.start_worker(&[])),
+    }
+    let api = &scene.world.api;
+    let event = text(&scene.post(0).await.expect("an answer").expect(202), "event_id");
+    let buried = api.event(&event).await;
+    assert_eq!(buried["status"], "dead", "{buried}");
     assert!(buried["attempts"].as_i64().unwrap() >= 5 && buried["error"].is_string(), "{buried}");
-    scene.world.api.execution_in(&scene.execution, "paused").await;
 
-    scene.world.fleet.start_worker(&[]);
-    let other = scene.world.api.start("crashing", json!({})).await;
-    assert_eq!(
-        scene.world.api.send_and_settle(&other, "add", json!({ "i": 0 })).await["status"],
-        "completed"
-    );
-    scene.world.api.client.post(&format!("/v1/events/{event}/retry"), &json!({})).await.expect(202);
-    assert_eq!(scene.world.api.settled(&event).await["status"], "completed");
-    assert_eq!(scene.world.api.execution(&scene.execution).await["status"], "active");
+    let other = api.start("crashing", json!({})).await;
+    assert_eq!(api.send_and_settle(&other, "add", json!({ "i": 0 })).await["status"], "completed");
+    api.client.post(&format!("/v1/events/{event}/retry"), &json!({})).await.expect(202);
+    assert_eq!(api.settled(&event).await["status"], "completed");
+    assert_eq!(api.execution(&scene.execution).await["status"], "active");
 }
