@@ -57,7 +57,9 @@ CREATE TABLE executions (
     PRIMARY KEY (tenant, execution_id)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
-CREATE INDEX executions_position ON executions (tenant, position);
+-- For lists. The tenant is an expression: an index that can be asked for a tenant alone is taken, as long
+-- as there are no statistics, for looking up single rows by their key, and then reads all of a tenant's.
+CREATE INDEX executions_position ON executions ((tenant || ''), position);
 -- Keys and conditions of these two must not be columns that every commit changes, or no update stays
 -- within its page: that is why retention goes by ended_at and not by updated_at.
 CREATE INDEX executions_ended ON executions (ended_at) WHERE ended_at IS NOT NULL;
@@ -98,9 +100,10 @@ CREATE INDEX events_mailbox
     ON events (tenant, (CASE WHEN status IN ('pending', 'deferred') THEN execution_id END), status, accept_no)
     WHERE status IN ('pending', 'deferred');
 CREATE INDEX events_list ON events (tenant, execution_id, accept_no);
--- For lists over all executions. An expression again: an index that yields the plain order of acceptance
--- would be taken for a mailbox's "the first ones in order" and read everybody's events.
-CREATE INDEX events_accepted ON events (tenant, (accept_no + 0));
+-- For lists over all executions. Expressions again: an index that yields the plain order of acceptance
+-- would be taken for a mailbox's "the first ones in order" and read everybody's events, and one that can be
+-- asked for a tenant alone for looking up single events (see executions_position).
+CREATE INDEX events_accepted ON events ((tenant || ''), (accept_no + 0));
 -- Dead and failed events are few and looked for by status alone.
 CREATE INDEX events_stuck ON events (tenant, status, accept_no) WHERE status IN ('failed', 'dead');
 

@@ -64,7 +64,7 @@ async fn list(
     // As the index has it; a status is a filter, a page of a rare one reads far (the stuck ones are few).
     const OF_TENANT: &str = "
 SELECT e.* FROM events e
-WHERE e.tenant = $1 AND e.accept_no + 0 > $2 AND ($3::text IS NULL OR e.status = $3)
+WHERE e.tenant || '' = $1 AND e.accept_no + 0 > $2 AND ($3::text IS NULL OR e.status = $3)
 ORDER BY e.accept_no + 0 LIMIT $4";
     const OF_EXECUTION: &str = "
 SELECT e.* FROM events e

@@ -116,9 +116,10 @@ async fn list(
     after: Option<AcceptNo>,
     limit: usize,
 ) -> Attempt<Vec<ExecutionView>> {
+    // The tenant as the index has it.
     const LIST: &str = "
 SELECT x.* FROM executions x
-WHERE x.tenant = $1 AND x.position < $2
+WHERE x.tenant || '' = $1 AND x.position < $2
   AND ($3::text IS NULL OR x.definition = $3)
   AND ($4::text IS NULL OR x.state = $4)
   AND ($5::text IS NULL

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::housekeeping::Housekeeping;
+use millstream_store::housekeeping::{Housekeeping, Outlived};
 use sqlx::PgPool;
 
 use crate::connect::PostgresStore;
@@ -16,8 +16,8 @@ impl Housekeeping for PostgresStore {
         self.once(read_time(&self.pool)).await
     }
 
-    async fn purge_executions(&self, before: Timestamp, limit: usize) -> Result<u64> {
-        self.patiently(|| purge_ended(&self.pool, before, limit)).await
+    async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64> {
+        self.patiently(|| purge_ended(&self.pool, outlived, limit)).await
     }
 
     async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
@@ -69,11 +69,14 @@ SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only')
 ///
 /// `OFFSET 0` keeps each condition a lookup per execution: as a join, a planner without statistics would
 /// read everybody's mailboxes.
-async fn purge_ended(pool: &PgPool, before: Timestamp, limit: usize) -> Attempt<u64> {
+async fn purge_ended(pool: &PgPool, outlived: Outlived, limit: usize) -> Attempt<u64> {
     const CHOOSE: &str = "
 SELECT x.tenant, x.execution_id
 FROM executions x
-WHERE x.ended_at < $1 AND x.updated_at < $1
+CROSS JOIN LATERAL (
+    SELECT CASE x.phase WHEN 'completed' THEN $1::bigint WHEN 'failed' THEN $2 ELSE $3 END AS time
+) kept
+WHERE x.ended_at < greatest($1, $2, $3) AND x.ended_at < kept.time AND x.updated_at < kept.time
   AND NOT EXISTS (
     SELECT FROM actions a
     WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
@@ -86,7 +89,7 @@ WHERE x.ended_at < $1 AND x.updated_at < $1
       AND e.status = 'pending'
     OFFSET 0)
 ORDER BY x.ended_at
-LIMIT $2
+LIMIT $4
 FOR UPDATE OF x SKIP LOCKED";
     const RECHECK: &str = "
 SELECT k.tenant, k.execution_id
@@ -117,8 +120,12 @@ WHERE NOT EXISTS (
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
     ];
     let mut transaction = pool.begin().await?;
-    let rows =
-        sqlx::query(CHOOSE).bind(before.as_millis()).bind(rows(limit)).fetch_all(&mut *transaction).await?;
+    let choice = sqlx::query(CHOOSE)
+        .bind(outlived.completed.as_millis())
+        .bind(outlived.failed.as_millis())
+        .bind(outlived.cancelled.as_millis())
+        .bind(rows(limit));
+    let rows = choice.fetch_all(&mut *transaction).await?;
     let locked = rows.iter().map(crate::decode::execution_key).collect::<Attempt<Vec<_>>>()?;
     let keys: KeyColumns<'_> = locked.iter().collect();
     let rows = keys.bound(RECHECK).fetch_all(&mut *transaction).await?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 use millstream_store::event_log::{Append, Appended, EventLog};
 use millstream_store::housekeeping::Housekeeping;
+use millstream_store::housekeeping::Outlived;
 use millstream_store::views::EventViews;
 
 use crate::support::{Fixture, event};
@@ -20,7 +21,7 @@ async fn an_event_accepted_while_its_execution_is_being_purged_is_not_lost() {
     for round in 0..ROUNDS {
         let now = store.ping().await.unwrap();
         let keys = fixture.ended(EXECUTIONS, &format!("r{round}"), now).await;
-        let purge = store.purge_executions(now.plus(Duration::from_secs(60)), EXECUTIONS);
+        let purge = store.purge_executions(Outlived::before(now.plus(Duration::from_secs(60))), EXECUTIONS);
         // The last ones first: the purge has chosen them at its beginning and locks them at its end.
         let append = stream::iter(keys.iter().rev())
             .map(|key| async move {
