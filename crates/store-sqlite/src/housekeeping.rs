@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use millstream_core::id::ExecutionKey;
 use millstream_core::time::Timestamp;
-use millstream_store::housekeeping::Housekeeping;
+use millstream_store::housekeeping::{Housekeeping, Outlived};
 use millstream_store::{Result, StoreError};
 use sqlx::SqliteConnection;
 
@@ -31,9 +31,9 @@ impl Housekeeping for SqliteStore {
         Ok(now)
     }
 
-    async fn purge_executions(&self, before: Timestamp, limit: usize) -> Result<u64> {
+    async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64> {
         let mut tx = self.write().await?;
-        let ended = find_ended(&mut tx, before, limit).await?;
+        let ended = find_ended(&mut tx, outlived, limit).await?;
         if ended.is_empty() {
             return Ok(0);
         }
@@ -76,12 +76,14 @@ impl Housekeeping for SqliteStore {
 
 async fn find_ended(
     connection: &mut SqliteConnection,
-    before: Timestamp,
+    outlived: Outlived,
     limit: usize,
 ) -> Result<Vec<ExecutionKey>> {
     const FIND_ENDED: &str = "
         SELECT x.tenant, x.execution_id FROM executions AS x
-        WHERE x.ended_at < ?1 AND x.ended_at IS NOT NULL AND x.updated_at < ?1
+        WHERE x.ended_at < max(?1, ?2, ?3) AND x.ended_at IS NOT NULL
+          AND max(x.ended_at, x.updated_at)
+              < CASE x.phase WHEN 'completed' THEN ?1 WHEN 'failed' THEN ?2 ELSE ?3 END
           AND NOT EXISTS (
               SELECT 1 FROM actions AS a
               WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
@@ -91,9 +93,11 @@ async fn find_ended(
               WHERE e.tenant = x.tenant AND e.execution_id = x.execution_id
                 AND e.status IN ('pending', 'deferred') AND e.status = 'pending')
         ORDER BY x.ended_at
-        LIMIT ?2";
+        LIMIT ?4";
     let rows = sqlx::query(FIND_ENDED)
-        .bind(before.as_millis())
+        .bind(outlived.completed.as_millis())
+        .bind(outlived.failed.as_millis())
+        .bind(outlived.cancelled.as_millis())
         .bind(param::limit(limit))
         .fetch_all(connection)
         .await

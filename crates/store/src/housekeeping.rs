@@ -1,5 +1,6 @@
 //! Keeping the database healthy: readiness, time, retention.
 
+use millstream_core::status::Phase;
 use millstream_core::time::Timestamp;
 
 use crate::Result;
@@ -10,13 +11,39 @@ pub trait Housekeeping: Send + Sync {
     async fn ping(&self) -> Result<Timestamp>;
 
     /// Remove up to `limit` ended executions (with events, log, actions, timers, decisions) that were
-    /// last updated before `before`, none of whose actions are open and none of whose events are
+    /// outlived their time (see [`Outlived`]), none of whose actions are open and none of whose events are
     /// undecided. Returns how many went. Their ids are free again.
-    async fn purge_executions(&self, before: Timestamp, limit: usize) -> Result<u64>;
+    async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64>;
 
     /// Remove up to `limit` idempotency keys made before `before` whose event is gone.
     async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64>;
 
     /// Remove worker rows not heard of since `before`.
     async fn purge_workers(&self, before: Timestamp) -> Result<u64>;
+}
+
+/// Ended executions have outlived their time when they ended, and were last updated, before the time
+/// that belongs to the way they ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outlived {
+    pub completed: Timestamp,
+    pub failed: Timestamp,
+    pub cancelled: Timestamp,
+}
+
+impl Outlived {
+    /// However they ended.
+    pub fn before(time: Timestamp) -> Self {
+        Self { completed: time, failed: time, cancelled: time }
+    }
+
+    /// `None` for an execution that has not ended.
+    pub fn of(&self, phase: Phase) -> Option<Timestamp> {
+        match phase {
+            Phase::Active => None,
+            Phase::Completed => Some(self.completed),
+            Phase::Failed => Some(self.failed),
+            Phase::Cancelled => Some(self.cancelled),
+        }
+    }
 }

@@ -7,6 +7,7 @@ use axum::http::Request;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, ORDER, header, open_options, post, yaml};
+use millstream_store::housekeeping::Outlived;
 
 const EVENTS: &str = "/v1/executions/o-1/events";
 
@@ -25,7 +26,7 @@ async fn removed(bench: &Bench) {
     }
     bench.decide("o-1").await;
     let later = bench.clock.now().plus(Duration::from_secs(3600));
-    assert_eq!(bench.stores.housekeeping.purge_executions(later, 10).await.unwrap(), 1);
+    assert_eq!(bench.stores.housekeeping.purge_executions(Outlived::before(later), 10).await.unwrap(), 1);
     bench.get("/v1/executions/o-1").await.problem(404, "not-found");
 }
 

@@ -4,6 +4,7 @@ use millstream_core::status::Phase;
 use millstream_store::StoreError;
 use millstream_store::event_log::{Append, EventLog};
 use millstream_store::housekeeping::Housekeeping;
+use millstream_store::housekeeping::Outlived;
 use millstream_store::views::{EventFilter, EventViews, ExecutionViews};
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -57,7 +58,7 @@ async fn a_number_is_never_given_twice_even_when_its_event_is_gone() {
     let key = execution("o-1");
     assert_eq!(append(&desk.store, &[start(&key, "{}", Phase::Completed)]).await, [1]);
     let later = NOW.plus(std::time::Duration::from_secs(1));
-    assert_eq!(desk.store.purge_executions(later, 10).await.unwrap(), 1);
+    assert_eq!(desk.store.purge_executions(Outlived::before(later), 10).await.unwrap(), 1);
 
     let desk = desk.reopened().await;
     assert_eq!(append(&desk.store, &[start(&key, "{}", Phase::Completed)]).await, [2]);

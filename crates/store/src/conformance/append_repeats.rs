@@ -7,6 +7,7 @@ use super::Bench;
 use super::fixture::{HOUR, event, execution, execution_of, keyed, new_execution, tenant};
 use super::visit::Visit;
 use crate::event_log::{Append, Appended, Idempotency};
+use crate::housekeeping::Outlived;
 use crate::views::EventFilter;
 
 pub async fn a_repeated_key_returns_the_first_event_with_its_current_status(bench: Bench) {
@@ -58,7 +59,7 @@ pub async fn a_key_of_a_start_outlives_its_execution(bench: Bench) {
     let last = bench.post(&key, "close").await;
     bench.commit_done(Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed)).await;
     let later = bench.now().await.plus(HOUR);
-    assert_eq!(bench.stores.housekeeping.purge_executions(later, 10).await.unwrap(), 1);
+    assert_eq!(bench.stores.housekeeping.purge_executions(Outlived::before(later), 10).await.unwrap(), 1);
     assert_eq!(again(1).await, repeat, "it is not started a second time");
     let kept = (key.tenant.clone(), Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
     assert_eq!(bench.stores.events.seen(&[kept]).await.unwrap(), [Some(repeat)]);

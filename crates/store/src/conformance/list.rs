@@ -194,6 +194,7 @@ macro_rules! conformance_tests {
             }
             retention {
                 only_ended_and_old_executions_go,
+                each_way_to_end_has_a_time_of_its_own,
                 everything_of_an_execution_goes_with_it,
                 an_execution_with_open_actions_stays,
                 an_execution_with_undecided_events_stays,

@@ -10,6 +10,7 @@ use super::fixture::{event, execution, execution_of, ids, order, raw};
 use super::visit::Visit;
 use crate::event_log::{Append, NewEvent};
 use crate::execution_store::{Committed, Known, Loaded, MailboxLimits, More, Wanted};
+use crate::housekeeping::Outlived;
 
 pub async fn loading_brings_state_and_mailbox(bench: Bench) {
     let key = execution("one");
@@ -112,7 +113,7 @@ pub async fn an_id_that_is_used_again_is_another_execution(bench: Bench) {
     let known = Some(Known { position: old.position, seq: old.seq });
     assert_eq!(bench.load(&key, known).await.state, None);
     let later = bench.now().await.plus(super::fixture::HOUR);
-    assert_eq!(bench.stores.housekeeping.purge_executions(later, 10).await.unwrap(), 1);
+    assert_eq!(bench.stores.housekeeping.purge_executions(Outlived::before(later), 10).await.unwrap(), 1);
 
     let state = bench.start(&key).await;
     let id = bench.post(&key, "pay").await;

@@ -10,6 +10,7 @@ use super::fixture::{HOUR, armed_execution, event, execution, grant, keyed, time
 use super::settle::{settle, succeed};
 use super::visit::{Visit, ready};
 use crate::event_log::{Append, Appended};
+use crate::housekeeping::Outlived;
 use crate::views::EventFilter;
 use crate::worker_store::WorkerBeat;
 
@@ -18,12 +19,16 @@ async fn exists(bench: &Bench, key: &ExecutionKey) -> bool {
     bench.stores.execution_views.executions(keys).await.unwrap()[0].is_some()
 }
 
-/// End an execution as if it had happened at `at`.
+/// Complete an execution as if it had happened at `at`.
 async fn end_at(bench: &Bench, key: &ExecutionKey, state: &State, at: Timestamp) -> State {
+    end_as(bench, key, state, Phase::Completed, at).await
+}
+
+async fn end_as(bench: &Bench, key: &ExecutionKey, state: &State, phase: Phase, at: Timestamp) -> State {
     let last = bench.post(key, "close").await;
     // The transition's time is what counts as the last update, so it must not be held up by `state`.
     let state = State { at, ..state.clone() };
-    let commit = Visit::to(key, &state, at).end(last, "closed", Phase::Completed).commit();
+    let commit = Visit::to(key, &state, at).end(last, "closed", phase).commit();
     let worker = super::fixture::worker("w1");
     let after = commit.state.clone();
     super::visit::done(
@@ -44,11 +49,36 @@ pub async fn only_ended_and_old_executions_go(bench: Bench) {
         }
     }
     let purge = &bench.stores.housekeeping;
-    assert_eq!(purge.purge_executions(now.minus(HOUR * 3), 10).await.unwrap(), 0);
-    assert_eq!(purge.purge_executions(now.minus(HOUR), 10).await.unwrap(), 1);
+    assert_eq!(purge.purge_executions(Outlived::before(now.minus(HOUR * 3)), 10).await.unwrap(), 0);
+    assert_eq!(purge.purge_executions(Outlived::before(now.minus(HOUR)), 10).await.unwrap(), 1);
     assert!(!exists(&bench, &old).await && exists(&bench, &young).await && exists(&bench, &active).await);
-    assert_eq!(purge.purge_executions(bench.now().await.plus(HOUR), 10).await.unwrap(), 1);
+    assert_eq!(purge.purge_executions(Outlived::before(bench.now().await.plus(HOUR)), 10).await.unwrap(), 1);
     assert!(exists(&bench, &active).await, "an active execution never goes");
+}
+
+pub async fn each_way_to_end_has_a_time_of_its_own(bench: Bench) {
+    let now = bench.now().await;
+    let ended = [("c", Phase::Completed), ("f", Phase::Failed), ("x", Phase::Cancelled)]
+        .map(|(name, phase)| (execution(name), phase));
+    for (key, phase) in &ended {
+        let state = bench.start(key).await;
+        end_as(&bench, key, &state, *phase, now.minus(HOUR * 2)).await;
+    }
+    let purge = &bench.stores.housekeeping;
+    let never = now.minus(HOUR * 3);
+    for at in 0..ended.len() {
+        let mut outlived = Outlived::before(never);
+        match ended[at].1 {
+            Phase::Active => {}
+            Phase::Completed => outlived.completed = now,
+            Phase::Failed => outlived.failed = now,
+            Phase::Cancelled => outlived.cancelled = now,
+        }
+        assert_eq!(purge.purge_executions(outlived, 10).await.unwrap(), 1);
+        for (later, (key, phase)) in ended.iter().enumerate() {
+            assert_eq!(exists(&bench, key).await, later > at, "{phase}");
+        }
+    }
 }
 
 pub async fn everything_of_an_execution_goes_with_it(bench: Bench) {
@@ -62,7 +92,7 @@ pub async fn everything_of_an_execution_goes_with_it(bench: Bench) {
     let done = super::visit::done(bench.commit(vec![visit], grant(1)).await.remove(0));
     settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
     end_at(&bench, &key, &after, now.minus(HOUR)).await;
-    assert_eq!(bench.stores.housekeeping.purge_executions(now, 10).await.unwrap(), 1);
+    assert_eq!(bench.stores.housekeeping.purge_executions(Outlived::before(now), 10).await.unwrap(), 1);
 
     let views = &bench.stores.execution_views;
     assert!(views.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.is_empty());
@@ -81,9 +111,9 @@ pub async fn an_execution_with_open_actions_stays(bench: Bench) {
     let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
     end_at(&bench, &key, &state, now.minus(HOUR)).await;
     let purge = &bench.stores.housekeeping;
-    assert_eq!(purge.purge_executions(now, 10).await.unwrap(), 0);
+    assert_eq!(purge.purge_executions(Outlived::before(now), 10).await.unwrap(), 0);
     settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
-    assert_eq!(purge.purge_executions(now, 10).await.unwrap(), 1);
+    assert_eq!(purge.purge_executions(Outlived::before(now), 10).await.unwrap(), 1);
 }
 
 pub async fn an_execution_with_undecided_events_stays(bench: Bench) {
@@ -93,10 +123,10 @@ pub async fn an_execution_with_undecided_events_stays(bench: Bench) {
     let state = end_at(&bench, &key, &state, now.minus(HOUR)).await;
     let late = bench.post(&key, "pay").await;
     let purge = &bench.stores.housekeeping;
-    assert_eq!(purge.purge_executions(now, 10).await.unwrap(), 0);
+    assert_eq!(purge.purge_executions(Outlived::before(now), 10).await.unwrap(), 0);
     let rejection = Visit::to(&key, &state, now).reject(late, "ended");
     bench.commit_done(rejection).await;
-    assert_eq!(purge.purge_executions(bench.now().await.plus(HOUR), 10).await.unwrap(), 1);
+    assert_eq!(purge.purge_executions(Outlived::before(bench.now().await.plus(HOUR)), 10).await.unwrap(), 1);
 }
 
 pub async fn a_purge_takes_no_more_than_its_limit(bench: Bench) {
@@ -107,9 +137,9 @@ pub async fn a_purge_takes_no_more_than_its_limit(bench: Bench) {
         end_at(&bench, &key, &state, now.minus(HOUR)).await;
     }
     let purge = &bench.stores.housekeeping;
-    assert_eq!(purge.purge_executions(now, 3).await.unwrap(), 3);
-    assert_eq!(purge.purge_executions(now, 3).await.unwrap(), 2);
-    assert_eq!(purge.purge_executions(now, 3).await.unwrap(), 0);
+    assert_eq!(purge.purge_executions(Outlived::before(now), 3).await.unwrap(), 3);
+    assert_eq!(purge.purge_executions(Outlived::before(now), 3).await.unwrap(), 2);
+    assert_eq!(purge.purge_executions(Outlived::before(now), 3).await.unwrap(), 0);
 }
 
 pub async fn keys_outlive_their_events(bench: Bench) {
@@ -122,7 +152,7 @@ pub async fn keys_outlive_their_events(bench: Bench) {
     let purge = &bench.stores.housekeeping;
     assert_eq!(purge.purge_keys(now, 10).await.unwrap(), 0, "the event is still there");
     end_at(&bench, &key, &state, now.minus(HOUR)).await;
-    assert_eq!(purge.purge_executions(now, 10).await.unwrap(), 1);
+    assert_eq!(purge.purge_executions(Outlived::before(now), 10).await.unwrap(), 1);
 
     let again = keyed(event(&bench, &key, "pay"), "k", 1);
     let repeat = Appended::Repeat { event_id: sent.event_id, status: EventStatus::Completed };

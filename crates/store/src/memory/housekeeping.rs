@@ -9,7 +9,7 @@ use millstream_core::time::Timestamp;
 use super::Memory;
 use super::tables::Execution;
 use crate::Result;
-use crate::housekeeping::Housekeeping;
+use crate::housekeeping::{Housekeeping, Outlived};
 
 #[async_trait::async_trait]
 impl Housekeeping for Memory {
@@ -17,12 +17,14 @@ impl Housekeeping for Memory {
         Ok(self.clock.now())
     }
 
-    async fn purge_executions(&self, before: Timestamp, limit: usize) -> Result<u64> {
+    async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64> {
         let mut tables = self.tables();
         let gone: BTreeSet<ExecutionKey> = tables
             .executions
             .iter()
-            .filter(|(_, row)| row.updated_at < before && is_over(row))
+            .filter(|(_, row)| {
+                outlived.of(row.phase).is_some_and(|time| row.updated_at < time) && is_over(row)
+            })
             .map(|(key, _)| key.clone())
             .take(limit)
             .collect();

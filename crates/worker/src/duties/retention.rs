@@ -1,10 +1,9 @@
 //! Removes what has outlived its use, a few rows at a time, one worker at a time.
-//!
-//! The store removes ended executions by the time of their last transition, whatever they ended as;
-//! the longest of the three settings is therefore what holds for all of them.
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use millstream_store::housekeeping::Outlived;
 
 use super::every::Undone;
 use crate::metrics;
@@ -26,7 +25,11 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
         return Ok(());
     }
     let retention = &worker.options.retention;
-    let ended = now.minus(retention.completed.max(retention.failed).max(retention.cancelled));
+    let ended = Outlived {
+        completed: now.minus(retention.completed),
+        failed: now.minus(retention.failed),
+        cancelled: now.minus(retention.cancelled),
+    };
     let keys = now.minus(retention.keys);
     for _ in 0..ROUNDS {
         let executions = stores.housekeeping.purge_executions(ended, ROWS).await?;
