@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{Config, LogFormat};
 
@@ -20,21 +22,25 @@ pub(crate) type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Log to stderr, so that stdout belongs to results.
 pub(crate) fn start_logging(config: &Config) -> Result<()> {
-    let filter = EnvFilter::try_new(&config.log)
-        .with_context(|| format!("the setting `log` is not a filter: {:?}", config.log))?;
+    let filter: Targets = config.log.parse().with_context(|| {
+        format!(
+            "the setting `log` is not a filter like `debug` or `info,millstream_worker=debug`: {:?}",
+            config.log
+        )
+    })?;
     let terminal = std::io::stderr().is_terminal();
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(terminal);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(terminal);
     let as_json = match config.log_format {
         LogFormat::Json => true,
         LogFormat::Text => false,
         LogFormat::Auto => !terminal,
     };
+    let subscriber = tracing_subscriber::registry().with(filter);
     // A second start within one process (the demo) keeps the first subscriber.
     if as_json {
-        let _ = builder.json().flatten_event(true).try_init();
+        let _ = subscriber.with(lines.json().flatten_event(true)).try_init();
     } else {
-        let _ = builder.with_target(false).try_init();
+        let _ = subscriber.with(lines.with_target(false)).try_init();
     }
     Ok(())
 }
