@@ -153,9 +153,9 @@ async fn a_long_sweep_keeps_its_turn_from_page_to_page() {
     let bench = Bench::new();
     let began = bench.clock.now();
     let (clock, memory) = (bench.clock.clone(), bench.memory.clone());
-    // Pages of 50 s each: two are longer than one turn.
+    // Two pages are longer than one turn.
     let pages = pages(3, move |_| {
-        clock.advance(Duration::from_secs(50));
+        clock.advance(overdue::TURN.mul_f64(0.8));
         assert!(!can_be_taken(&memory, clock.now()));
     });
     overdue::sweep(bench.worker("a", &pages)).await.unwrap();
@@ -169,7 +169,7 @@ async fn a_sweep_whose_turn_is_lost_stops_and_records_nothing() {
     let pages = pages(5, move |page| {
         if page == 2 {
             // Stopped for longer than its turn.
-            clock.advance(Duration::from_secs(120));
+            clock.advance(overdue::TURN * 2);
             assert!(can_be_taken(&memory, clock.now()));
         }
     });

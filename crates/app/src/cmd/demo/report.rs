@@ -64,7 +64,7 @@ pub(super) fn show(facts: &Facts, output: Output) -> Result<()> {
     output.show(&value, |_| {
         let repeats = u64::from(facts.calls) - facts.charges as u64;
         format!(
-            "{} orders shipped in {:.1} s, with a worker loop killed half-way.\n\n  {} transitions in the log: {} for every order, each applied once, in order\n  {} charges at the till under {} distinct keys; {repeats} calls were repeats (the till's own failures,\n  and what the killed loop could not record), each under the key of the first\n  {} events left unfinished\n  the log of every order, replayed, equals what is stored: {}\n",
+            "{} orders shipped in {:.1} s, with a worker loop killed half-way.\n\n  {} transitions in the log: {} for every order, each applied once, in order\n  {} calls at the till for {} charges; {repeats} were repeats (the till's own failures, and what\n  the killed loop could not record), each under the key of the first\n  {} events left unfinished\n  the log of every order, replayed, equals what is stored: {}\n",
             facts.orders,
             facts.took.as_secs_f64(),
             facts.transitions,
