@@ -45,8 +45,8 @@ pub struct Decision {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Name>,
     pub to: Name,
-    /// Whether a state was entered: timers of the one before are cancelled, new ones armed. False
-    /// for an internal transition.
+    /// Whether a state was entered: timers of the one before are cancelled, new ones armed. An
+    /// internal transition stays.
     pub entered: Entry,
     /// Only the top-level values that the transition wrote; at creation the whole context.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
