@@ -1,0 +1,4 @@
+from app import apply
+from probe import serve
+
+serve(lambda event: apply.apply_async((event,)))

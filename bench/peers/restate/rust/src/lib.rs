@@ -1,0 +1,3 @@
+//! What the client and the service of this peer share.
+
+pub mod clock;
