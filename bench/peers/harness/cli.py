@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from . import install, services, table
+from . import check, install, services, table
 from .engine import load_all
 
 
@@ -25,6 +25,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` stops what was started
     options = parse()
     engines = chosen(load_all(), options.only)
+    if options.check:
+        return check.main(engines)
     if options.list:
         for engine in engines:
             print(f"{engine.key:22} {engine.name}, {engine.variant} [{', '.join(engine.shapes)}]")
@@ -35,7 +37,7 @@ def main():
     if options.events:
         sizes = dataclasses.replace(sizes, events=options.events, warm_up=min(sizes.warm_up, options.events))
     rounds = options.rounds or (1 if options.quick else 3)
-    machine = surroundings(options)
+    machine = look_around()
     ready, absent = installed(engines)
     if options.install_only:
         for engine in ready:
@@ -57,6 +59,7 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="a smoke: 300 events, one round")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write everything measured")
     parser.add_argument("--list", action="store_true", help="name the engines and stop")
+    parser.add_argument("--check", action="store_true", help="look for mistakes without installing anything")
     parser.add_argument("--install-only", action="store_true", help="install and stop")
     return parser.parse_args()
 
@@ -71,7 +74,7 @@ def chosen(engines, only):
     return [engine for engine in engines if engine.key in wanted or engine.folder in wanted]
 
 
-def surroundings(options):
+def look_around():
     """Where this runs, as far as it decides what the figures mean."""
     # Not the usual temporary directory: that is often kept in memory, where fsync costs nothing.
     directory = pathlib.Path(os.environ.get("MILLSTREAM_PEERS_DATA", "/var/tmp"))

@@ -1,1 +1,109 @@
-ENGINES = []
+"""Millstream itself: one ingress and two workers, driven by its own `millstream bench`.
+
+The release binary is built first, so that what is measured is what is in the tree;
+MILLSTREAM_BINARY names another one.
+"""
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import threading
+
+from harness import install
+from harness.engine import Engine
+from harness.measure import BULK_CLIENTS, BULK_SIZE, SINGLE_CLIENTS
+from harness.processes import machine_busy_seconds
+from harness.surroundings import Run
+
+ROOT = install.PEERS.parent.parent
+SUBMIT = {
+    "single": ["--submit", "single", "--connections", SINGLE_CLIENTS],
+    "bulk": ["--submit", "ndjson", "--batch", BULK_SIZE, "--connections", BULK_CLIENTS],
+}
+
+
+class Millstream(Engine):
+    stores, shapes = ("postgres", "redis"), ("single", "bulk")
+
+    def install(self):
+        chosen = os.environ.get("MILLSTREAM_BINARY")
+        if not chosen:
+            install.run(["cargo", "build", "--release", "--locked", "--bin", "millstream"], ROOT, "this tree's Millstream")
+        target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+        self.binary = pathlib.Path(chosen) if chosen else target / "release" / "millstream"
+        if subprocess.run([self.binary, "bench", "--help"], capture_output=True).returncode:
+            raise install.NotInstalled(f"{self.binary} has no `bench`")
+
+    def version(self):
+        said = subprocess.run([self.binary, "--version"], capture_output=True, text=True).stdout
+        return said.split()[-1] if said else ""
+
+    def start(self, run):
+        """Nothing yet: `bench` starts the fleet."""
+
+    def measure(self, shape, sizes, data_directory):
+        with Run(self, data_directory) as run:
+            command = [self.binary, "bench", "--fleet", 2, "--workload", "many", *SUBMIT[shape], "--events", sizes.events,
+                       "--warmup", sizes.warm_up, "--database-url", run.services["postgres"].url,
+                       "--redis-url", run.services["redis"].url, "--json"]
+            with Watch(run) as watch:
+                said = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=run.directory)
+            if said.returncode:
+                raise RuntimeError(said.stderr.strip()[-500:] or f"bench ended with {said.returncode}")
+            return figures(json.loads(said.stdout)) | watch.figures()
+
+
+def figures(report):
+    """Our words for what `millstream bench --json` says."""
+    found = report["workloads"][0]["median"]
+    cpu = {"engine": 0.0, "store": 0.0, "client": 0.0}
+    memory = 0.0
+    for usage in found["roles"]:
+        kind = {"postgres": "store", "redis": "store", "generator": "client"}.get(usage["role"], "engine")
+        cpu[kind] += usage["cpu_seconds"]
+        memory += usage["peak_rss"] / 2**20 if kind == "engine" else 0.0
+    return {
+        "events": found["events"], "submit_per_s": found["submit_per_second"],
+        "end_to_end_per_s": found["end_to_end_per_second"], "mib_engine": memory,
+        **{f"cpu_s_{kind}": seconds for kind, seconds in cpu.items()},
+    }
+
+
+class Watch:
+    """What `bench` does not say: the services' memory, and the CPU that others took meanwhile."""
+
+    def __init__(self, run):
+        self.stores = [service.process for service in run.services.values()]
+        self.most, self.enough = 0.0, threading.Event()
+        self.thread = threading.Thread(target=self.sample)
+
+    def sample(self):
+        while not self.enough.wait(0.5):
+            self.most = max(self.most, sum(store.memory_mib() for store in self.stores))
+
+    def spent(self):
+        ours = resource.getrusage(resource.RUSAGE_CHILDREN)
+        stores = sum(store.cpu_seconds() for store in self.stores)
+        return machine_busy_seconds() - ours.ru_utime - ours.ru_stime - stores
+
+    def __enter__(self):
+        self.began, self.before = os.times().elapsed, self.spent()
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.enough.set()
+        self.thread.join()
+        self.others = max(0.0, (self.spent() - self.before) / (os.times().elapsed - self.began))
+
+    def figures(self):
+        return {"mib_store": self.most, "cores_taken_by_others": self.others}
+
+
+ENGINES = [
+    Millstream(
+        key="millstream", name="Millstream", variant="1 ingress, 2 workers",
+        durability="committed to Postgres when answered; Redis is a doorbell that may be lost",
+        client="HTTP/1.1, 64 connections (bulk: NDJSON × 100 over 8)"),
+]

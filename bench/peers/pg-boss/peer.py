@@ -16,6 +16,6 @@ class PgBoss(NodeEngine):
 
 
 ENGINES = [
-    PgBoss(key="pg-boss-notify", variant="2 workers × 2 × 64, NOTIFY", settings={"notify": True}),
-    PgBoss(key="pg-boss-poll", variant="2 workers × 2 × 64, polling 0.5 s", settings={"notify": False}),
+    PgBoss(key="pg-boss-notify", variant="2 workers × 2 batches of 256, NOTIFY", settings={"notify": True}),
+    PgBoss(key="pg-boss-poll", variant="2 workers × 2 batches of 256, polling 0.5 s", settings={"notify": False}),
 ]
