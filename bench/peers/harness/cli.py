@@ -77,10 +77,10 @@ def chosen(engines, only):
 def look_around():
     """Where this runs, as far as it decides what the figures mean."""
     # Not the usual temporary directory: that is often kept in memory, where fsync costs nothing.
-    directory = pathlib.Path(os.environ.get("MILLSTREAM_PEERS_DATA", "/var/tmp"))
+    directory = pathlib.Path(os.environ.get("PEERS_DATA", "/var/tmp"))
     kind = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True).stdout.strip()
     if kind in ("tmpfs", "ramfs"):
-        sys.exit(f"{directory} is kept in memory ({kind}), fsync would cost nothing: set MILLSTREAM_PEERS_DATA")
+        sys.exit(f"{directory} is kept in memory ({kind}), fsync would cost nothing: set PEERS_DATA")
     return {"data_directory": str(directory), "file_system": kind, "cores": os.cpu_count(),
             "kernel": platform.release(), **services.versions()}
 
@@ -112,7 +112,7 @@ def in_rounds(engines, sizes, rounds, data_directory):
                 row["rounds"].append(one)
                 print(f"{one['end_to_end_per_s']:,.0f}/s", file=sys.stderr, flush=True)
             except Exception as error:  # noqa: BLE001  (one engine's trouble is a line in the table)
-                row["failed"] = f"round {number}: {type(error).__name__}: {error}"
+                row["failed"] = f"round {number}: {type(error).__name__}: {' '.join(str(error).split())}"
                 print(row["failed"], file=sys.stderr, flush=True)
     for row in rows:
         row["median"] = table.median(row["rounds"]) if row["rounds"] else None

@@ -20,7 +20,7 @@ class NotInstalled(Exception):
 
 
 def cache_directory():
-    chosen = os.environ.get("MILLSTREAM_PEERS_CACHE")
+    chosen = os.environ.get("PEERS_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(chosen) if chosen else pathlib.Path(base) / "millstream-peers"
 

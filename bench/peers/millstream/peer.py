@@ -1,7 +1,7 @@
 """Millstream itself: one ingress and two workers, driven by its own `millstream bench`.
 
 The release binary is built first, so that what is measured is what is in the tree;
-MILLSTREAM_BINARY names another one.
+PEERS_BINARY names another one.
 """
 import json
 import os
@@ -27,7 +27,7 @@ class Millstream(Engine):
     stores, shapes = ("postgres", "redis"), ("single", "bulk")
 
     def install(self):
-        chosen = os.environ.get("MILLSTREAM_BINARY")
+        chosen = os.environ.get("PEERS_BINARY")
         if not chosen:
             install.run(["cargo", "build", "--release", "--locked", "--bin", "millstream"], ROOT, "this tree's Millstream")
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -47,8 +47,11 @@ class Millstream(Engine):
             command = [self.binary, "bench", "--fleet", 2, "--workload", "many", *SUBMIT[shape], "--events", sizes.events,
                        "--warmup", sizes.warm_up, "--database-url", run.services["postgres"].url,
                        "--redis-url", run.services["redis"].url, "--json"]
+            # With its default settings, whatever they are in the shell that started this.
+            env = {name: value for name, value in os.environ.items() if not name.startswith("MILLSTREAM_")}
             with Watch(run) as watch:
-                said = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=run.directory)
+                said = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=run.directory,
+                                      env=env)
             if said.returncode:
                 raise RuntimeError(said.stderr.strip()[-500:] or f"bench ended with {said.returncode}")
             return figures(json.loads(said.stdout)) | watch.figures()
