@@ -97,6 +97,8 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// See it work: a few hundred orders, a worker killed in the middle, nothing lost
     Demo(DemoArgs),
+    /// Measure throughput and latency, of a running engine or of one started for it
+    Bench(BenchArgs),
 }
 
 impl Command {
@@ -323,4 +325,61 @@ pub(crate) struct DemoArgs {
     /// How many orders
     #[arg(long, default_value_t = 300)]
     pub orders: usize,
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  millstream bench --embedded                     all of it on SQLite, nothing to install
+  millstream bench --fleet 2 --database-url postgres://… --redis-url redis://…
+  millstream bench --url http://127.0.0.1:7400 --workload many --events 20000
+  millstream bench --embedded --workload many --submit single --runs 5 --json
+
+A run that starts an engine has a private database (or directory) and private Redis keys, removed
+afterwards. A run in which an event is lost or not completed fails with exit code 1.";
+
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// Start `millstream dev` in a temporary directory and measure it
+    #[arg(long, conflicts_with = "fleet")]
+    pub embedded: bool,
+    /// Start an ingress and N workers on --database-url and --redis-url and measure them
+    #[arg(long, value_name = "N")]
+    pub fleet: Option<usize>,
+    /// What to run, separated by commas: many, plain, chain, hot, payload, backlog, history, http, all
+    #[arg(long, value_name = "LIST", default_value = "many")]
+    pub workload: String,
+    /// One POST per event, or many events per POST
+    #[arg(long, value_enum, default_value_t = SubmitArg::Ndjson)]
+    pub submit: SubmitArg,
+    /// Events per request with --submit ndjson
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub batch: usize,
+    /// Connections of the generator (default: 64 for single, 8 for ndjson)
+    #[arg(long, value_name = "N")]
+    pub connections: Option<usize>,
+    /// Events per run (default: as the workload says)
+    #[arg(long, value_name = "N", conflicts_with = "length")]
+    pub events: Option<usize>,
+    /// Send for so long instead of so many, for example 10s
+    #[arg(long = "for", id = "length", value_name = "TIME")]
+    pub length: Option<String>,
+    /// Runs per workload; the median one is shown
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub runs: usize,
+    /// Events before the measured ones, discarded
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    pub warmup: usize,
+    /// Worker loops of an embedded engine
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub loops: usize,
+    /// Seconds-long sizes: shows that it works, not how fast
+    #[arg(long)]
+    pub smoke: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SubmitArg {
+    Single,
+    Ndjson,
 }

@@ -76,6 +76,7 @@ async fn run(cli: &Cli) -> Result<()> {
         Command::Config(args) => cmd::config::run(args, &config, output),
         Command::Completions(args) => cmd::completions::run(args),
         Command::Demo(args) => cmd::demo::run(args, &config, output).await,
+        Command::Bench(args) => cmd::bench::run(args, &cli.global, &config, output).await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub(crate) mod apply;
+pub(crate) mod bench;
 pub(crate) mod cancel;
 pub(crate) mod check;
 pub(crate) mod completions;

@@ -1,0 +1,13 @@
+//! The load: requests sent and answers timed, on a thread of its own.
+//!
+//! Two cores are shared by everything, so the generator allocates nothing per event and runs all its
+//! connections on one thread. [`closed`] keeps every connection busy; [`open`] sends at set times and
+//! counts the wait of a request that had to queue.
+
+mod closed;
+mod own_thread;
+mod tally;
+
+pub(crate) use closed::closed;
+pub(crate) use own_thread::on_own_thread;
+pub(crate) use tally::Sent;

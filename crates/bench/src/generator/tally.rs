@@ -1,0 +1,142 @@
+//! What the generator counts: answers, latencies, and how many were accepted when.
+
+use std::time::{Duration, Instant};
+
+use crate::error::{BenchError, Result};
+use crate::latency::Latencies;
+use crate::wire::excerpt;
+
+/// How often the course of a run is sampled.
+const BUCKET: Duration = Duration::from_millis(100);
+
+/// The counts of a load that is under way.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    began: Instant,
+    latencies: Latencies,
+    accepted: usize,
+    pushed_back: usize,
+    /// Events accepted within each bucket.
+    course: Vec<usize>,
+    last: Instant,
+}
+
+/// The counts of a load that has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Sent {
+    pub(crate) began: Instant,
+    /// When the last answer came.
+    pub(crate) ended: Instant,
+    pub(crate) latencies: Latencies,
+    pub(crate) accepted: usize,
+    /// Answers of 429 and 503, after which the request was sent again.
+    pub(crate) pushed_back: usize,
+    /// (seconds since the beginning, events accepted until then).
+    pub(crate) course: Vec<(f64, usize)>,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Result<Self> {
+        let now = Instant::now();
+        Ok(Self {
+            began: now,
+            latencies: Latencies::new()?,
+            accepted: 0,
+            pushed_back: 0,
+            course: Vec::new(),
+            last: now,
+        })
+    }
+
+    /// `events` were accepted by one answer that took this long.
+    pub(crate) fn accepted(&mut self, events: usize, latency: Duration, at: Instant) {
+        self.latencies.record(latency);
+        self.accepted += events;
+        self.last = at;
+        let bucket =
+            usize::try_from(at.duration_since(self.began).as_millis() / BUCKET.as_millis()).unwrap_or(0);
+        if self.course.len() <= bucket {
+            self.course.resize(bucket + 1, 0);
+        }
+        self.course[bucket] += events;
+    }
+
+    pub(crate) fn pushed_back(&mut self) {
+        self.pushed_back += 1;
+    }
+
+    pub(crate) fn finish(self) -> Sent {
+        let mut sum = 0;
+        let course = self.course.iter().zip(1u32..).map(|(count, bucket)| {
+            sum += count;
+            ((BUCKET * bucket).as_secs_f64(), sum)
+        });
+        Sent {
+            began: self.began,
+            ended: self.last,
+            course: course.collect(),
+            latencies: self.latencies,
+            accepted: self.accepted,
+            pushed_back: self.pushed_back,
+        }
+    }
+}
+
+/// What an answer to a submission means.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Accepted,
+    /// Back-pressure: the same request again, later.
+    PushedBack,
+}
+
+/// Judges an answer; whatever is neither is the end of the run.
+pub(crate) fn judge(status: u16, body: &[u8]) -> Result<Verdict> {
+    match status {
+        // A batch is accepted as a whole, with a problem for each item that is not.
+        200 | 202 if !contains(body, b"\"problem\"") => Ok(Verdict::Accepted),
+        429 | 503 => Ok(Verdict::PushedBack),
+        _ => Err(BenchError::Wrong(format!(
+            "an event was refused with {status}: {}",
+            excerpt(&String::from_utf8_lossy(body))
+        ))),
+    }
+}
+
+fn contains(bytes: &[u8], pattern: &[u8]) -> bool {
+    // The first byte is rare in what is searched: far cheaper than comparing windows.
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'p') {
+        if at > 0 && rest[at - 1..].starts_with(pattern) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clean_202_is_an_acceptance() {
+        assert_eq!(judge(202, b"{\"items\":[{\"event_id\":\"pp\"}]}").unwrap(), Verdict::Accepted);
+        assert_eq!(judge(503, b"").unwrap(), Verdict::PushedBack);
+        assert_eq!(judge(429, b"").unwrap(), Verdict::PushedBack);
+        assert!(judge(202, b"{\"items\":[{\"event_id\":\"a\"},{\"problem\":{}}]}").is_err());
+        assert!(judge(422, b"{}").is_err());
+    }
+
+    #[test]
+    fn the_course_adds_up() {
+        let mut tally = Tally::new().unwrap();
+        let began = tally.began;
+        for millis in [10, 20, 350] {
+            tally.accepted(5, Duration::from_millis(1), began + Duration::from_millis(millis));
+        }
+        let sent = tally.finish();
+        assert_eq!(sent.course, [(0.1, 10), (0.2, 10), (0.30000000000000004, 10), (0.4, 15)]);
+        assert_eq!(sent.ended.duration_since(sent.began), Duration::from_millis(350));
+    }
+}

@@ -1,0 +1,42 @@
+//! `millstream bench`: load, measurements, floors and reports.
+//!
+//! It measures the engine from outside, over HTTP, as its users meet it; what it needs to know beyond
+//! that (counts, sizes, CPU time) it asks the services for. It refuses to report a run in which an
+//! event was lost, and to touch data that is not its own: every run that starts an engine has a
+//! private database and private keys.
+//!
+//! Reading order: [`plan`] (what to measure), [`workload`], `request` and `generator` (the load),
+//! `target` (the engine under test), `quiet` (when it is done), `run` (all of it in order), [`report`]
+//! and [`table`].
+
+pub mod error;
+pub mod plan;
+pub mod workload;
+
+mod request;
+mod wire;
+
+mod generator;
+mod latency;
+mod setup;
+
+mod exposition;
+mod postgres;
+mod process;
+mod redis_server;
+mod target;
+
+mod quiet;
+mod run;
+mod usage;
+mod verify;
+
+pub mod report;
+pub mod table;
+
+pub use error::{BenchError, Result};
+pub use plan::{Amount, Plan, Size, Target};
+pub use report::Report;
+pub use request::Submit;
+pub use run::run;
+pub use workload::Workload;

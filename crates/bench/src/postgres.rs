@@ -1,0 +1,112 @@
+//! PostgreSQL as the bench sees it: a private database per run, counts, sizes, settings.
+//!
+//! It never writes to a database that it did not make: given `postgres://…/name` it connects there
+//! only to make and drop databases of its own beside it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use url::Url;
+
+use crate::error::{BenchError, Result};
+
+const NAME_PREFIX: &str = "millstream_bench_";
+
+/// A database that was made for one run.
+#[derive(Debug, Clone)]
+pub(crate) struct PrivateDatabase {
+    pub(crate) url: String,
+    name: String,
+    admin: String,
+}
+
+/// What the server says about itself, durability above all.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PostgresFacts {
+    pub version: String,
+    pub settings: BTreeMap<String, String>,
+    /// The process above the one that serves us; only when the server is on this machine.
+    #[serde(skip)]
+    pub(crate) postmaster: Option<u32>,
+}
+
+const SETTINGS: &[&str] = &[
+    "fsync",
+    "synchronous_commit",
+    "full_page_writes",
+    "wal_sync_method",
+    "wal_level",
+    "commit_delay",
+    "shared_buffers",
+    "max_wal_size",
+    "autovacuum",
+];
+
+impl PrivateDatabase {
+    /// Makes an empty database beside the one that `admin` names.
+    pub(crate) async fn create(admin: &str, run: &str) -> Result<Self> {
+        let name = format!("{NAME_PREFIX}{run}");
+        let mut url = Url::parse(admin)
+            .map_err(|error| BenchError::Usage(format!("the database url cannot be read: {error}")))?;
+        url.set_path(&name);
+        execute(admin, format!("CREATE DATABASE {name}")).await?;
+        Ok(Self { url: url.into(), name, admin: admin.to_owned() })
+    }
+
+    pub(crate) async fn drop_it(&self) -> Result<()> {
+        execute(&self.admin, format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)).await
+    }
+}
+
+/// Bytes on disk of the database of this url.
+pub(crate) async fn size(url: &str) -> Result<u64> {
+    let mut connection = connect(url).await?;
+    let size: i64 = sqlx::query_scalar("SELECT pg_database_size(current_database())")
+        .fetch_one(&mut connection)
+        .await
+        .map_err(failed)?;
+    Ok(size.unsigned_abs())
+}
+
+pub(crate) async fn facts(url: &str) -> Result<PostgresFacts> {
+    let mut connection = connect(url).await?;
+    let version: String = sqlx::query_scalar("SELECT current_setting('server_version')")
+        .fetch_one(&mut connection)
+        .await
+        .map_err(failed)?;
+    let rows = sqlx::query("SELECT name, current_setting(name) AS value FROM unnest($1::text[]) AS name")
+        .bind(SETTINGS)
+        .fetch_all(&mut connection)
+        .await
+        .map_err(failed)?;
+    let mut settings = BTreeMap::new();
+    for row in rows {
+        settings.insert(row.try_get("name").map_err(failed)?, row.try_get("value").map_err(failed)?);
+    }
+    let backend: i32 =
+        sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await.map_err(failed)?;
+    let postmaster =
+        if is_local(url) { crate::process::parent(backend.unsigned_abs(), "postgres") } else { None };
+    Ok(PostgresFacts { version, settings, postmaster })
+}
+
+fn is_local(url: &str) -> bool {
+    let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    matches!(host.as_str(), "" | "localhost" | "127.0.0.1" | "[::1]" | "::1")
+}
+
+async fn connect(url: &str) -> Result<PgConnection> {
+    PgConnection::connect(url).await.map_err(|error| BenchError::unreachable("PostgreSQL", error))
+}
+
+async fn execute(url: &str, statement: String) -> Result<()> {
+    let mut connection = connect(url).await?;
+    sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await.map_err(failed)?;
+    Ok(())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: sqlx::Error) -> BenchError {
+    BenchError::Wrong(format!("PostgreSQL: {error}"))
+}

@@ -1,0 +1,77 @@
+//! CPU time and memory of processes, from `/proc`. Elsewhere than on Linux there is none.
+
+use std::path::Path;
+
+/// Linux reports CPU time in hundredths of a second on every architecture.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The fields of `/proc/PID/stat` that matter here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stat {
+    parent: u32,
+    /// Seconds of its own.
+    own: f64,
+    /// Seconds of children that have ended.
+    waited: f64,
+}
+
+/// Seconds of CPU that a process has used so far.
+pub(crate) fn cpu_seconds(pid: u32) -> Option<f64> {
+    read_stat(pid).map(|stat| stat.own)
+}
+
+/// Seconds of a process and of all its children, the ended ones included.
+pub(crate) fn family_cpu_seconds(pid: u32) -> Option<f64> {
+    let head = read_stat(pid)?;
+    let children: f64 = children(pid).filter_map(read_stat).map(|stat| stat.own + stat.waited).sum();
+    Some(head.own + head.waited + children)
+}
+
+/// The most memory that a process has had, in bytes.
+pub(crate) fn peak_rss(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
+/// The parent of a process of this name, if there is such a process on this machine.
+pub(crate) fn parent(pid: u32, name: &str) -> Option<u32> {
+    let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    if command.trim().contains(name) { read_stat(pid).map(|stat| stat.parent) } else { None }
+}
+
+fn children(of: u32) -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir(Path::new("/proc")).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(move |pid| read_stat(*pid).is_some_and(|stat| stat.parent == of))
+}
+
+fn read_stat(pid: u32) -> Option<Stat> {
+    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The name in parentheses may contain anything, parentheses included: fields follow the last one.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    Some(Stat {
+        parent: fields.get(1)?.parse().ok()?,
+        own: (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND,
+        waited: (ticks(13)? + ticks(14)?) / TICKS_PER_SECOND,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_past_any_name() {
+        let text = "42 (a) b (c) S 7 42 42 0 -1 4194560 100 0 0 0 250 50 10 5 20 0 1 0";
+        assert_eq!(parse_stat(text), Some(Stat { parent: 7, own: 3.0, waited: 0.15 }));
+        for text in ["", "42 (x", "42 (x) S 1", "42 (x) S y 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1"] {
+            assert_eq!(parse_stat(text), None, "{text}");
+        }
+    }
+}

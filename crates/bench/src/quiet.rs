@@ -1,0 +1,179 @@
+//! Recognising that everything is done, cheaply.
+//!
+//! Counters of the workers say when it is worth asking the store; the store's word (nothing undecided,
+//! no open action) ends the run. Counters alone would not do: an attempt is counted before it is
+//! settled. A run in which nothing moves any more ends too, and the final count says what is missing.
+
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::exposition::Exposition;
+use crate::target::Subject;
+
+const EVERY: Duration = Duration::from_millis(50);
+const NEAR_THE_END: Duration = Duration::from_millis(5);
+/// Nothing moved for this long: ask the store, whatever the counters say.
+const STILL: Duration = Duration::from_secs(2);
+/// Nothing moved for this long, and the store still has work: something is lost.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// What the workers have done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counters {
+    pub(crate) decided: u64,
+    pub(crate) attempted: u64,
+}
+
+impl Counters {
+    pub(crate) fn of(seen: &[Exposition]) -> Self {
+        let sum = |name: &str| seen.iter().map(|one| one.sum(name, "")).sum::<f64>();
+        Self {
+            decided: whole(sum("millstream_worker_decided_total")),
+            attempted: whole(sum("millstream_worker_action_attempts_total")),
+        }
+    }
+
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            decided: self.decided.saturating_sub(earlier.decided),
+            attempted: self.attempted.saturating_sub(earlier.attempted),
+        }
+    }
+
+    fn reached(self, wanted: Self) -> bool {
+        self.decided >= wanted.decided && self.attempted >= wanted.attempted
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counters are small and not negative"
+)]
+fn whole(value: f64) -> u64 {
+    value.max(0.0) as u64
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    LookAgain(Duration),
+    AskTheStore,
+    GiveUp,
+}
+
+/// Follows counters over time.
+#[derive(Debug)]
+struct Watch {
+    last: Counters,
+    moved: Instant,
+}
+
+impl Watch {
+    fn new(now: Instant) -> Self {
+        Self { last: Counters::default(), moved: now }
+    }
+
+    /// `wanted` is `None` while events are still being sent; `seen` is `None` where nobody counts.
+    fn judge(&mut self, seen: Option<Counters>, wanted: Option<Counters>, now: Instant) -> Next {
+        if seen.is_some_and(|seen| seen != self.last) {
+            self.last = seen.unwrap_or_default();
+            self.moved = now;
+        }
+        let Some(wanted) = wanted else {
+            self.moved = now;
+            return Next::LookAgain(EVERY);
+        };
+        let still = now.duration_since(self.moved);
+        match seen {
+            _ if still > STUCK => Next::GiveUp,
+            None => Next::AskTheStore,
+            Some(seen) if seen.reached(wanted) || still > STILL => Next::AskTheStore,
+            Some(seen) if seen.decided * 100 >= wanted.decided * 95 => Next::LookAgain(NEAR_THE_END),
+            Some(_) => Next::LookAgain(EVERY),
+        }
+    }
+}
+
+/// When it became quiet, and the way there.
+#[derive(Debug)]
+pub(crate) struct Quiet {
+    /// `None`: it never did.
+    pub(crate) at: Option<Instant>,
+    /// (when, what had been done since the beginning).
+    pub(crate) course: Vec<(Instant, Counters)>,
+}
+
+/// Watches from `baseline` on; `wanted` is asked until it knows how much there is to do.
+pub(crate) async fn watch(
+    subject: &mut Subject,
+    baseline: Counters,
+    wanted: impl Fn() -> Option<Counters>,
+) -> Result<Quiet> {
+    let (mut watch, mut course) = (Watch::new(Instant::now()), Vec::new());
+    loop {
+        subject.alive()?;
+        let wanted = wanted();
+        let seen = subject.counters().await?.map(|seen| Counters::of(&seen).since(baseline));
+        let now = Instant::now();
+        if let Some(seen) = seen {
+            course.push((now, seen));
+        }
+        match watch.judge(seen, wanted, now) {
+            Next::LookAgain(pause) => tokio::time::sleep(pause).await,
+            Next::GiveUp => return Ok(Quiet { at: None, course }),
+            Next::AskTheStore => {
+                let metrics = subject.front_metrics().await?;
+                let open = |gauge: &str| metrics.sum(gauge, "") - subject.before(gauge);
+                if open("millstream_undecided") <= 0.0 && open("millstream_open_actions") <= 0.0 {
+                    return Ok(Quiet { at: Some(Instant::now()), course });
+                }
+                // Asking costs the store time; it is asked at most half of the time.
+                tokio::time::sleep(now.elapsed().max(NEAR_THE_END)).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(decided: u64, attempted: u64) -> Option<Counters> {
+        Some(Counters { decided, attempted })
+    }
+
+    #[test]
+    fn the_store_is_asked_only_when_the_counters_say_so() {
+        let now = Instant::now();
+        let mut watch = Watch::new(now);
+        assert_eq!(watch.judge(done(10, 0), None, now), Next::LookAgain(EVERY));
+        assert_eq!(watch.judge(done(50, 50), done(100, 100), now), Next::LookAgain(EVERY));
+        assert_eq!(watch.judge(done(98, 90), done(100, 100), now), Next::LookAgain(NEAR_THE_END));
+        assert_eq!(watch.judge(done(100, 99), done(100, 100), now), Next::LookAgain(NEAR_THE_END));
+        assert_eq!(watch.judge(done(100, 100), done(100, 100), now), Next::AskTheStore);
+    }
+
+    #[test]
+    fn counters_that_stand_still_lead_to_the_store_and_then_to_giving_up() {
+        let now = Instant::now();
+        let mut watch = Watch::new(now);
+        watch.judge(done(50, 50), done(100, 100), now);
+        assert_eq!(watch.judge(done(50, 50), done(100, 100), now + STILL * 2), Next::AskTheStore);
+        assert_eq!(watch.judge(done(50, 50), done(100, 100), now + STUCK * 2), Next::GiveUp);
+    }
+
+    #[test]
+    fn a_long_submission_is_no_standstill() {
+        let now = Instant::now();
+        let mut watch = Watch::new(now);
+        watch.judge(done(0, 0), None, now + STUCK * 3);
+        assert_eq!(watch.judge(done(0, 0), done(1, 0), now + STUCK * 3), Next::LookAgain(EVERY));
+    }
+
+    #[test]
+    fn where_nobody_counts_the_store_is_asked() {
+        let now = Instant::now();
+        assert_eq!(Watch::new(now).judge(None, done(1, 1), now), Next::AskTheStore);
+    }
+}

@@ -1,0 +1,137 @@
+//! What a bench found, as one document.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::latency::Percentiles;
+use crate::postgres::PostgresFacts;
+use crate::redis_server::RedisFacts;
+use crate::request::Submit;
+use crate::usage::RoleUsage;
+use crate::workload::Workload;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    pub version: &'static str,
+    pub machine: Machine,
+    pub target: String,
+    pub submit: Submit,
+    pub connections: usize,
+    pub postgres: Option<PostgresFacts>,
+    pub redis: Option<RedisFacts>,
+    pub workloads: Vec<WorkloadReport>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    pub os: &'static str,
+    pub architecture: &'static str,
+    pub cores: usize,
+    pub cpu: Option<String>,
+}
+
+/// All runs of one workload; the median one is spelt out.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkloadReport {
+    pub workload: Workload,
+    pub median: RunReport,
+    pub end_to_end_per_second: Spread,
+    pub submit_per_second: Spread,
+    pub runs: Vec<RunReport>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Spread {
+    pub least: f64,
+    pub median: f64,
+    pub most: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct RunReport {
+    pub events: usize,
+    pub executions: usize,
+    pub submit_seconds: f64,
+    pub submit_per_second: f64,
+    pub submit_latency: Percentiles,
+    /// Answers of 429 and 503.
+    pub pushed_back: usize,
+    pub end_to_end_seconds: f64,
+    pub end_to_end_per_second: f64,
+    pub roles: Vec<RoleUsage>,
+    pub database_bytes_per_event: Option<f64>,
+    pub redis_used_memory_before: Option<u64>,
+    pub redis_used_memory_after: Option<u64>,
+    pub batches: BTreeMap<String, Batches>,
+    pub course: Vec<CoursePoint>,
+}
+
+/// What a histogram of sizes or times says.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Batches {
+    pub count: f64,
+    pub mean: f64,
+}
+
+/// How far things were at a moment of the run.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct CoursePoint {
+    pub seconds: f64,
+    pub accepted: Option<usize>,
+    pub decided: Option<u64>,
+}
+
+impl Machine {
+    pub(crate) fn look() -> Self {
+        let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        });
+        Self {
+            os: std::env::consts::OS,
+            architecture: std::env::consts::ARCH,
+            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            cpu,
+        }
+    }
+}
+
+impl WorkloadReport {
+    /// The run in the middle by end-to-end throughput (of an even number, the lower one).
+    pub(crate) fn of(workload: Workload, runs: Vec<RunReport>) -> Option<Self> {
+        let mut order: Vec<&RunReport> = runs.iter().collect();
+        order.sort_by(|left, right| left.end_to_end_per_second.total_cmp(&right.end_to_end_per_second));
+        let median = (*order.get(order.len().checked_sub(1)? / 2)?).clone();
+        let end_to_end_per_second = Spread::of(runs.iter().map(|run| run.end_to_end_per_second))?;
+        let submit_per_second = Spread::of(runs.iter().map(|run| run.submit_per_second))?;
+        Some(Self { workload, median, end_to_end_per_second, submit_per_second, runs })
+    }
+}
+
+impl Spread {
+    /// `None` of nothing. Of an even number the median is the lower of the two in the middle, so that
+    /// it is one that was measured.
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let (least, most) = (*values.first()?, *values.last()?);
+        Some(Self { least, median: values[(values.len() - 1) / 2], most })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_a_measured_value() {
+        let of = |values: &[f64]| {
+            Spread::of(values.iter().copied()).map(|spread| (spread.least, spread.median, spread.most))
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[3.0]), Some((3.0, 3.0, 3.0)));
+        assert_eq!(of(&[5.0, 1.0, 3.0]), Some((1.0, 3.0, 5.0)));
+        assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), Some((1.0, 2.0, 4.0)));
+    }
+}

@@ -1,0 +1,136 @@
+//! One process of the engine under test: started, waited for, stopped by its own id.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child as Process, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::guard::Guard;
+use crate::error::{BenchError, Result};
+use crate::wire::{Address, Connection};
+
+const READY: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A drain that takes longer is cut short: the measurement is over.
+const DRAINED: Duration = Duration::from_secs(10);
+/// As much of a log as an error shows.
+const LOG_TAIL: usize = 2000;
+
+/// A process that dies with its owner.
+#[derive(Debug)]
+pub(super) struct Child {
+    name: String,
+    process: Process,
+    log: PathBuf,
+    guard: Arc<Guard>,
+}
+
+/// Settings of a process, as environment variables.
+pub(crate) type Settings = Vec<(String, String)>;
+
+impl Child {
+    pub(super) fn start(
+        guard: &Arc<Guard>,
+        binary: &Path,
+        name: &str,
+        arguments: &[&str],
+        settings: &Settings,
+    ) -> Result<Self> {
+        let log = guard.directory().join(format!("{name}.log"));
+        let file = File::create(&log).map_err(BenchError::machine(format!("write {}", log.display())))?;
+        let copy = file.try_clone().map_err(BenchError::machine("share a log file"))?;
+        let process = Command::new(binary)
+            .args(arguments)
+            .envs(settings.iter().map(|(key, value)| (key, value)))
+            .current_dir(guard.directory())
+            .stdin(Stdio::null())
+            .stdout(copy)
+            .stderr(file)
+            // Its own group: Ctrl-C reaches us alone, and the order of stopping is ours.
+            .process_group(0)
+            .spawn()
+            .map_err(BenchError::machine(format!("start {} for {name}", binary.display())))?;
+        let child = Self { name: name.to_owned(), process, log, guard: guard.clone() };
+        guard.watch(child.pid())?;
+        Ok(child)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits until it answers 200 at `/readyz`.
+    pub(super) async fn ready(&mut self, address: &Address) -> Result<()> {
+        let deadline = Instant::now() + READY;
+        loop {
+            self.alive()?;
+            let said = match Connection::to(address).get("/readyz").await {
+                Ok(_) => return Ok(()),
+                Err(error) => error.to_string(),
+            };
+            if Instant::now() > deadline {
+                return Err(BenchError::Wrong(format!("{} is not ready after {READY:?}: {said}", self.name)));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// An error with the end of its log when it has ended.
+    pub(super) fn alive(&mut self) -> Result<()> {
+        match self.process.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => {
+                Err(BenchError::Wrong(format!("{} ended with {status}:\n{}", self.name, self.log_tail())))
+            }
+            Err(error) => Err(BenchError::Machine { doing: format!("ask for {}", self.name), source: error }),
+        }
+    }
+
+    /// Waits for a process that ends by itself.
+    pub(super) async fn finished(&mut self) -> Result<()> {
+        loop {
+            match self.process.try_wait() {
+                Ok(None) => tokio::time::sleep(LOOK_EVERY).await,
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(_)) | Err(_) => return self.alive(),
+            }
+        }
+    }
+
+    /// SIGTERM, and SIGKILL when the drain takes too long.
+    pub(super) async fn stop(mut self) {
+        let _ = kill(self.id(), Signal::SIGTERM);
+        let deadline = Instant::now() + DRAINED;
+        while Instant::now() < deadline && matches!(self.process.try_wait(), Ok(None)) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    pub(super) fn log_tail(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL)..]).into_owned();
+        if text.is_empty() { "(it said nothing)".to_owned() } else { text }
+    }
+
+    fn id(&self) -> Pid {
+        Pid::from_raw(self.process.id().cast_signed())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Errors mean that it has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        self.guard.forget(self.process.id());
+    }
+}

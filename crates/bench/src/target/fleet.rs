@@ -1,0 +1,106 @@
+//! The processes of an engine that was started here: an ingress and workers, or one embedded engine.
+
+use std::path::PathBuf;
+
+use super::child::{Child, Settings};
+use super::port;
+use super::subject::{Role, Start};
+use crate::error::Result;
+use crate::wire::Address;
+
+/// Children in the order of their stopping: workers drain before the ingress goes.
+#[derive(Debug)]
+pub(super) struct Processes {
+    workers: Vec<Child>,
+    front: Child,
+    settings: Settings,
+}
+
+/// What every process of a fleet is told.
+pub(super) fn settings(start: &Start, database_url: &str, redis_url: &str, redis_prefix: &str) -> Settings {
+    let mut settings = start.settings.clone();
+    settings.extend([
+        setting("DATABASE_URL", database_url),
+        setting("REDIS_URL", redis_url),
+        setting("REDIS__PREFIX", redis_prefix),
+        setting("HTTP_ALLOW", "127.0.0.0/8"),
+    ]);
+    settings
+}
+
+/// Makes the tables, then starts the ingress.
+pub(super) async fn start_ingress(start: &Start, settings: Settings) -> Result<(Processes, Address)> {
+    let mut migrate = Child::start(&start.guard, &start.binary, "migrate", &["migrate"], &settings)?;
+    migrate.finished().await?;
+    let port = port::free()?;
+    let listen = format!("127.0.0.1:{port}");
+    let arguments = ["ingress", "--listen", &listen];
+    let mut front = Child::start(&start.guard, &start.binary, "ingress", &arguments, &settings)?;
+    let address = Address::local(port);
+    front.ready(&address).await?;
+    Ok((Processes { workers: Vec::new(), front, settings }, address))
+}
+
+/// Starts `millstream dev` in a directory of its own; answers its database file too.
+pub(super) async fn start_embedded(start: &Start, loops: usize) -> Result<(Processes, Address, PathBuf)> {
+    let directory = start.guard.directory().join(&start.run);
+    let (port, settings) = (port::free()?, start.settings.clone());
+    let (listen, loops, dir) =
+        (format!("127.0.0.1:{port}"), loops.to_string(), directory.display().to_string());
+    let database = directory.join("millstream.db");
+    let url = format!("sqlite://{}", database.display());
+    let arguments = ["dev", "--dir", &dir, "--listen", &listen, "--workers", &loops, "--database-url", &url];
+    let mut front = Child::start(&start.guard, &start.binary, "embedded", &arguments, &settings)?;
+    let address = Address::local(port);
+    front.ready(&address).await?;
+    Ok((Processes { workers: Vec::new(), front, settings }, address, database))
+}
+
+impl Processes {
+    /// Starts so many workers more and answers where their counters are.
+    pub(super) async fn start_workers(&mut self, start: &Start, count: usize) -> Result<Vec<Address>> {
+        let mut probes = Vec::new();
+        for _ in 0..count {
+            let port = port::free()?;
+            let name = format!("worker {}", self.workers.len() + 1);
+            let mut settings = self.settings.clone();
+            settings.push(setting("WORKER__LISTEN", &format!("127.0.0.1:{port}")));
+            self.workers.push(Child::start(&start.guard, &start.binary, &name, &["worker"], &settings)?);
+            probes.push(Address::local(port));
+        }
+        for (worker, probe) in self.workers.iter_mut().rev().zip(probes.iter().rev()) {
+            worker.ready(probe).await?;
+        }
+        Ok(probes)
+    }
+
+    pub(super) fn roles(&self) -> Vec<Role> {
+        std::iter::once(&self.front)
+            .chain(&self.workers)
+            .map(|child| Role { name: child.name().to_owned(), pid: child.pid() })
+            .collect()
+    }
+
+    pub(super) fn alive(&mut self) -> Result<()> {
+        std::iter::once(&mut self.front).chain(&mut self.workers).try_for_each(Child::alive)
+    }
+
+    pub(super) fn logs(&self) -> String {
+        std::iter::once(&self.front)
+            .chain(&self.workers)
+            .map(|child| format!("--- {}\n{}", child.name(), child.log_tail()))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    pub(super) async fn stop(self) {
+        for worker in self.workers {
+            worker.stop().await;
+        }
+        self.front.stop().await;
+    }
+}
+
+fn setting(key: &str, value: &str) -> (String, String) {
+    (format!("MILLSTREAM_{key}"), value.to_owned())
+}

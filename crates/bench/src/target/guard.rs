@@ -1,0 +1,79 @@
+//! A shell that outlives this process and cleans up after it.
+//!
+//! Destructors do not run when a process is killed. So the ids of our children, and the directory of
+//! the run, are told to a `sh` that reads its standard input: when this process ends in whatever way,
+//! the pipe closes, and the shell kills the children that are still listed and removes the directory.
+//! A child that was reaped is taken off the list, so that a process id that is used again is never hit.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{BenchError, Result};
+
+const SCRIPT: &str = r#"
+live=""; directory=""
+while read -r verb entry; do
+  case "$verb" in
+    watch) live="$live $entry" ;;
+    forget) kept=""; for pid in $live; do [ "$pid" = "$entry" ] || kept="$kept $pid"; done; live=$kept ;;
+    directory) directory=$entry ;;
+  esac
+done
+for pid in $live; do kill -KILL "$pid" 2>/dev/null; done
+[ -z "$directory" ] || rm -rf -- "$directory"
+"#;
+
+/// The run's directory and the shell that watches over it.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    shell: Mutex<ChildStdin>,
+    directory: PathBuf,
+}
+
+impl Guard {
+    /// Makes a private directory and starts the shell.
+    pub(crate) fn start() -> Result<Self> {
+        let name = format!("millstream-bench-{}", uuid::Uuid::new_v4().simple());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir(&directory).map_err(BenchError::machine("make a directory for the run"))?;
+        let pipe = start_shell()?;
+        let guard = Self { shell: Mutex::new(pipe), directory };
+        guard.tell("directory", &guard.directory.display().to_string())?;
+        Ok(guard)
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn watch(&self, pid: u32) -> Result<()> {
+        self.tell("watch", &pid.to_string())
+    }
+
+    pub(super) fn forget(&self, pid: u32) {
+        // A shell that is gone has nothing to forget.
+        let _ = self.tell("forget", &pid.to_string());
+    }
+
+    fn tell(&self, verb: &str, entry: &str) -> Result<()> {
+        let mut shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(shell, "{verb} {entry}").map_err(BenchError::machine("tell the shell that cleans up"))
+    }
+}
+
+#[expect(clippy::zombie_processes, reason = "it outlives this process by design")]
+fn start_shell() -> Result<ChildStdin> {
+    let mut shell = Command::new("sh")
+        .args(["-c", SCRIPT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Its own group: Ctrl-C must not take the cleaner along.
+        .process_group(0)
+        .spawn()
+        .map_err(BenchError::machine("start the shell that cleans up"))?;
+    shell.stdin.take().ok_or_else(|| BenchError::Wrong("the shell has no input".to_owned()))
+}

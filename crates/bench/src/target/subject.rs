@@ -1,0 +1,177 @@
+//! The engine under test, as the rest of the crate sees it: an address, counters, processes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::child::Settings;
+use super::fleet::{self, Processes};
+use super::guard::Guard;
+use crate::error::{BenchError, Result};
+use crate::exposition::Exposition;
+use crate::plan::Target;
+use crate::postgres::PrivateDatabase;
+use crate::wire::{Address, Connection};
+
+/// Where a role runs, for its CPU time and memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Role {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+}
+
+/// What starting an engine needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) binary: PathBuf,
+    pub(crate) settings: Settings,
+    /// Distinguishes what belongs to this run from all others.
+    pub(crate) run: String,
+}
+
+/// A running engine.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) address: Address,
+    pub(crate) database: Data,
+    /// Where worker counters are read.
+    probes: Vec<Connection>,
+    front: Connection,
+    before: Exposition,
+    processes: Option<Processes>,
+}
+
+/// Where the engine keeps its data, as far as it is ours to look at.
+#[derive(Debug, Clone)]
+pub(crate) enum Data {
+    Postgres {
+        url: String,
+        redis_prefix: String,
+    },
+    Sqlite {
+        file: PathBuf,
+    },
+    /// Somebody else's; only HTTP reaches it.
+    Unknown,
+}
+
+/// Whether the workers run from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Workers {
+    AtOnce,
+    Later,
+}
+
+impl Subject {
+    /// Starts the engine, or finds it, and notes what it has to do already.
+    pub(crate) async fn start(
+        target: &Target,
+        database: Option<&PrivateDatabase>,
+        start: &Start,
+        workers: Workers,
+    ) -> Result<Self> {
+        let mut subject = Self::start_one(target, database, start, workers).await?;
+        subject.before = subject.front_metrics().await?;
+        Ok(subject)
+    }
+
+    async fn start_one(
+        target: &Target,
+        database: Option<&PrivateDatabase>,
+        start: &Start,
+        workers: Workers,
+    ) -> Result<Self> {
+        match target {
+            Target::Url { url, key } => Ok(Self::at(Address::of(url, key)?)),
+            Target::Embedded { workers: loops } => {
+                let (processes, address, file) = fleet::start_embedded(start, *loops).await?;
+                let mut subject = Self::at(address.clone());
+                subject.database = Data::Sqlite { file };
+                subject.probes = vec![Connection::to(&address)];
+                subject.processes = Some(processes);
+                Ok(subject)
+            }
+            Target::Fleet { workers: count, redis_url, .. } => {
+                let database =
+                    database.ok_or_else(|| BenchError::Wrong("a fleet without a database".to_owned()))?;
+                let redis_prefix = format!("bench-{}", start.run);
+                let settings = fleet::settings(start, &database.url, redis_url, &redis_prefix);
+                let (processes, address) = fleet::start_ingress(start, settings).await?;
+                let mut subject = Self::at(address);
+                subject.database = Data::Postgres { url: database.url.clone(), redis_prefix };
+                subject.processes = Some(processes);
+                if workers == Workers::AtOnce {
+                    subject.start_workers(start, *count).await?;
+                }
+                Ok(subject)
+            }
+        }
+    }
+
+    fn at(address: Address) -> Self {
+        let front = Connection::to(&address);
+        Self {
+            address,
+            database: Data::Unknown,
+            probes: Vec::new(),
+            front,
+            before: Exposition::default(),
+            processes: None,
+        }
+    }
+
+    /// Adds workers to a fleet and waits until they run.
+    pub(crate) async fn start_workers(&mut self, start: &Start, count: usize) -> Result<()> {
+        let Some(processes) = self.processes.as_mut() else { return Ok(()) };
+        let probes = processes.start_workers(start, count).await?;
+        self.probes.extend(probes.iter().map(Connection::to));
+        Ok(())
+    }
+
+    /// The front door, for set-up and questions.
+    pub(crate) fn front(&mut self) -> &mut Connection {
+        &mut self.front
+    }
+
+    /// What the workers have counted; `None` when they cannot be asked.
+    pub(crate) async fn counters(&mut self) -> Result<Option<Vec<Exposition>>> {
+        if self.probes.is_empty() {
+            return Ok(None);
+        }
+        let mut seen = Vec::with_capacity(self.probes.len());
+        for probe in &mut self.probes {
+            seen.push(Exposition::of(probe.get("/metrics").await?));
+        }
+        Ok(Some(seen))
+    }
+
+    /// What the ingress counts, the store's backlog included.
+    pub(crate) async fn front_metrics(&mut self) -> Result<Exposition> {
+        Ok(Exposition::of(self.front.get("/metrics").await?))
+    }
+
+    /// A gauge of the ingress before anything was sent: somebody else's engine may have work of its own.
+    pub(crate) fn before(&self, gauge: &str) -> f64 {
+        self.before.sum(gauge, "")
+    }
+
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        self.processes.as_ref().map(Processes::roles).unwrap_or_default()
+    }
+
+    /// An error when a process has died.
+    pub(crate) fn alive(&mut self) -> Result<()> {
+        self.processes.as_mut().map_or(Ok(()), Processes::alive)
+    }
+
+    /// The ends of all logs, for an error message.
+    pub(crate) fn logs(&self) -> String {
+        self.processes.as_ref().map(Processes::logs).unwrap_or_default()
+    }
+
+    pub(crate) async fn stop(self) {
+        if let Some(processes) = self.processes {
+            processes.stop().await;
+        }
+    }
+}

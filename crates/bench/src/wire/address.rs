@@ -1,0 +1,70 @@
+//! Where requests go: a plain `http://host:port`, and the key that is sent along.
+
+use url::Url;
+
+use crate::error::{BenchError, Result};
+
+/// A server and the lines that every request to it carries.
+#[derive(Debug, Clone)]
+pub(crate) struct Address {
+    /// `host:port`, for connecting and for the `Host` header.
+    authority: String,
+    /// Complete header lines, each with its line end.
+    headers: String,
+}
+
+impl Address {
+    /// Only plain HTTP without a path: TLS and proxies would be what is measured.
+    pub(crate) fn of(url: &str, key: &str) -> Result<Self> {
+        let wrong = |why: &str| BenchError::Usage(format!("the url {url:?} {why}"));
+        let parsed = Url::parse(url).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+        if parsed.scheme() != "http" {
+            return Err(wrong("is not http://…: the generator speaks plain HTTP to the ingress itself"));
+        }
+        if !matches!(parsed.path(), "" | "/") {
+            return Err(wrong("has a path: give the address of the ingress alone"));
+        }
+        let host = parsed.host_str().ok_or_else(|| wrong("has no host"))?;
+        let authority = format!("{host}:{}", parsed.port_or_known_default().unwrap_or(80));
+        let key = if key.is_empty() { String::new() } else { format!("Authorization: Bearer {key}\r\n") };
+        if key.bytes().filter(|byte| matches!(byte, b'\r' | b'\n')).count() > 2 {
+            return Err(BenchError::Usage("the key contains a line break".to_owned()));
+        }
+        Ok(Self { headers: format!("Host: {authority}\r\n{key}"), authority })
+    }
+
+    /// A port of this machine.
+    pub(crate) fn local(port: u16) -> Self {
+        let authority = format!("127.0.0.1:{port}");
+        Self { headers: format!("Host: {authority}\r\n"), authority }
+    }
+
+    pub(crate) fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    pub(crate) fn headers(&self) -> &str {
+        &self.headers
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.authority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_the_address_of_an_ingress_and_nothing_more() {
+        let address = Address::of("http://127.0.0.1:7400", "ms_x").unwrap();
+        assert_eq!(address.authority(), "127.0.0.1:7400");
+        assert_eq!(address.headers(), "Host: 127.0.0.1:7400\r\nAuthorization: Bearer ms_x\r\n");
+        assert_eq!(Address::of("http://[::1]/", "").unwrap().authority(), "[::1]:80");
+        for url in ["https://a.example", "http://a.example/v1", "a.example:7400", "", "http://"] {
+            assert!(Address::of(url, "").is_err(), "{url}");
+        }
+        assert!(Address::of("http://a.example", "x\r\nEvil: yes").is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! One keep-alive connection: a request goes out, its answer comes back, the buffers stay.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::answer::{Body, Fate, Parsed, parse};
+use super::{Address, Answer};
+use crate::error::{BenchError, Result};
+
+const BUFFER: usize = 16 * 1024;
+
+/// A connection that is opened again when the peer has closed it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    address: Address,
+    stream: Option<TcpStream>,
+    bytes: Vec<u8>,
+    filled: usize,
+    /// Of the answer before this one.
+    consumed: usize,
+}
+
+/// A status and a body that is valid until the next request.
+#[derive(Debug)]
+pub(crate) struct Reply<'a> {
+    pub(crate) status: u16,
+    pub(crate) body: std::borrow::Cow<'a, [u8]>,
+}
+
+impl Connection {
+    pub(crate) fn to(address: &Address) -> Self {
+        Self { address: address.clone(), stream: None, bytes: vec![0; BUFFER], filled: 0, consumed: 0 }
+    }
+
+    /// Connect now rather than with the first request.
+    pub(crate) async fn open(address: &Address) -> io::Result<Self> {
+        let mut connection = Self::to(address);
+        connection.connect().await?;
+        Ok(connection)
+    }
+
+    async fn connect(&mut self) -> io::Result<()> {
+        let stream = TcpStream::connect(self.address.authority()).await?;
+        stream.set_nodelay(true)?;
+        (self.stream, self.filled, self.consumed) = (Some(stream), 0, 0);
+        Ok(())
+    }
+
+    /// Send complete request bytes and read the answer.
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<Reply<'_>> {
+        if self.stream.is_none() {
+            self.connect().await?;
+        }
+        match self.attempt(request).await {
+            Ok(answer) => {
+                if answer.connection == Fate::Close {
+                    self.stream = None;
+                }
+                self.consumed = answer.used;
+                let body = match answer.body {
+                    Body::Within(range) => self.bytes[range].into(),
+                    Body::Joined(joined) => joined.into(),
+                };
+                Ok(Reply { status: answer.status, body })
+            }
+            Err(error) => {
+                self.stream = None;
+                Err(error)
+            }
+        }
+    }
+
+    async fn attempt(&mut self, request: &[u8]) -> io::Result<Answer> {
+        let Some(stream) = self.stream.as_mut() else { return Err(io::ErrorKind::NotConnected.into()) };
+        // What an answer left over would belong to nobody: one request is in flight at a time.
+        (self.filled, self.consumed) = (0, 0);
+        stream.write_all(request).await?;
+        loop {
+            match parse(&self.bytes[..self.filled]).map_err(io::Error::other)? {
+                Parsed::Complete(answer) => return Ok(answer),
+                Parsed::Incomplete { total } if total > self.bytes.len() => {
+                    self.bytes.resize(total.next_power_of_two(), 0)
+                }
+                Parsed::Incomplete { .. } if self.filled == self.bytes.len() => {
+                    self.bytes.resize(self.bytes.len() * 2, 0);
+                }
+                Parsed::Incomplete { .. } => {}
+            }
+            let read = stream.read(&mut self.bytes[self.filled..]).await?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.filled += read;
+        }
+    }
+
+    /// GET a path and insist on 200.
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Vec<u8>> {
+        let request = format!("GET {path} HTTP/1.1\r\n{}\r\n", self.address.headers());
+        self.insist(&request.into_bytes(), path, &[200]).await
+    }
+
+    /// POST a body and insist on one of these statuses.
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        media: &str,
+        body: &[u8],
+        good: &[u16],
+    ) -> Result<Vec<u8>> {
+        let mut request = format!(
+            "POST {path} HTTP/1.1\r\n{}Content-Type: {media}\r\nContent-Length: {}\r\n\r\n",
+            self.address.headers(),
+            body.len()
+        )
+        .into_bytes();
+        request.extend_from_slice(body);
+        self.insist(&request, path, good).await
+    }
+
+    async fn insist(&mut self, request: &[u8], path: &str, good: &[u16]) -> Result<Vec<u8>> {
+        let what = self.address.url();
+        let reply = self.exchange(request).await.map_err(|error| BenchError::unreachable(&what, error))?;
+        if good.contains(&reply.status) {
+            return Ok(reply.body.into_owned());
+        }
+        let body = String::from_utf8_lossy(&reply.body);
+        Err(BenchError::Wrong(format!("{what}{path} answered {}: {}", reply.status, excerpt(&body))))
+    }
+}
+
+/// As much of a text as fits an error message.
+pub(crate) fn excerpt(text: &str) -> String {
+    const LONGEST: usize = 400;
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,9 @@
+//! HTTP/1.1 by hand, as little of it as a load generator needs.
+
+mod address;
+mod answer;
+mod connection;
+
+pub(crate) use address::Address;
+pub(crate) use answer::Answer;
+pub(crate) use connection::{Connection, excerpt};

@@ -1,0 +1,202 @@
+//! The workloads: which definition, which execution each event goes to, what it carries.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::error::{BenchError, Result};
+
+/// What is asked of the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// Each event to another execution: one guard, one `set`, one action through lease and settle.
+    Many,
+    /// The same without the action.
+    Plain,
+    /// Each execution gets ten events.
+    Chain,
+    /// All events to ten executions.
+    Hot,
+    /// As `many`, with 10 KiB of payload.
+    Payload,
+    /// As `many`, but the workers start when everything has been accepted.
+    Backlog,
+    /// One execution with a long history: what the next event costs.
+    History,
+    /// As `many`, with an HTTP action against a sink in this process.
+    Http,
+}
+
+impl Workload {
+    pub const ALL: [Self; 8] = [
+        Self::Many,
+        Self::Plain,
+        Self::Chain,
+        Self::Hot,
+        Self::Payload,
+        Self::Backlog,
+        Self::History,
+        Self::Http,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Many => "many",
+            Self::Plain => "plain",
+            Self::Chain => "chain",
+            Self::Hot => "hot",
+            Self::Payload => "payload",
+            Self::Backlog => "backlog",
+            Self::History => "history",
+            Self::Http => "http",
+        }
+    }
+
+    /// A comma-separated list, or `all`. Each workload once, in the order given.
+    pub fn list(text: &str) -> Result<Vec<Self>> {
+        let mut found = Vec::new();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let meant: &[Self] = if word == "all" { &Self::ALL } else { &[Self::named(word)?] };
+            for workload in meant {
+                if !found.contains(workload) {
+                    found.push(*workload);
+                }
+            }
+        }
+        if found.is_empty() { Err(unknown(text)) } else { Ok(found) }
+    }
+
+    fn named(word: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|workload| workload.name() == word).ok_or_else(|| unknown(word))
+    }
+
+    /// How many events a full-sized run takes.
+    pub const fn full_size(self) -> usize {
+        match self {
+            Self::Many | Self::Plain | Self::Chain | Self::Hot => 100_000,
+            Self::Payload | Self::Http => 20_000,
+            Self::Backlog => 200_000,
+            Self::History => 50_000,
+        }
+    }
+
+    /// How many events show that it works at all.
+    pub const fn smoke_size(self) -> usize {
+        match self {
+            Self::Many | Self::Plain | Self::Chain | Self::Hot | Self::Backlog => 400,
+            Self::Payload | Self::Http => 100,
+            Self::History => 300,
+        }
+    }
+
+    /// How many executions so many events are spread over, one after the other, round and round.
+    pub const fn executions(self, events: usize) -> usize {
+        let wanted = match self {
+            Self::Many | Self::Plain | Self::Payload | Self::Backlog | Self::Http => events,
+            Self::Chain => events.div_ceil(10),
+            Self::Hot => 10,
+            Self::History => 1,
+        };
+        if wanted == 0 { 1 } else { wanted }
+    }
+
+    /// Actions that each event leads to.
+    pub const fn actions(self) -> usize {
+        match self {
+            Self::Plain => 0,
+            Self::Many
+            | Self::Chain
+            | Self::Hot
+            | Self::Payload
+            | Self::Backlog
+            | Self::History
+            | Self::Http => 1,
+        }
+    }
+
+    /// The payload of every event, a JSON object.
+    pub fn payload(self) -> String {
+        match self {
+            Self::Payload => format!("{{\"amount\":7,\"note\":\"{}\"}}", "n".repeat(10 * 1024)),
+            Self::Many
+            | Self::Plain
+            | Self::Chain
+            | Self::Hot
+            | Self::Backlog
+            | Self::History
+            | Self::Http => "{\"amount\":7}".to_owned(),
+        }
+    }
+
+    /// The definition, by a name of its own. `sink` is where HTTP actions go.
+    pub fn definition(self, sink: &str) -> String {
+        let (act, action) = match self {
+            Self::Plain => ("", String::new()),
+            Self::Http => (
+                "          do: [act]\n",
+                format!(
+                    "actions:\n  act:\n    http: {{ method: POST, url: \"{sink}/${{context.at}}\", body: {{ amount: event.payload.amount }} }}\n"
+                ),
+            ),
+            Self::Many | Self::Chain | Self::Hot | Self::Payload | Self::Backlog | Self::History => {
+                ("          do: [act]\n", "actions:\n  act: { noop: event.payload.amount }\n".to_owned())
+            }
+        };
+        format!(
+            "name: bench_{}\n\
+             initial: open\n\
+             context: {{ total: 0, least: 1, at: none }}\n\
+             states:\n\
+             \x20 open:\n\
+             \x20   on:\n\
+             \x20     go:\n\
+             \x20       - if: event.payload.amount >= context.least\n\
+             \x20         to: open\n\
+             \x20         set: {{ total: context.total + event.payload.amount }}\n\
+             {act}{action}",
+            self.name()
+        )
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+fn unknown(word: &str) -> BenchError {
+    let names: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
+    BenchError::Usage(format!("there is no workload {word:?}; there are {} and all", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_keeps_its_order_and_names_each_once() {
+        assert_eq!(Workload::list("hot, many,hot").unwrap(), [Workload::Hot, Workload::Many]);
+        assert_eq!(Workload::list("all").unwrap(), Workload::ALL);
+        assert_eq!(Workload::list("http,all").unwrap().len(), 8);
+    }
+
+    #[test]
+    fn an_unknown_workload_is_told_the_known_ones() {
+        for text in ["mny", "", ",", "many,x"] {
+            let said = Workload::list(text).unwrap_err().to_string();
+            assert!(
+                said.contains("many, plain, chain, hot, payload, backlog, history, http and all"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn chains_are_ten_long() {
+        assert_eq!(Workload::Chain.executions(1000), 100);
+        assert_eq!(Workload::Chain.executions(5), 1);
+        assert_eq!(Workload::Many.executions(0), 1);
+    }
+}
