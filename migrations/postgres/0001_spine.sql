@@ -68,7 +68,8 @@ CREATE INDEX executions_paused ON executions (tenant, position) WHERE paused_rea
 -- The one sequence of acceptance. No cache: a number taken later is a larger number.
 CREATE SEQUENCE accept_no AS BIGINT CACHE 1;
 
--- An accepted event and the record of its processing. A row that is pending is the doorbell.
+-- An accepted event. It is written once: what becomes of it is told by the rows below, and only an end
+-- that no other row tells (rejected, failed, dead) is written here. See the view `event_records`.
 CREATE TABLE events (
     tenant        TEXT COLLATE "C" NOT NULL,
     event_id      UUID    NOT NULL,
@@ -79,33 +80,41 @@ CREATE TABLE events (
     timer_seq     BIGINT,           -- of a timer: the seq of the entry that armed it
     actor         TEXT,
     traceparent   TEXT,
-    status        TEXT COLLATE "C" NOT NULL CHECK (status IN
-        ('pending', 'deferred', 'processing', 'completed', 'rejected', 'failed', 'dead')),
-    attempts      INTEGER NOT NULL DEFAULT 0,
-    worker_id     TEXT,
-    error         TEXT,
-    from_state    TEXT,
-    to_state      TEXT,
-    seq           BIGINT,
     created_at    BIGINT  NOT NULL,
-    started_at    BIGINT,           -- when its transition was committed
-    completed_at  BIGINT,           -- when it became final
+    attempts      INTEGER NOT NULL DEFAULT 0, -- at deciding it, that were cut short
+    verdict       TEXT COLLATE "C" CHECK (verdict IN ('rejected', 'failed', 'dead')),
+    error         TEXT,             -- why
+    rejected_in   TEXT,             -- the state that rejected it
+    rejected_by   TEXT,             -- the worker that did
+    closed_at     BIGINT,           -- when the verdict was given
     PRIMARY KEY (tenant, event_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
--- The key is an expression on purpose: with the plain column, a planner whose statistics are from before
--- a burst reads a mailbox by way of events_list, that is by way of the execution's whole history. The status
--- is in it so that deferred events are found without reading past all the undecided ones.
-CREATE INDEX events_mailbox
-    ON events (tenant, (CASE WHEN status IN ('pending', 'deferred') THEN execution_id END), status, accept_no)
-    WHERE status IN ('pending', 'deferred');
-CREATE INDEX events_list ON events (tenant, execution_id, accept_no);
--- For lists over all executions. Expressions again: an index that yields the plain order of acceptance
--- would be taken for a mailbox's "the first ones in order" and read everybody's events, and one that can be
--- asked for a tenant alone for looking up single events (see executions_position).
+-- For lists, of an execution and over all. The tenant is an expression (see executions_position).
+CREATE INDEX events_list ON events ((tenant || ''), execution_id, accept_no);
 CREATE INDEX events_accepted ON events ((tenant || ''), (accept_no + 0));
 -- Dead and failed events are few and looked for by status alone.
-CREATE INDEX events_stuck ON events (tenant, status, accept_no) WHERE status IN ('failed', 'dead');
+CREATE INDEX events_stuck ON events (tenant, verdict, accept_no) WHERE verdict IN ('failed', 'dead');
+
+-- What waits to be decided, in order: a row comes with its event and goes with the decision. A row that
+-- is not deferred is the doorbell. A table of its own, so that deciding an event writes no new version of
+-- the event and of its index entries.
+CREATE TABLE mailbox (
+    tenant        TEXT COLLATE "C" NOT NULL,
+    execution_id  TEXT COLLATE "C" NOT NULL,
+    accept_no     BIGINT  NOT NULL,
+    event_id      UUID    NOT NULL,
+    bytes         INTEGER NOT NULL, -- of the payload
+    cancels       BOOLEAN NOT NULL, -- a cancellation is decided also while the execution is paused
+    deferred      BOOLEAN NOT NULL DEFAULT FALSE,
+    created_at    BIGINT  NOT NULL,
+    PRIMARY KEY (tenant, execution_id, accept_no)
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+
+-- Deferred events are found without reading past all the undecided ones; by an expression, because the
+-- primary key would look as good to a planner without statistics.
+CREATE INDEX mailbox_deferred
+    ON mailbox (tenant, (CASE WHEN deferred THEN execution_id END), accept_no) WHERE deferred;
 
 CREATE TABLE transitions (
     tenant        TEXT COLLATE "C" NOT NULL,
@@ -115,8 +124,12 @@ CREATE TABLE transitions (
     name          TEXT COLLATE "C" NOT NULL,
     at            BIGINT  NOT NULL,
     decision      TEXT    NOT NULL,
+    worker_id     TEXT,             -- of a start: none
+    committed_at  BIGINT  NOT NULL,
     PRIMARY KEY (tenant, execution_id, seq)
 );
+
+CREATE UNIQUE INDEX transitions_event ON transitions (event_id, (tenant || ''));
 
 CREATE TABLE actions (
     tenant        TEXT COLLATE "C" NOT NULL,
@@ -125,6 +138,7 @@ CREATE TABLE actions (
     action        TEXT COLLATE "C" NOT NULL,
     event_id      UUID    NOT NULL,
     ordinal       INTEGER NOT NULL,
+    alone         BOOLEAN NOT NULL, -- the only action of its transition: settling it concerns no other row
     needs         TEXT    NOT NULL, -- JSON array of names
     status        TEXT COLLATE "C" NOT NULL CHECK (status IN
         ('waiting', 'ready', 'leased', 'succeeded', 'failed', 'skipped', 'cancelled')),
@@ -144,6 +158,35 @@ CREATE TABLE actions (
 
 -- Waiting ones have no time and stand at the end, where only those who count open actions go.
 CREATE INDEX actions_due ON actions (due_at) WHERE status IN ('waiting', 'ready', 'leased');
+
+-- Events with what became of them. The status is read off the rows that tell it, in this order: a verdict,
+-- a place in the mailbox, open actions of its transition.
+CREATE VIEW event_records AS
+SELECT e.tenant, e.event_id, e.execution_id, e.accept_no, e.name, e.payload, e.timer_seq, e.actor,
+       e.traceparent, e.created_at, e.attempts, e.error, e.rejected_in,
+       CASE WHEN e.verdict IS NOT NULL THEN e.verdict
+            WHEN m.accept_no IS NOT NULL THEN CASE WHEN m.deferred THEN 'deferred' ELSE 'pending' END
+            WHEN o.open THEN 'processing'
+            ELSE 'completed' END AS status,
+       t.seq, t.decision, coalesce(t.worker_id, e.rejected_by) AS worker_id, t.committed_at AS started_at,
+       CASE WHEN e.verdict IS NOT NULL THEN e.closed_at
+            WHEN m.accept_no IS NULL AND NOT coalesce(o.open, FALSE)
+            THEN greatest(t.committed_at, o.settled_at) END AS completed_at
+FROM events e
+LEFT JOIN LATERAL (
+    SELECT m.accept_no, m.deferred FROM mailbox m
+    WHERE m.tenant = e.tenant AND m.execution_id = e.execution_id AND m.accept_no = e.accept_no
+    OFFSET 0
+) m ON TRUE
+LEFT JOIN LATERAL (
+    SELECT t.* FROM transitions t WHERE t.event_id = e.event_id AND t.tenant || '' = e.tenant OFFSET 0
+) t ON TRUE
+LEFT JOIN LATERAL (
+    SELECT bool_or(a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled')) AS open,
+           max(a.settled_at) AS settled_at
+    FROM actions a
+    WHERE a.tenant = t.tenant AND a.execution_id = t.execution_id AND a.seq = t.seq
+) o ON TRUE;
 
 CREATE TABLE timers (
     tenant        TEXT COLLATE "C" NOT NULL,

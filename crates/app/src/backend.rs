@@ -117,7 +117,7 @@ pub(crate) fn open_fleet_streams(config: &Config) -> Result<Streams> {
     }
     let options = RedisOptions {
         prefix: config.redis.prefix.clone(),
-        pool_size: config.redis.connections,
+        connections: config.redis.connections,
         ..RedisOptions::default()
     };
     Ok(Streams::of(RedisStream::connect(&config.redis_url, options)?))

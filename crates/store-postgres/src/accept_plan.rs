@@ -7,9 +7,8 @@ use std::collections::HashMap;
 
 use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
 use millstream_core::status::{EventStatus, Phase};
+use millstream_core::time::Timestamp;
 use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
-
-use crate::event_rows::Entered;
 
 /// What the store holds of the things that a batch mentions.
 #[derive(Debug, Default)]
@@ -54,8 +53,8 @@ pub(crate) struct Numbered(pub usize);
 #[derive(Debug)]
 pub(crate) struct PlannedEvent<'a> {
     pub event: &'a NewEvent,
-    /// What a start entered.
-    pub entered: Option<Entered<'a>>,
+    /// When a start was applied.
+    pub started_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -119,8 +118,7 @@ impl Facts {
             start: Some(start.start.event_id),
         };
         self.executions.insert(start.key.clone(), known);
-        let entered = Entered { state: start.state.state.as_str(), at: start.state.at };
-        let verdict = self.take(&start.start, Some(entered), plan);
+        let verdict = self.take(&start.start, Some(start.state.at), plan);
         if let Verdict::Accept(numbered) = verdict {
             plan.starts.push((start, numbered));
         }
@@ -154,11 +152,11 @@ impl Facts {
     fn take<'a>(
         &mut self,
         event: &'a NewEvent,
-        entered: Option<Entered<'a>>,
+        started_at: Option<Timestamp>,
         plan: &mut Plan<'a>,
     ) -> Verdict {
         let tenant = &event.execution.tenant;
-        let status = if entered.is_some() { EventStatus::Completed } else { EventStatus::Pending };
+        let status = if started_at.is_some() { EventStatus::Completed } else { EventStatus::Pending };
         if let Some(idempotency) = &event.idempotency {
             let known = KnownKey {
                 request_hash: idempotency.request_hash.to_vec(),
@@ -169,7 +167,7 @@ impl Facts {
             plan.keys.push((tenant, idempotency, event.event_id));
         }
         self.events.insert((tenant.clone(), event.event_id), status);
-        plan.events.push(PlannedEvent { event, entered });
+        plan.events.push(PlannedEvent { event, started_at });
         Verdict::Accept(Numbered(plan.events.len() - 1))
     }
 }

@@ -62,6 +62,24 @@ pub(crate) const fn handled(handling: Handling) -> bool {
 pub(crate) struct PlannedRow<'a> {
     pub action: &'a NewAction,
     pub taken: Taken,
+    pub company: Company,
+}
+
+/// Whether a transition called for other actions as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Company {
+    None,
+    Others,
+}
+
+/// Finds out who has company among the actions of one commit; those of a transition stand together.
+pub(crate) fn see_company(rows: &mut [PlannedRow<'_>]) {
+    let seq = |row: &PlannedRow<'_>| row.action.key.seq;
+    for group in rows.chunk_by_mut(|one, next| seq(one) == seq(next)) {
+        if group.len() > 1 {
+            group.iter_mut().for_each(|row| row.company = Company::Others);
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +87,93 @@ pub(crate) enum Taken {
     ByCommitter,
     No,
 }
+
+/// The columns of new actions, one array each.
+#[derive(Debug)]
+pub(crate) struct NewActionColumns<'a> {
+    keys: ActionColumns<'a>,
+    event_ids: Vec<Uuid>,
+    ordinals: Vec<i32>,
+    alone: Vec<bool>,
+    needs: Vec<RawJson>,
+    statuses: Vec<&'static str>,
+    inputs: Vec<Option<&'a str>>,
+    scopes: Vec<Option<&'a str>>,
+    results: Vec<Option<&'a str>>,
+    errors: Vec<Option<&'a str>>,
+    handled: Vec<bool>,
+}
+
+impl<'a> NewActionColumns<'a> {
+    pub(crate) fn of(rows: &[PlannedRow<'a>]) -> Self {
+        let texts = |text: fn(&NewAction) -> Option<&RawJson>| -> Vec<Option<&'a str>> {
+            rows.iter().map(|row| text(row.action).map(RawJson::as_str)).collect()
+        };
+        let status = |row: &PlannedRow<'_>| match row.taken {
+            Taken::ByCommitter => ActionStatus::Leased.as_str(),
+            Taken::No => row.action.status.as_str(),
+        };
+        Self {
+            keys: rows.iter().map(|row| &row.action.key).collect(),
+            event_ids: rows.iter().map(|row| row.action.event_id.0).collect(),
+            ordinals: rows.iter().map(|row| row.action.ordinal).collect(),
+            alone: rows.iter().map(|row| row.company == Company::None).collect(),
+            needs: rows.iter().map(|row| RawJson::of(&row.action.needs)).collect(),
+            statuses: rows.iter().map(status).collect(),
+            inputs: texts(|action| action.input.as_ref()),
+            scopes: texts(|action| action.scope.as_ref()),
+            results: texts(|action| action.result.as_ref()),
+            errors: texts(|action| action.error.as_ref()),
+            handled: rows.iter().map(|row| handled(row.action.handling)).collect(),
+        }
+    }
+
+    /// As `$1` to `$14`, with the worker as `$15`, the length of a lease as `$16` and `now` as `$17`.
+    pub(crate) fn bound<'q>(
+        &'q self,
+        sql: &'static str,
+        worker: &'q WorkerId,
+        grant: LeaseGrant,
+        now: Timestamp,
+    ) -> Query<'q, Postgres, PgArguments> {
+        self.keys
+            .bound(sql)
+            .bind(&self.event_ids)
+            .bind(&self.ordinals)
+            .bind(&self.alone)
+            .bind(self.needs.iter().map(RawJson::as_str).collect::<Vec<_>>())
+            .bind(&self.statuses)
+            .bind(&self.inputs)
+            .bind(&self.scopes)
+            .bind(&self.results)
+            .bind(&self.errors)
+            .bind(&self.handled)
+            .bind(worker.as_str())
+            .bind(millis(grant.ttl))
+            .bind(now.as_millis())
+    }
+}
+
+/// Inserts the columns of [`NewActionColumns`]; the database's time is `clock.now`.
+macro_rules! insert_new_actions {
+    () => {
+        "
+    INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status, attempts,
+                         epoch, worker_id, due_at, input, scope, result, error, handled, created_at, settled_at)
+    SELECT k.tenant, k.execution_id, k.seq, k.action, k.event_id, k.ordinal, k.alone, k.needs, k.status,
+           CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END, CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END,
+           CASE WHEN k.status = 'leased' THEN $15 END,
+           CASE k.status WHEN 'leased' THEN clock.now + $16 WHEN 'ready' THEN clock.now END,
+           k.input, k.scope, k.result, k.error, k.handled, $17::bigint,
+           CASE WHEN k.status IN ('succeeded', 'failed', 'skipped', 'cancelled') THEN $17 END
+    FROM clock, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::integer[],
+                       $7::boolean[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
+                       $13::text[], $14::boolean[])
+        AS k(tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status, input, scope, result,
+             error, handled)"
+    };
+}
+pub(crate) use insert_new_actions;
 
 /// Returns the end of the leases granted here.
 pub(crate) async fn insert_actions(
@@ -78,50 +183,18 @@ pub(crate) async fn insert_actions(
     grant: LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Timestamp> {
-    const INSERT: &str = "
+    const INSERT: &str = concat!(
+        "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
-), inserted AS (
-    INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, needs, status, attempts, epoch,
-                         worker_id, due_at, input, scope, result, error, handled, created_at,
-                         settled_at)
-    SELECT k.tenant, k.execution_id, k.seq, k.action, k.event_id, k.ordinal, k.needs, k.status,
-           CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END, CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END,
-           CASE WHEN k.status = 'leased' THEN $13 END,
-           CASE k.status WHEN 'leased' THEN clock.now + $14 WHEN 'ready' THEN clock.now END,
-           k.input, k.scope, k.result, k.error, k.handled, $15,
-           CASE WHEN k.status IN ('succeeded', 'failed', 'skipped', 'cancelled') THEN $15 END
-    FROM clock, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::integer[], $7::text[],
-                       $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $16::boolean[])
-        AS k(tenant, execution_id, seq, action, event_id, ordinal, needs, status, input, scope, result, error,
-             handled)
+), inserted AS (",
+        insert_new_actions!(),
+        "
 )
-SELECT clock.now + $14 FROM clock";
-    let keys: ActionColumns<'_> = rows.iter().map(|row| &row.action.key).collect();
-    let needs: Vec<RawJson> = rows.iter().map(|row| RawJson::of(&row.action.needs)).collect();
-    let texts = |text: fn(&NewAction) -> Option<&RawJson>| -> Vec<Option<&str>> {
-        rows.iter().map(|row| text(row.action).map(RawJson::as_str)).collect()
-    };
-    let status = |row: &PlannedRow<'_>| match row.taken {
-        Taken::ByCommitter => ActionStatus::Leased.as_str(),
-        Taken::No => row.action.status.as_str(),
-    };
-    let row = keys
-        .bound(INSERT)
-        .bind(rows.iter().map(|row| row.action.event_id.0).collect::<Vec<Uuid>>())
-        .bind(rows.iter().map(|row| row.action.ordinal).collect::<Vec<_>>())
-        .bind(needs.iter().map(RawJson::as_str).collect::<Vec<_>>())
-        .bind(rows.iter().map(status).collect::<Vec<_>>())
-        .bind(texts(|action| action.input.as_ref()))
-        .bind(texts(|action| action.scope.as_ref()))
-        .bind(texts(|action| action.result.as_ref()))
-        .bind(texts(|action| action.error.as_ref()))
-        .bind(worker.as_str())
-        .bind(millis(grant.ttl))
-        .bind(now.as_millis())
-        .bind(rows.iter().map(|row| handled(row.action.handling)).collect::<Vec<_>>())
-        .fetch_one(connection)
-        .await?;
+SELECT clock.now + $16 FROM clock"
+    );
+    let columns = NewActionColumns::of(rows);
+    let row = columns.bound(INSERT, worker, grant, now).fetch_one(connection).await?;
     Ok(Timestamp::from_millis(row.try_get(0)?))
 }
 

@@ -65,7 +65,7 @@ impl ActionStore for PostgresStore {
         if batch.is_empty() {
             return Ok(Settled::default());
         }
-        self.patiently(|| self.settle_once(worker, batch, grant, now)).await
+        self.settle_all(worker, batch, grant, now).await
     }
 
     async fn release(&self, leases: &[Lease], _now: Timestamp) -> Result<()> {
@@ -81,7 +81,7 @@ async fn lease_due(pool: &PgPool, worker: &WorkerId, grant: LeaseGrant) -> Attem
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), due AS MATERIALIZED (
-    SELECT a.tenant, a.execution_id, a.seq, a.action, a.due_at
+    SELECT a.ctid AS place, a.due_at
     FROM actions a
     WHERE a.status IN ('ready', 'leased') AND a.due_at <= (SELECT now FROM clock)
     ORDER BY a.due_at
@@ -92,13 +92,16 @@ WITH clock AS MATERIALIZED (
     SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + 1, worker_id = $2,
         due_at = clock.now + $3
     FROM due d, clock
-    WHERE a.tenant = d.tenant AND a.execution_id = d.execution_id AND a.seq = d.seq AND a.action = d.action
+    WHERE a.ctid = d.place
     RETURNING a.*, d.due_at AS waited_since
 )
 SELECT t.*, x.definition, x.version, e.traceparent
 FROM taken t
-JOIN executions x ON x.tenant = t.tenant AND x.execution_id = t.execution_id
-LEFT JOIN events e ON e.tenant = t.tenant AND e.event_id = t.event_id
+CROSS JOIN LATERAL (
+    SELECT x.definition, x.version FROM executions x
+    WHERE x.tenant = t.tenant AND x.execution_id = t.execution_id OFFSET 0) x
+LEFT JOIN LATERAL (
+    SELECT e.traceparent FROM events e WHERE e.tenant = t.tenant AND e.event_id = t.event_id OFFSET 0) e ON TRUE
 ORDER BY t.waited_since, t.tenant, t.execution_id, t.seq, t.ordinal";
     let rows = sqlx::query(LEASE)
         .bind(i64::try_from(grant.slots).unwrap_or(i64::MAX))
@@ -133,14 +136,15 @@ async fn renew_held(
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), held AS MATERIALIZED (
-    SELECT a.tenant, a.execution_id, a.seq, a.action
-    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])
-        AS k(tenant, execution_id, seq, action, epoch)
-    JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq
-                  AND a.action = k.action
-    WHERE CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
-    ORDER BY a.tenant, a.execution_id, a.seq, a.action
-    FOR NO KEY UPDATE OF a
+    SELECT a.*
+    FROM (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])
+              AS u(tenant, execution_id, seq, action, epoch)
+          ORDER BY u.tenant COLLATE \"C\", u.execution_id COLLATE \"C\", u.seq, u.action COLLATE \"C\") k
+    CROSS JOIN LATERAL (
+        SELECT a.tenant, a.execution_id, a.seq, a.action FROM actions a
+        WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
+          AND CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
+        FOR NO KEY UPDATE) a
 )
 UPDATE actions a SET due_at = clock.now + $7, worker_id = $6
 FROM held h, clock
@@ -161,14 +165,15 @@ RETURNING a.tenant, a.execution_id, a.seq, a.action, a.epoch";
 async fn write_inputs(pool: &PgPool, inputs: &[(Lease, RawJson)]) -> Attempt<Vec<bool>> {
     const WRITE: &str = "
 WITH held AS MATERIALIZED (
-    SELECT a.tenant, a.execution_id, a.seq, a.action, k.input
-    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::text[])
-        AS k(tenant, execution_id, seq, action, epoch, input)
-    JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq
-                  AND a.action = k.action
-    WHERE CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
-    ORDER BY a.tenant, a.execution_id, a.seq, a.action
-    FOR NO KEY UPDATE OF a
+    SELECT a.*, k.input
+    FROM (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::text[])
+              AS u(tenant, execution_id, seq, action, epoch, input)
+          ORDER BY u.tenant COLLATE \"C\", u.execution_id COLLATE \"C\", u.seq, u.action COLLATE \"C\") k
+    CROSS JOIN LATERAL (
+        SELECT a.tenant, a.execution_id, a.seq, a.action FROM actions a
+        WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
+          AND CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
+        FOR NO KEY UPDATE) a
 )
 UPDATE actions a SET input = coalesce(a.input, h.input)
 FROM held h
@@ -190,14 +195,15 @@ async fn release_held(pool: &PgPool, leases: &[Lease]) -> Attempt<()> {
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), held AS MATERIALIZED (
-    SELECT a.tenant, a.execution_id, a.seq, a.action
-    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])
-        AS k(tenant, execution_id, seq, action, epoch)
-    JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq
-                  AND a.action = k.action
-    WHERE CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
-    ORDER BY a.tenant, a.execution_id, a.seq, a.action
-    FOR NO KEY UPDATE OF a
+    SELECT a.*
+    FROM (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])
+              AS u(tenant, execution_id, seq, action, epoch)
+          ORDER BY u.tenant COLLATE \"C\", u.execution_id COLLATE \"C\", u.seq, u.action COLLATE \"C\") k
+    CROSS JOIN LATERAL (
+        SELECT a.tenant, a.execution_id, a.seq, a.action FROM actions a
+        WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
+          AND CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
+        FOR NO KEY UPDATE) a
 )
 UPDATE actions a SET status = 'ready', due_at = clock.now, worker_id = NULL, attempts = a.attempts - 1
 FROM held h, clock

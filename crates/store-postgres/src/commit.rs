@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use millstream_core::id::{AcceptNo, DefinitionRef, Epoch, ExecutionKey, Seq, WorkerId};
+use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Seq, WorkerId};
 use millstream_core::status::{ActionStatus, PauseState, Phase};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Lease, LeasedAction};
@@ -17,10 +17,11 @@ use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
     Commit, Committed, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
-use crate::action_rows::{self, PlannedRow, Taken};
-use crate::commit_rows;
+use crate::action_rows::{self, Company, PlannedRow, Taken};
+use crate::commit_plain;
+use crate::commit_rows::{self, CommittedBy};
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::Attempt;
@@ -32,7 +33,6 @@ struct Locked {
     seq: Seq,
     pause: PauseState,
     phase: Phase,
-    definition: DefinitionRef,
 }
 
 enum Fence {
@@ -49,6 +49,11 @@ impl PostgresStore {
         grant: LeaseGrant,
         now: Timestamp,
     ) -> Attempt<Vec<Committed>> {
+        if batch.iter().all(commit_plain::is_plain)
+            && let Some(committed) = commit_plain::commit(&self.pool, worker, batch, grant, now).await?
+        {
+            return Ok(committed);
+        }
         let mut transaction = self.pool.begin().await?;
         let locked = lock(&mut transaction, batch).await?;
         let open = commit_rows::count_open(&mut transaction, batch).await?;
@@ -66,7 +71,7 @@ impl PostgresStore {
             transaction.rollback().await?;
             return Ok(fences.into_iter().map(lost).collect());
         }
-        let mut written = write(&mut transaction, &winners, &locked, worker, grant, now).await?.into_iter();
+        let mut written = write(&mut transaction, &winners, worker, grant, now).await?.into_iter();
         transaction.commit().await?;
         Ok(fences
             .into_iter()
@@ -94,7 +99,6 @@ async fn lock(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<HashMa
                 seq: decode::seq(row, "seq")?,
                 pause: decode::pause_state(row)?,
                 phase: decode::parsed(row, "phase")?,
-                definition: decode::definition_ref(row)?,
             };
             Ok((decode::execution_key(row)?, locked))
         })
@@ -122,7 +126,6 @@ fn judge(commit: &Commit, locked: Option<&Locked>, open: usize) -> Fence {
 async fn write(
     connection: &mut PgConnection,
     winners: &[&Commit],
-    locked: &HashMap<ExecutionKey, Locked>,
     worker: &WorkerId,
     grant: LeaseGrant,
     now: Timestamp,
@@ -132,12 +135,13 @@ async fn write(
     let each = || winners.iter().copied();
     let transitions: Vec<_> =
         each().flat_map(|commit| commit.transitions.iter().map(|row| (&commit.execution, row))).collect();
-    commit_rows::insert_transitions(connection, &transitions).await?;
+    let by = CommittedBy { worker, at: now };
+    commit_rows::insert_transitions(connection, &transitions, Some(by)).await?;
     let moved: Vec<&Commit> = each().filter(|commit| moves(commit)).collect();
     if !moved.is_empty() {
         commit_rows::update_executions(connection, &moved, now).await?;
     }
-    let decided = commit_rows::update_events(connection, winners, worker, now).await?;
+    commit_rows::decide_events(connection, winners, worker, now).await?;
     let cancelled: Vec<_> = each()
         .flat_map(|commit| commit.cancelled_timers.iter().map(|seq| (&commit.execution, *seq)))
         .collect();
@@ -146,49 +150,50 @@ async fn write(
         each().flat_map(|commit| commit.timers.iter().map(|timer| (&commit.execution, timer))).collect();
     commit_rows::insert_timers(connection, &timers).await?;
 
-    let rows = take_slots(winners, grant.slots);
+    let rows = take_slots(each(), grant.slots);
     let until = if rows.is_empty() {
         now
     } else {
         action_rows::insert_actions(connection, &rows, worker, grant, now).await?
     };
-    let mut numbers = emit(connection, winners, now).await?.into_iter();
+    let numbers = emit(connection, winners, now).await?;
+    Ok(hand_out(winners.iter().copied(), &rows, until, numbers))
+}
 
-    let traces = decided
-        .iter()
-        .filter_map(|row| match row.try_get::<Option<String>, _>("traceparent") {
-            Ok(trace) => trace.map(|trace| Ok((decode::event_id(row)?, trace))),
-            Err(error) => Some(Err(error.into())),
-        })
-        .collect::<Attempt<BTreeMap<_, _>>>()?;
-    let mut rows = rows.into_iter();
-    Ok(winners
-        .iter()
-        .map(|commit| {
-            let (mut leased, mut unleased) = (Vec::new(), 0);
-            for row in rows.by_ref().take(commit.actions.len()) {
-                match row.taken {
-                    Taken::ByCommitter => {
-                        let action = row.action;
-                        leased.push(LeasedAction {
-                            lease: Lease { key: action.key.clone(), epoch: Epoch::FIRST },
-                            event_id: action.event_id,
-                            definition: locked[&commit.execution].definition.clone(),
-                            attempt: 1,
-                            input: action.input.clone(),
-                            scope: action.scope.clone(),
-                            results: inline_results(commit, action),
-                            traceparent: traces.get(&action.event_id).cloned(),
-                            lease_until: until,
-                        });
-                    }
-                    Taken::No => unleased += usize::from(row.action.status == ActionStatus::Ready),
-                }
+/// What each committed item is told: `rows` are the actions of all of them, in order.
+pub(crate) fn hand_out<'a>(
+    winners: impl Iterator<Item = &'a Commit>,
+    rows: &[PlannedRow<'_>],
+    until: Timestamp,
+    emitted: Vec<AcceptNo>,
+) -> Vec<Committed> {
+    let (mut rows, mut numbers) = (rows.iter(), emitted.into_iter());
+    let told = |commit: &'a Commit| {
+        let (mut leased, mut unleased) = (Vec::new(), 0);
+        for row in rows.by_ref().take(commit.actions.len()) {
+            match row.taken {
+                Taken::ByCommitter => leased.push(leased_by_commit(commit, row.action, until)),
+                Taken::No => unleased += usize::from(row.action.status == ActionStatus::Ready),
             }
-            let emitted = numbers.by_ref().take(commit.emitted.len()).collect();
-            Committed::Done { leased, unleased, emitted }
-        })
-        .collect())
+        }
+        let emitted = numbers.by_ref().take(commit.emitted.len()).collect();
+        Committed::Done { leased, unleased, emitted }
+    };
+    winners.map(told).collect()
+}
+
+fn leased_by_commit(commit: &Commit, action: &NewAction, until: Timestamp) -> LeasedAction {
+    LeasedAction {
+        lease: Lease { key: action.key.clone(), epoch: Epoch::FIRST },
+        event_id: action.event_id,
+        definition: commit.definition.clone(),
+        attempt: 1,
+        input: action.input.clone(),
+        scope: action.scope.clone(),
+        results: inline_results(commit, action),
+        traceparent: action.traceparent.clone(),
+        lease_until: until,
+    }
 }
 
 /// A commit of mere rejections and deferrals leaves the execution's row as it is.
@@ -197,7 +202,10 @@ fn moves(commit: &Commit) -> bool {
 }
 
 /// The first ready actions go to the committer, as many as it has slots for.
-fn take_slots<'a>(winners: &[&'a Commit], mut slots: usize) -> Vec<PlannedRow<'a>> {
+pub(crate) fn take_slots<'a>(
+    winners: impl Iterator<Item = &'a Commit>,
+    mut slots: usize,
+) -> Vec<PlannedRow<'a>> {
     let mut plan = |action: &'a NewAction| {
         let taken = match action.status {
             ActionStatus::Ready if slots > 0 => {
@@ -212,9 +220,15 @@ fn take_slots<'a>(winners: &[&'a Commit], mut slots: usize) -> Vec<PlannedRow<'a
             | ActionStatus::Skipped
             | ActionStatus::Cancelled => Taken::No,
         };
-        PlannedRow { action, taken }
+        PlannedRow { action, taken, company: Company::None }
     };
-    winners.iter().flat_map(|commit| &commit.actions).map(&mut plan).collect()
+    let mut rows: Vec<_> = Vec::new();
+    for commit in winners {
+        let first = rows.len();
+        rows.extend(commit.actions.iter().map(&mut plan));
+        action_rows::see_company(&mut rows[first..]);
+    }
+    rows
 }
 
 /// What a ready action needs was settled in the same commit.
@@ -239,7 +253,8 @@ async fn emit(connection: &mut PgConnection, winners: &[&Commit], now: Timestamp
     event_rows::emit(connection, &columns, now).await
 }
 
-/// Events first (settlements wait there), then their actions, then what follows for the events.
+/// Events first (settlements of several actions wait there), then their actions. What becomes of the
+/// events is read off the actions.
 async fn cancel_open_actions(
     connection: &mut PgConnection,
     winners: &[&Commit],
@@ -247,9 +262,13 @@ async fn cancel_open_actions(
 ) -> Attempt<()> {
     const LOCK: &str = "
 SELECT e.event_id
-FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
-JOIN events e ON e.tenant = k.tenant AND e.execution_id = k.execution_id
-WHERE e.status IN ('processing', 'failed')
+FROM events e
+JOIN (
+    SELECT DISTINCT a.tenant, a.event_id
+    FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+    JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id
+    WHERE a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled')
+) o ON e.tenant = o.tenant AND e.event_id = o.event_id
 ORDER BY e.tenant, e.event_id
 FOR NO KEY UPDATE OF e";
     const CANCEL: &str = "
@@ -265,15 +284,6 @@ UPDATE actions a
 SET status = 'cancelled', due_at = NULL, settled_at = $3
 FROM open o
 WHERE a.tenant = o.tenant AND a.execution_id = o.execution_id AND a.seq = o.seq AND a.action = o.action";
-    const COMPLETE: &str = "
-UPDATE events e
-SET status = 'completed', completed_at = $3
-FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
-WHERE e.tenant = k.tenant AND e.execution_id = k.execution_id AND e.status = 'processing'
-  AND NOT EXISTS (
-    SELECT FROM actions a
-    WHERE a.tenant = e.tenant AND a.execution_id = e.execution_id AND a.seq = e.seq
-      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled'))";
     let cancels = winners.iter().filter(|commit| match commit.open_actions {
         OpenActions::Keep => false,
         OpenActions::Cancel => true,
@@ -284,7 +294,6 @@ WHERE e.tenant = k.tenant AND e.execution_id = k.execution_id AND e.status = 'pr
     }
     let keys: KeyColumns<'_> = executions.into_iter().collect();
     keys.bound(LOCK).execute(&mut *connection).await?;
-    keys.bound(CANCEL).bind(now.as_millis()).execute(&mut *connection).await?;
-    keys.bound(COMPLETE).bind(now.as_millis()).execute(connection).await?;
+    keys.bound(CANCEL).bind(now.as_millis()).execute(connection).await?;
     Ok(())
 }

@@ -3,11 +3,13 @@
 use millstream_core::id::{AcceptNo, ExecutionKey, Seq, WorkerId};
 use millstream_core::log::{ArmedTimer, Transition};
 use millstream_core::raw::RawJson;
+use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::event_log::NewExecution;
-use millstream_store::execution_store::{Commit, EventVerdict, SnapshotWrite};
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use millstream_store::execution_store::{Commit, Decided, EventVerdict, SnapshotWrite};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::decode;
@@ -51,13 +53,23 @@ ON CONFLICT (tenant, execution_id) DO NOTHING";
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
 }
 
+/// Who committed transitions, and when. A start is committed at the door, at its own time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommittedBy<'a> {
+    pub worker: &'a WorkerId,
+    pub at: Timestamp,
+}
+
 pub(crate) async fn insert_transitions(
     connection: &mut PgConnection,
     transitions: &[(&ExecutionKey, &Transition)],
+    by: Option<CommittedBy<'_>>,
 ) -> Attempt<()> {
     const INSERT: &str = "
-INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::text[], $6::bigint[], $7::text[])";
+INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision, worker_id, committed_at)
+SELECT k.*, $8, coalesce($9, k.at)
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::text[], $6::bigint[], $7::text[])
+    AS k(tenant, execution_id, seq, event_id, name, at, decision)";
     if transitions.is_empty() {
         return Ok(());
     }
@@ -69,6 +81,8 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::text[
         .bind(transitions.iter().map(|(_, row)| row.name.as_str()).collect::<Vec<_>>())
         .bind(transitions.iter().map(|(_, row)| row.at.as_millis()).collect::<Vec<_>>())
         .bind(decisions.iter().map(RawJson::as_str).collect::<Vec<_>>())
+        .bind(by.map(|by| by.worker.as_str()))
+        .bind(by.map(|by| by.at.as_millis()))
         .execute(connection)
         .await?;
     Ok(())
@@ -163,7 +177,7 @@ fn pause_of(commit: &Commit) -> Option<&str> {
         return None;
     }
     commit.decided.iter().find_map(|decided| match &decided.verdict {
-        EventVerdict::Applied { status: millstream_core::status::EventStatus::Failed, error, .. } => {
+        EventVerdict::Applied { status: EventStatus::Failed, error, .. } => {
             Some(error.as_deref().unwrap_or("an action failed"))
         }
         EventVerdict::Applied { .. } | EventVerdict::Rejected { .. } | EventVerdict::Deferred => None,
@@ -175,10 +189,13 @@ fn pause_of(commit: &Commit) -> Option<&str> {
 pub(crate) async fn count_open(connection: &mut PgConnection, batch: &[Commit]) -> Attempt<Vec<usize>> {
     const COUNT: &str = "
 SELECT k.place, count(*) AS open
-FROM unnest($1::text[], $2::text[], $3::uuid[], $4::bigint[]) AS k(tenant, execution_id, event_id, place)
-JOIN events e ON e.tenant = k.tenant AND e.event_id = k.event_id
-WHERE e.execution_id = k.execution_id
-  AND e.status NOT IN ('processing', 'completed', 'rejected', 'failed', 'dead')
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::bigint[])
+    AS k(tenant, execution_id, accept_no, event_id, place)
+CROSS JOIN LATERAL (
+    SELECT FROM mailbox m
+    WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND m.accept_no = k.accept_no
+      AND m.event_id = k.event_id
+    OFFSET 0) m
 GROUP BY k.place";
     let rows: Vec<_> = (0i64..)
         .zip(batch)
@@ -188,10 +205,9 @@ GROUP BY k.place";
     if rows.is_empty() {
         return Ok(open);
     }
-    let keys: KeyColumns<'_> = rows.iter().map(|(_, key, _)| *key).collect();
-    let counted = keys
+    let letters: LetterColumns<'_> = rows.iter().map(|(_, key, decided)| (*key, *decided)).collect();
+    let counted = letters
         .bound(COUNT)
-        .bind(rows.iter().map(|(.., decided)| decided.event_id.0).collect::<Vec<Uuid>>())
         .bind(rows.iter().map(|(place, ..)| *place).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
@@ -204,76 +220,137 @@ GROUP BY k.place";
     Ok(open)
 }
 
-/// Record verdicts on events that are undecided or deferred, as the fence has made sure. Returns
-/// `tenant`, `event_id` and `traceparent` of those recorded. The executions' locks cover these rows.
-pub(crate) async fn update_events(
+/// Events in mailboxes as four arrays.
+#[derive(Debug, Default)]
+pub(crate) struct LetterColumns<'a> {
+    tenants: Vec<&'a str>,
+    executions: Vec<&'a str>,
+    accept_nos: Vec<i64>,
+    event_ids: Vec<Uuid>,
+}
+
+impl<'a> FromIterator<(&'a ExecutionKey, &'a Decided)> for LetterColumns<'a> {
+    fn from_iter<I: IntoIterator<Item = (&'a ExecutionKey, &'a Decided)>>(letters: I) -> Self {
+        let mut columns = Self::default();
+        for (key, decided) in letters {
+            columns.tenants.push(key.tenant.as_str());
+            columns.executions.push(key.execution.as_str());
+            columns.accept_nos.push(decided.accept_no.0);
+            columns.event_ids.push(decided.event_id.0);
+        }
+        columns
+    }
+}
+
+impl LetterColumns<'_> {
+    fn is_empty(&self) -> bool {
+        self.event_ids.is_empty()
+    }
+
+    /// As `$1` to `$4`.
+    fn bound<'q>(&'q self, sql: &'static str) -> Query<'q, Postgres, PgArguments> {
+        self.bind_to(sqlx::query(sql))
+    }
+
+    /// As the next four.
+    pub(crate) fn bind_to<'q>(
+        &'q self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        query.bind(&self.tenants).bind(&self.executions).bind(&self.accept_nos).bind(&self.event_ids)
+    }
+}
+
+/// Record verdicts on events that are undecided or deferred, as the fence has made sure: what is decided
+/// leaves the mailbox, and an end that no transition tells is written on the event. The executions' locks
+/// cover these rows.
+pub(crate) async fn decide_events(
     connection: &mut PgConnection,
     commits: &[&Commit],
     worker: &WorkerId,
     now: Timestamp,
-) -> Attempt<Vec<PgRow>> {
-    const UPDATE: &str = "
-UPDATE events e
-SET status = k.status, seq = k.seq, from_state = k.from_state, to_state = k.to_state, error = k.error,
-    worker_id = CASE WHEN k.status = 'deferred' THEN e.worker_id ELSE $8 END,
-    started_at = CASE WHEN k.seq IS NOT NULL THEN $9 END,
-    completed_at = CASE WHEN k.status NOT IN ('deferred', 'processing') THEN $9 END
-FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[])
-    AS k(tenant, event_id, status, seq, from_state, to_state, error)
-WHERE e.tenant = k.tenant AND e.event_id = k.event_id
-  AND e.status NOT IN ('processing', 'completed', 'rejected', 'failed', 'dead')
-RETURNING e.tenant, e.event_id, e.traceparent";
-    let rows: Vec<_> = commits
-        .iter()
-        .flat_map(|commit| commit.decided.iter().map(|decided| (&commit.execution.tenant, decided)))
-        .collect();
-    if rows.is_empty() {
-        return Ok(Vec::new());
+) -> Attempt<()> {
+    const TAKE: &str = "
+DELETE FROM mailbox m
+USING unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) AS k(tenant, execution_id, accept_no, event_id)
+WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND m.accept_no = k.accept_no
+  AND m.event_id = k.event_id";
+    const DEFER: &str = "
+UPDATE mailbox m SET deferred = TRUE
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) AS k(tenant, execution_id, accept_no, event_id)
+WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND m.accept_no = k.accept_no
+  AND m.event_id = k.event_id";
+    let all = || {
+        commits.iter().flat_map(|commit| commit.decided.iter().map(|decided| (&commit.execution, decided)))
+    };
+    let is_deferred = |decided: &Decided| match &decided.verdict {
+        EventVerdict::Deferred => true,
+        EventVerdict::Applied { .. } | EventVerdict::Rejected { .. } => false,
+    };
+    let (deferred, taken): (Vec<_>, Vec<_>) = all().partition(|(_, decided)| is_deferred(decided));
+    let deferred: LetterColumns<'_> = deferred.into_iter().collect();
+    if !deferred.is_empty() {
+        deferred.bound(DEFER).execute(&mut *connection).await?;
+    }
+    let letters: LetterColumns<'_> = taken.iter().copied().collect();
+    if !letters.is_empty() {
+        letters.bound(TAKE).execute(&mut *connection).await?;
     }
     let verdicts: Vec<VerdictRow<'_>> =
-        rows.iter().map(|(_, decided)| VerdictRow::from(&decided.verdict)).collect();
-    Ok(sqlx::query(UPDATE)
-        .bind(rows.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
-        .bind(rows.iter().map(|(_, decided)| decided.event_id.0).collect::<Vec<Uuid>>())
-        .bind(verdicts.iter().map(|row| row.status).collect::<Vec<_>>())
-        .bind(verdicts.iter().map(|row| row.seq).collect::<Vec<_>>())
-        .bind(verdicts.iter().map(|row| row.from).collect::<Vec<_>>())
-        .bind(verdicts.iter().map(|row| row.to).collect::<Vec<_>>())
-        .bind(verdicts.iter().map(|row| row.error.map(decode::message)).collect::<Vec<_>>())
-        .bind(worker.as_str())
-        .bind(now.as_millis())
-        .fetch_all(connection)
-        .await?)
+        taken.iter().filter_map(|(key, decided)| VerdictRow::of(key, decided)).collect();
+    write_verdicts(connection, &verdicts, worker, now).await
 }
 
+/// An end that is written on the event itself.
 struct VerdictRow<'a> {
-    status: &'static str,
-    seq: Option<i64>,
-    from: Option<&'a str>,
-    to: Option<&'a str>,
+    tenant: &'a str,
+    event_id: Uuid,
+    verdict: &'static str,
     error: Option<&'a str>,
+    rejected_in: Option<&'a str>,
 }
 
-impl<'a> From<&'a EventVerdict> for VerdictRow<'a> {
-    fn from(verdict: &'a EventVerdict) -> Self {
-        match verdict {
-            EventVerdict::Applied { seq, from, to, status, error } => Self {
-                status: status.as_str(),
-                seq: Some(seq.0),
-                from: from.as_ref().map(|state| state.as_str()),
-                to: Some(to.as_str()),
-                error: error.as_deref(),
-            },
-            EventVerdict::Rejected { state, reason } => Self {
-                status: "rejected",
-                seq: None,
-                from: Some(state.as_str()),
-                to: None,
-                error: Some(reason),
-            },
-            EventVerdict::Deferred => {
-                Self { status: "deferred", seq: None, from: None, to: None, error: None }
+impl<'a> VerdictRow<'a> {
+    fn of(key: &'a ExecutionKey, decided: &'a Decided) -> Option<Self> {
+        let (tenant, event_id) = (key.tenant.as_str(), decided.event_id.0);
+        match &decided.verdict {
+            EventVerdict::Applied { status: EventStatus::Failed, error, .. } => {
+                Some(Self { tenant, event_id, verdict: "failed", error: error.as_deref(), rejected_in: None })
             }
+            EventVerdict::Rejected { state, reason } => {
+                let rejected_in = Some(state.as_str());
+                Some(Self { tenant, event_id, verdict: "rejected", error: Some(reason), rejected_in })
+            }
+            EventVerdict::Applied { .. } | EventVerdict::Deferred => None,
         }
     }
+}
+
+async fn write_verdicts(
+    connection: &mut PgConnection,
+    rows: &[VerdictRow<'_>],
+    worker: &WorkerId,
+    now: Timestamp,
+) -> Attempt<()> {
+    const WRITE: &str = "
+UPDATE events e
+SET verdict = k.verdict, error = k.error, rejected_in = k.rejected_in,
+    rejected_by = CASE WHEN k.verdict = 'rejected' THEN $6 END, closed_at = $7
+FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[])
+    AS k(tenant, event_id, verdict, error, rejected_in)
+WHERE e.tenant = k.tenant AND e.event_id = k.event_id";
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(WRITE)
+        .bind(rows.iter().map(|row| row.tenant).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.event_id).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.verdict).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.error.map(decode::message)).collect::<Vec<_>>())
+        .bind(rows.iter().map(|row| row.rejected_in).collect::<Vec<_>>())
+        .bind(worker.as_str())
+        .bind(now.as_millis())
+        .execute(connection)
+        .await?;
+    Ok(())
 }

@@ -154,5 +154,8 @@ fn session_settings(options: &PostgresOptions) -> Vec<(&'static str, String)> {
         ("enable_hashjoin", off()),
         ("enable_mergejoin", off()),
         ("jit", off()),
+        // A plan that does not depend on statistics does not depend on the arrays either: without this the
+        // larger statements are planned anew at every call, which costs more than running them.
+        ("plan_cache_mode", "force_generic_plan".to_owned()),
     ]
 }

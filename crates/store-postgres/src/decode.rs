@@ -125,10 +125,14 @@ pub(crate) fn transition(
     at: Timestamp,
     decision: &str,
 ) -> Attempt<Transition> {
-    let decision: Decision = serde_json::from_str(decision)
+    Ok(Transition { seq, event_id, name, at, decision: self::decision(seq, decision)? })
+}
+
+pub(crate) fn decision(seq: Seq, text: &str) -> Attempt<Decision> {
+    let decision: Decision = serde_json::from_str(text)
         .map_err(|error| Failure::Undecodable(format!("transition {seq} cannot be read: {error}")))?;
     readable_format("transition", decision.format)?;
-    Ok(Transition { seq, event_id, name, at, decision })
+    Ok(decision)
 }
 
 /// This build reads its own format and the one before.

@@ -15,9 +15,11 @@ pub(crate) async fn read_targets(
     executions: &[ExecutionKey],
 ) -> Attempt<Vec<Option<DefinitionRef>>> {
     const READ: &str = "
-SELECT x.tenant, x.execution_id, x.definition, x.version
+SELECT x.*
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
-JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id";
+CROSS JOIN LATERAL (
+    SELECT x.tenant, x.execution_id, x.definition, x.version
+    FROM executions x WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id OFFSET 0) x";
     let columns: KeyColumns<'_> = executions.iter().collect();
     let rows = columns.bound(READ).fetch_all(pool).await?;
     let found = rows
@@ -27,7 +29,7 @@ JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id";
     Ok(executions.iter().map(|key| found.get(key).cloned()).collect())
 }
 
-/// In the order of the mailbox index, which is the order of keys: a page stops where it is full.
+/// In the order of the mailbox, which is the order of keys: a page stops where it is full.
 pub(crate) async fn list_undecided(
     pool: &PgPool,
     bands: Option<&[Band]>,
@@ -35,16 +37,15 @@ pub(crate) async fn list_undecided(
     limit: usize,
 ) -> Attempt<Vec<ExecutionKey>> {
     const LIST: &str = "
-SELECT DISTINCT e.tenant, CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END AS execution_id
-FROM events e
-JOIN executions x ON x.tenant = e.tenant AND x.execution_id = e.execution_id
-WHERE e.status = 'pending'
-  AND (e.tenant, CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END) > ($1, $2)
+SELECT DISTINCT m.tenant, m.execution_id
+FROM mailbox m
+JOIN executions x ON x.tenant = m.tenant AND x.execution_id = m.execution_id
+WHERE NOT m.deferred AND (m.tenant, m.execution_id) > ($1, $2)
   AND ($3::bigint[] IS NULL OR EXISTS (
         SELECT FROM unnest($3::bigint[], $4::bigint[]) AS b(after, until)
-        WHERE e.created_at > b.after AND e.created_at <= b.until))
-  AND (x.paused_reason IS NULL OR e.name = 'millstream.cancel')
-ORDER BY 1, 2
+        WHERE m.created_at > b.after AND m.created_at <= b.until))
+  AND (x.paused_reason IS NULL OR m.cancels)
+ORDER BY m.tenant, m.execution_id
 LIMIT $5";
     let millis = |edge: fn(&Band) -> i64| bands.map(|bands| bands.iter().map(edge).collect::<Vec<_>>());
     let rows = sqlx::query(LIST)
@@ -62,12 +63,13 @@ pub(crate) async fn find_work(pool: &PgPool, executions: &[ExecutionKey]) -> Att
     const FIND: &str = "
 SELECT x.tenant, x.execution_id
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
-JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
+CROSS JOIN LATERAL (
+    SELECT x.* FROM executions x WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id OFFSET 0) x
 WHERE EXISTS (
-    SELECT FROM events e
-    WHERE e.tenant = x.tenant AND CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END = x.execution_id
-      AND e.status = 'pending'
-      AND (x.paused_reason IS NULL OR e.name = 'millstream.cancel'))";
+    SELECT FROM mailbox m
+    WHERE m.tenant = x.tenant AND m.execution_id = x.execution_id AND NOT m.deferred
+      AND (x.paused_reason IS NULL OR m.cancels)
+    OFFSET 0)";
     let columns: KeyColumns<'_> = executions.iter().collect();
     let rows = columns.bound(FIND).fetch_all(pool).await?;
     let found = rows.iter().map(decode::execution_key).collect::<Attempt<HashSet<_>>>()?;

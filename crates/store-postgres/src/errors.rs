@@ -22,6 +22,22 @@ impl From<sqlx::Error> for Failure {
 }
 
 impl Failure {
+    /// Whether a statement undid itself; see [`crate::commit_plain`].
+    pub(crate) fn is_division_by_zero(&self) -> bool {
+        match self {
+            Self::Sql(sqlx::Error::Database(error)) => error.code().as_deref() == Some("22012"),
+            Self::Sql(_) | Self::Undecodable(_) | Self::Unsettled(_) => false,
+        }
+    }
+
+    /// Whether a row with such a key was there already.
+    pub(crate) fn is_duplicate(&self) -> bool {
+        match self {
+            Self::Sql(sqlx::Error::Database(error)) => error.is_unique_violation(),
+            Self::Sql(_) | Self::Undecodable(_) | Self::Unsettled(_) => false,
+        }
+    }
+
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
             Self::Sql(error) => classify(&error),

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
-use millstream_core::status::EventStatus;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
@@ -92,57 +91,29 @@ impl PostgresStore {
             .filter_map(|event| Some((&event.execution.tenant, event.idempotency.as_ref()?, event.event_id)))
             .collect();
         let accepted = if keys.is_empty() {
-            event_rows::accepted(&event_rows::accept(&columns, now).fetch_all(&self.pool).await?)?
+            event_rows::accept(&self.pool, &columns, now).await
         } else {
             let mut transaction = self.pool.begin().await?;
             if insert_keys(&mut transaction, &keys, now).await? < keys.len() {
                 transaction.rollback().await?;
                 return Ok(None);
             }
-            let rows = event_rows::accept(&columns, now).fetch_all(&mut *transaction).await?;
-            if rows.len() < events.len() {
-                transaction.rollback().await?;
-                return Ok(None);
+            let accepted = event_rows::accept(&mut *transaction, &columns, now).await;
+            match &accepted {
+                Ok(numbers) if numbers.len() == events.len() => transaction.commit().await?,
+                Ok(_) | Err(_) => transaction.rollback().await?,
             }
-            transaction.commit().await?;
-            event_rows::accepted(&rows)?
+            accepted
         };
-        if accepted.is_empty() {
-            return Ok(None);
+        match accepted {
+            Ok(numbers) if numbers.len() == events.len() => {
+                Ok(Some(numbers.into_iter().map(|accept_no| Appended::Accepted { accept_no }).collect()))
+            }
+            Ok(_) => Ok(None),
+            // An id that exists: an earlier call with it was in doubt.
+            Err(failure) if failure.is_duplicate() => Ok(None),
+            Err(failure) => Err(failure),
         }
-        self.tell(events, accepted).await.map(Some)
-    }
-
-    /// Those that were not accepted exist already: an earlier call with these ids was in doubt.
-    async fn tell(
-        &self,
-        events: &[&NewEvent],
-        mut accepted: HashMap<(TenantId, EventId), millstream_core::id::AcceptNo>,
-    ) -> Attempt<Vec<Appended>> {
-        let id = |event: &NewEvent| (event.execution.tenant.clone(), event.event_id);
-        let verdicts: Vec<_> = events.iter().map(|event| accepted.remove(&id(event))).collect();
-        let existing: Vec<_> = events
-            .iter()
-            .zip(&verdicts)
-            .filter(|(_, accepted)| accepted.is_none())
-            .map(|(event, _)| id(event))
-            .collect();
-        let statuses = if existing.is_empty() {
-            HashMap::new()
-        } else {
-            event_rows::read_statuses(&self.pool, &existing).await?
-        };
-        Ok(events
-            .iter()
-            .zip(verdicts)
-            .map(|(event, accepted)| match accepted {
-                Some(accept_no) => Appended::Accepted { accept_no },
-                None => Appended::Repeat {
-                    event_id: event.event_id,
-                    status: statuses.get(&id(event)).copied().unwrap_or(EventStatus::Completed),
-                },
-            })
-            .collect())
     }
 
     /// On one connection: whoever waits for a second while holding the first waits for ever.
@@ -172,7 +143,7 @@ impl PostgresStore {
             .map(|(planned, number)| NumberedEvent {
                 event: planned.event,
                 accept_no: *number,
-                entered: planned.entered,
+                started_at: planned.started_at,
             })
             .collect();
         let starts: Vec<_> = plan.starts.iter().map(|(start, place)| (*start, numbers[place.0])).collect();
@@ -186,7 +157,7 @@ impl PostgresStore {
         }
         let transitions: Vec<_> =
             starts.iter().map(|(start, _)| (&start.key, &start.applied.transition)).collect();
-        commit_rows::insert_transitions(&mut transaction, &transitions).await?;
+        commit_rows::insert_transitions(&mut transaction, &transitions, None).await?;
         let timers: Vec<_> = transitions
             .iter()
             .flat_map(|(key, transition)| transition.decision.timers.iter().map(|timer| (*key, timer)))
@@ -256,8 +227,9 @@ async fn read_keys(
     const READ: &str = "
 SELECT i.tenant, i.key, i.request_hash, i.event_id, coalesce(e.status, 'completed') AS status
 FROM unnest($1::text[], $2::text[]) AS k(tenant, key)
-JOIN idempotency_keys i ON i.tenant = k.tenant AND i.key = k.key
-LEFT JOIN events e ON e.tenant = i.tenant AND e.event_id = i.event_id";
+CROSS JOIN LATERAL (SELECT i.* FROM idempotency_keys i WHERE i.tenant = k.tenant AND i.key = k.key OFFSET 0) i
+LEFT JOIN LATERAL (
+    SELECT e.status FROM event_records e WHERE e.tenant = i.tenant AND e.event_id = i.event_id OFFSET 0) e ON TRUE";
     let (tenants, keys): (Vec<&str>, Vec<&str>) =
         keys.into_iter().map(|(tenant, idempotency)| (tenant.as_str(), idempotency.key.as_str())).unzip();
     if tenants.is_empty() {
@@ -283,8 +255,12 @@ async fn read_executions(
     const READ: &str = "
 SELECT x.tenant, x.execution_id, x.phase, x.input_hash, t.event_id
 FROM unnest($1::text[], $2::text[], $3::boolean[]) AS k(tenant, execution_id, starts)
-JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
-LEFT JOIN transitions t ON k.starts AND t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq = 1";
+CROSS JOIN LATERAL (
+    SELECT x.* FROM executions x WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id OFFSET 0) x
+LEFT JOIN LATERAL (
+    SELECT t.event_id FROM transitions t
+    WHERE k.starts AND t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq = 1
+    OFFSET 0) t ON TRUE";
     let mut wanted: BTreeMap<&ExecutionKey, bool> = BTreeMap::new();
     for item in batch {
         match item {
@@ -312,10 +288,11 @@ LEFT JOIN transitions t ON k.starts AND t.tenant = x.tenant AND t.execution_id =
 async fn keep_ended(connection: &mut PgConnection, executions: &[&ExecutionKey]) -> Attempt<usize> {
     const KEEP: &str = "
 SELECT x.tenant
-FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
-JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
-ORDER BY x.tenant, x.execution_id
-FOR KEY SHARE OF x";
+FROM (SELECT * FROM unnest($1::text[], $2::text[]) AS u(tenant, execution_id)
+      ORDER BY u.tenant COLLATE \"C\", u.execution_id COLLATE \"C\") k
+CROSS JOIN LATERAL (
+    SELECT x.tenant FROM executions x WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id
+    FOR KEY SHARE) x";
     if executions.is_empty() {
         return Ok(0);
     }

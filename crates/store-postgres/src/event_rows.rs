@@ -11,7 +11,7 @@ use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::event_log::NewEvent;
 use sqlx::PgConnection;
-use sqlx::postgres::{PgArguments, PgExecutor};
+use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row};
 use uuid::Uuid;
@@ -69,35 +69,46 @@ impl EventColumns<'_> {
 }
 
 /// All or nothing: no row is written unless every execution exists and is active. Ended executions
-/// take the careful path, which keeps retention from removing them meanwhile.
+/// take the careful path, which keeps retention from removing them meanwhile. No `ON CONFLICT`: it
+/// costs every row for the sake of ids that exist, which are as rare as calls whose outcome was in doubt.
 const ACCEPT: &str = "
 WITH wanted AS MATERIALIZED (
     SELECT k.*, x.phase
     FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[])
         WITH ORDINALITY AS k(tenant, event_id, execution_id, name, payload, timer_seq, actor, traceparent, ord)
-    LEFT JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
+    LEFT JOIN LATERAL (
+        SELECT x.phase FROM executions x WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id OFFSET 0
+    ) x ON TRUE
+), accepted AS (
+    INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, traceparent,
+                        created_at)
+    SELECT w.tenant, w.event_id, w.execution_id, nextval('accept_no'), w.name, w.payload, w.timer_seq, w.actor,
+           w.traceparent, $9
+    FROM (SELECT * FROM wanted
+          WHERE NOT EXISTS (SELECT FROM wanted WHERE phase IS DISTINCT FROM 'active')
+          ORDER BY ord) w
+    RETURNING tenant, execution_id, accept_no, event_id, octet_length(payload) AS bytes, name
+), posted AS (
+    INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
+    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes, a.name = 'millstream.cancel', $9
+    FROM accepted a
+    RETURNING accept_no
 )
-INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, traceparent,
-                    status, created_at)
-SELECT w.tenant, w.event_id, w.execution_id, nextval('accept_no'), w.name, w.payload, w.timer_seq, w.actor,
-       w.traceparent, 'pending', $9
-FROM (SELECT * FROM wanted
-      WHERE NOT EXISTS (SELECT FROM wanted WHERE phase IS DISTINCT FROM 'active')
-      ORDER BY ord) w
-ON CONFLICT (tenant, event_id) DO NOTHING
-RETURNING tenant, event_id, accept_no";
+SELECT coalesce(array_agg(accept_no ORDER BY accept_no), '{}') FROM posted";
 
-/// Accept events of active executions. Ids that exist already are not among those returned; when an
-/// execution is missing or has ended, nothing is written.
-pub(crate) fn accept<'q>(columns: &'q EventColumns<'_>, now: Timestamp) -> PgQuery<'q> {
-    columns.bound(ACCEPT).bind(now.as_millis())
+/// Accept events of active executions: one number each, in their order. No numbers, and nothing written,
+/// when an execution is missing or has ended. An id that exists is an error.
+pub(crate) async fn accept<'e>(
+    executor: impl PgExecutor<'e>,
+    columns: &EventColumns<'_>,
+    now: Timestamp,
+) -> Attempt<Vec<AcceptNo>> {
+    numbers(columns.bound(ACCEPT).bind(now.as_millis()).fetch_one(executor).await?)
 }
 
-/// What [`accept`] returned.
-pub(crate) fn accepted(rows: &[sqlx::postgres::PgRow]) -> Attempt<HashMap<(TenantId, EventId), AcceptNo>> {
-    rows.iter()
-        .map(|row| Ok(((decode::parsed(row, "tenant")?, decode::event_id(row)?), decode::accept_no(row)?)))
-        .collect()
+/// Numbers were drawn in the order of the batch, so their own order is the batch's.
+fn numbers(row: PgRow) -> Attempt<Vec<AcceptNo>> {
+    Ok(row.try_get::<Vec<i64>, _>(0)?.into_iter().map(AcceptNo).collect())
 }
 
 /// Events of executions that are known to exist (their rows are locked, or they have open actions).
@@ -107,19 +118,24 @@ pub(crate) async fn emit(
     now: Timestamp,
 ) -> Attempt<Vec<AcceptNo>> {
     const EMIT: &str = "
-INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, traceparent,
-                    status, created_at)
-SELECT k.tenant, k.event_id, k.execution_id, nextval('accept_no'), k.name, k.payload, k.timer_seq, k.actor,
-       k.traceparent, 'pending', $9
-FROM (SELECT * FROM
-        unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[])
-        WITH ORDINALITY AS u(tenant, event_id, execution_id, name, payload, timer_seq, actor, traceparent, ord)
-      ORDER BY ord) k
-RETURNING accept_no";
-    let rows = events.bound(EMIT).bind(now.as_millis()).fetch_all(connection).await?;
-    let mut numbers = rows.iter().map(decode::accept_no).collect::<Attempt<Vec<_>>>()?;
-    numbers.sort_unstable();
-    Ok(numbers)
+WITH accepted AS (
+    INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, traceparent,
+                        created_at)
+    SELECT k.tenant, k.event_id, k.execution_id, nextval('accept_no'), k.name, k.payload, k.timer_seq, k.actor,
+           k.traceparent, $9
+    FROM (SELECT * FROM
+            unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[])
+            WITH ORDINALITY AS u(tenant, event_id, execution_id, name, payload, timer_seq, actor, traceparent, ord)
+          ORDER BY ord) k
+    RETURNING tenant, execution_id, accept_no, event_id, octet_length(payload) AS bytes, name
+), posted AS (
+    INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
+    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes, a.name = 'millstream.cancel', $9
+    FROM accepted a
+    RETURNING accept_no
+)
+SELECT coalesce(array_agg(accept_no ORDER BY accept_no), '{}') FROM posted";
+    numbers(events.bound(EMIT).bind(now.as_millis()).fetch_one(connection).await?)
 }
 
 /// The next `count` acceptance numbers, growing.
@@ -131,20 +147,13 @@ pub(crate) async fn take_numbers(connection: &mut PgConnection, count: usize) ->
     Ok(numbers.into_iter().map(AcceptNo).collect())
 }
 
-/// What a start did before it was accepted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Entered<'a> {
-    pub state: &'a str,
-    pub at: Timestamp,
-}
-
-/// An event with its number; a start is applied already.
+/// An event with its number. A start is applied already and does not go through the mailbox.
 #[derive(Debug)]
 pub(crate) struct NumberedEvent<'a> {
     pub event: &'a NewEvent,
     pub accept_no: AcceptNo,
-    /// The state that a start entered at seq 1, and when.
-    pub entered: Option<Entered<'a>>,
+    /// When a start was applied.
+    pub started_at: Option<Timestamp>,
 }
 
 /// Returns how many were new.
@@ -154,24 +163,31 @@ pub(crate) async fn insert_numbered(
     now: Timestamp,
 ) -> Attempt<usize> {
     const INSERT: &str = "
-INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, traceparent,
-                    status, to_state, seq, created_at, started_at, completed_at)
-SELECT k.tenant, k.event_id, k.execution_id, k.accept_no, k.name, k.payload, k.timer_seq, k.actor, k.traceparent,
-       CASE WHEN k.entered IS NULL THEN 'pending' ELSE 'completed' END, k.entered,
-       CASE WHEN k.entered IS NOT NULL THEN 1 END, coalesce(k.at, $9), k.at, k.at
-FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
-            $10::bigint[], $11::text[], $12::bigint[])
-    AS k(tenant, event_id, execution_id, name, payload, timer_seq, actor, traceparent, accept_no, entered, at)
-ORDER BY k.tenant, k.event_id
-ON CONFLICT (tenant, event_id) DO NOTHING";
+WITH accepted AS (
+    INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, traceparent,
+                        created_at)
+    SELECT k.tenant, k.event_id, k.execution_id, k.accept_no, k.name, k.payload, k.timer_seq, k.actor,
+           k.traceparent, coalesce(k.at, $9)
+    FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
+                $10::bigint[], $11::bigint[])
+        AS k(tenant, event_id, execution_id, name, payload, timer_seq, actor, traceparent, accept_no, at)
+    ORDER BY k.tenant, k.event_id
+    ON CONFLICT (tenant, event_id) DO NOTHING
+    RETURNING tenant, execution_id, accept_no, event_id, octet_length(payload) AS bytes, name
+), posted AS (
+    INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
+    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes, a.name = 'millstream.cancel', $9
+    FROM accepted a
+    WHERE a.name <> 'millstream.start'
+)
+SELECT count(*) FROM accepted";
     let columns: EventColumns<'_> = events.iter().map(|numbered| numbered.event).collect();
     let numbers: Vec<i64> = events.iter().map(|numbered| numbered.accept_no.0).collect();
-    let entered = || events.iter().map(|numbered| numbered.entered);
-    let states: Vec<Option<&str>> = entered().map(|entered| Some(entered?.state)).collect();
-    let times: Vec<Option<i64>> = entered().map(|entered| Some(entered?.at.as_millis())).collect();
-    let query = columns.bound(INSERT).bind(now.as_millis()).bind(&numbers).bind(&states).bind(&times);
-    let done = query.execute(connection).await?;
-    Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
+    let times: Vec<Option<i64>> =
+        events.iter().map(|numbered| numbered.started_at.map(Timestamp::as_millis)).collect();
+    let query = columns.bound(INSERT).bind(now.as_millis()).bind(&numbers).bind(&times);
+    let new: i64 = query.fetch_one(connection).await?.try_get(0)?;
+    Ok(usize::try_from(new).unwrap_or(usize::MAX))
 }
 
 /// The status of those events that exist.
@@ -180,9 +196,11 @@ pub(crate) async fn read_statuses<'e>(
     events: &[(TenantId, EventId)],
 ) -> Attempt<HashMap<(TenantId, EventId), EventStatus>> {
     const STATUSES: &str = "
-SELECT e.tenant, e.event_id, e.status
+SELECT e.*
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
-JOIN events e ON e.tenant = k.tenant AND e.event_id = k.event_id";
+CROSS JOIN LATERAL (
+    SELECT e.tenant, e.event_id, e.status
+    FROM event_records e WHERE e.tenant = k.tenant AND e.event_id = k.event_id OFFSET 0) e";
     let tenants: Vec<&str> = events.iter().map(|(tenant, _)| tenant.as_str()).collect();
     let ids: Vec<Uuid> = events.iter().map(|(_, event)| event.0).collect();
     let rows = sqlx::query(STATUSES).bind(&tenants).bind(&ids).fetch_all(executor).await?;

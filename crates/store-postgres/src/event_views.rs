@@ -40,7 +40,8 @@ async fn read_events(pool: &PgPool, keys: &[(TenantId, EventId)]) -> Attempt<Vec
     const READ: &str = "
 SELECT e.*
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
-JOIN events e ON e.tenant = k.tenant AND e.event_id = k.event_id";
+CROSS JOIN LATERAL (
+    SELECT e.* FROM event_records e WHERE e.tenant = k.tenant AND e.event_id = k.event_id OFFSET 0) e";
     let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
     let ids: Vec<Uuid> = keys.iter().map(|(_, event)| event.0).collect();
     let rows = sqlx::query(READ).bind(&tenants).bind(&ids).fetch_all(pool).await?;
@@ -63,12 +64,12 @@ async fn list(
 ) -> Attempt<Vec<EventView>> {
     // As the index has it; a status is a filter, a page of a rare one reads far (the stuck ones are few).
     const OF_TENANT: &str = "
-SELECT e.* FROM events e
+SELECT e.* FROM event_records e
 WHERE e.tenant || '' = $1 AND e.accept_no + 0 > $2 AND ($3::text IS NULL OR e.status = $3)
 ORDER BY e.accept_no + 0 LIMIT $4";
     const OF_EXECUTION: &str = "
-SELECT e.* FROM events e
-WHERE e.tenant = $1 AND e.accept_no > $2 AND ($3::text IS NULL OR e.status = $3) AND e.execution_id = $5
+SELECT e.* FROM event_records e
+WHERE e.tenant || '' = $1 AND e.accept_no > $2 AND ($3::text IS NULL OR e.status = $3) AND e.execution_id = $5
 ORDER BY e.accept_no LIMIT $4";
     let after = after.map_or(0, |after| after.0);
     let status = filter.status.map(|status| status.as_str());
@@ -83,9 +84,9 @@ ORDER BY e.accept_no LIMIT $4";
 
 async fn read_backlog(pool: &PgPool) -> Attempt<Backlog> {
     const READ: &str = "
-SELECT (SELECT count(*) FROM events WHERE status IN ('pending', 'deferred') AND status = 'pending') AS undecided,
-       (SELECT min(created_at) FROM events WHERE status IN ('pending', 'deferred') AND status = 'pending') AS oldest,
-       (SELECT count(*) FROM events WHERE status IN ('failed', 'dead') AND status = 'dead') AS dead,
+SELECT (SELECT count(*) FROM mailbox WHERE NOT deferred) AS undecided,
+       (SELECT min(created_at) FROM mailbox WHERE NOT deferred) AS oldest,
+       (SELECT count(*) FROM events WHERE verdict IN ('failed', 'dead') AND verdict = 'dead') AS dead,
        (SELECT count(*) FROM executions WHERE paused_reason IS NOT NULL AND phase = 'active') AS paused,
        (SELECT count(*) FROM actions WHERE status IN ('waiting', 'ready', 'leased')) AS open_actions";
     let row = sqlx::query(READ).fetch_one(pool).await?;
@@ -100,6 +101,13 @@ SELECT (SELECT count(*) FROM events WHERE status IN ('pending', 'deferred') AND 
 }
 
 fn view(row: &PgRow) -> Attempt<EventView> {
+    let (from_state, to_state) = match row.try_get::<Option<&str>, _>("decision")? {
+        Some(decision) => {
+            let decision = decode::decision(decode::seq(row, "seq")?, decision)?;
+            (decision.from, Some(decision.to))
+        }
+        None => (decode::parsed_option(row, "rejected_in")?, None),
+    };
     Ok(EventView {
         event_id: decode::event_id(row)?,
         execution: decode::execution_key(row)?,
@@ -107,8 +115,8 @@ fn view(row: &PgRow) -> Attempt<EventView> {
         name: decode::parsed(row, "name")?,
         payload: decode::json(row, "payload")?,
         status: decode::parsed(row, "status")?,
-        from_state: decode::parsed_option(row, "from_state")?,
-        to_state: decode::parsed_option(row, "to_state")?,
+        from_state,
+        to_state,
         seq: row.try_get::<Option<i64>, _>("seq")?.map(Seq),
         attempts: row.try_get("attempts")?,
         error: row.try_get("error")?,

@@ -24,7 +24,8 @@ use crate::action_rows;
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::Attempt;
-use crate::execution_store::{KeyColumns, without_gaps};
+use crate::execution_store::KeyColumns;
+use crate::loading::without_gaps;
 
 #[async_trait]
 impl ExecutionViews for PostgresStore {

@@ -83,10 +83,8 @@ WHERE x.ended_at < greatest($1, $2, $3) AND x.ended_at < kept.time AND x.updated
       AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled')
     OFFSET 0)
   AND NOT EXISTS (
-    SELECT FROM events e
-    WHERE e.tenant = x.tenant
-      AND CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END = x.execution_id
-      AND e.status = 'pending'
+    SELECT FROM mailbox m
+    WHERE m.tenant = x.tenant AND m.execution_id = x.execution_id AND NOT m.deferred
     OFFSET 0)
 ORDER BY x.ended_at
 LIMIT $4
@@ -100,16 +98,16 @@ WHERE NOT EXISTS (
       AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled')
     OFFSET 0)
   AND NOT EXISTS (
-    SELECT FROM events e
-    WHERE e.tenant = k.tenant
-      AND CASE WHEN e.status IN ('pending', 'deferred') THEN e.execution_id END = k.execution_id
-      AND e.status = 'pending'
+    SELECT FROM mailbox m
+    WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND NOT m.deferred
     OFFSET 0)";
-    const DELETE: [&str; 6] = [
+    const DELETE: [&str; 7] = [
         "DELETE FROM executions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
-        "DELETE FROM events r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+        "DELETE FROM mailbox r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
+        "DELETE FROM events r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+         WHERE r.tenant || '' = k.tenant AND r.execution_id = k.execution_id",
         "DELETE FROM actions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
         "DELETE FROM timers r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)

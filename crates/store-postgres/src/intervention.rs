@@ -73,12 +73,17 @@ WHERE tenant = $1 AND execution_id = $2 ORDER BY id";
 impl PostgresStore {
     async fn bury_once(&self, burials: &[Burial], now: Timestamp) -> Attempt<()> {
         const BURY: &str = "
-WITH buried AS (
+WITH taken AS (
+    DELETE FROM mailbox m
+    USING unnest($1::text[], $2::text[], $3::uuid[], $4::text[]) AS k(tenant, execution_id, event_id, error)
+    JOIN events e ON e.tenant = k.tenant AND e.event_id = k.event_id AND e.execution_id = k.execution_id
+    WHERE m.tenant = e.tenant AND m.execution_id = e.execution_id AND m.accept_no = e.accept_no
+    RETURNING e.tenant, e.event_id, k.error
+), buried AS (
     UPDATE events e
-    SET status = 'dead', error = k.error, completed_at = $5
-    FROM unnest($1::text[], $2::text[], $3::uuid[], $4::text[]) AS k(tenant, execution_id, event_id, error)
-    WHERE e.tenant = k.tenant AND e.event_id = k.event_id AND e.execution_id = k.execution_id
-      AND e.status NOT IN ('processing', 'completed', 'rejected', 'failed', 'dead')
+    SET verdict = 'dead', error = t.error, closed_at = $5
+    FROM taken t
+    WHERE e.tenant = t.tenant AND e.event_id = t.event_id
     RETURNING e.tenant, e.execution_id, e.event_id, e.accept_no, e.error
 ), paused AS (
     UPDATE executions x
@@ -134,7 +139,8 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
         now: Timestamp,
     ) -> Attempt<Retried> {
         const FIND: &str = "SELECT tenant, execution_id FROM events WHERE tenant = $1 AND event_id = $2";
-        const LOCK: &str = "SELECT status FROM events WHERE tenant = $1 AND event_id = $2 FOR NO KEY UPDATE";
+        const LOCK: &str = "SELECT FROM events WHERE tenant = $1 AND event_id = $2 FOR NO KEY UPDATE";
+        const READ: &str = "SELECT status FROM event_records WHERE tenant = $1 AND event_id = $2";
         let mut transaction = self.pool.begin().await?;
         let found = sqlx::query(FIND).bind(tenant.as_str()).bind(event.0);
         let Some(row) = found.fetch_optional(&mut *transaction).await? else {
@@ -143,8 +149,10 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
         let execution = decode::execution_key(&row)?;
         let keys: KeyColumns<'_> = std::iter::once(&execution).collect();
         keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
-        let locked = sqlx::query(LOCK).bind(tenant.as_str()).bind(event.0);
-        let Some(row) = locked.fetch_optional(&mut *transaction).await? else {
+        sqlx::query(LOCK).bind(tenant.as_str()).bind(event.0).execute(&mut *transaction).await?;
+        // In a statement of its own: its snapshot shows what the locks were waited for.
+        let read = sqlx::query(READ).bind(tenant.as_str()).bind(event.0);
+        let Some(row) = read.fetch_optional(&mut *transaction).await? else {
             return Ok(Retried::NotFound);
         };
         let status: EventStatus = decode::parsed(&row, "status")?;
@@ -165,8 +173,15 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
 
 async fn reopen_event(connection: &mut PgConnection, tenant: &TenantId, event: EventId) -> Attempt<()> {
     const REOPEN: &str = "
-UPDATE events SET status = 'pending', attempts = 0, error = NULL, completed_at = NULL
-WHERE tenant = $1 AND event_id = $2";
+WITH reopened AS (
+    UPDATE events SET verdict = NULL, attempts = 0, error = NULL, closed_at = NULL
+    WHERE tenant = $1 AND event_id = $2
+    RETURNING *
+)
+INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
+SELECT r.tenant, r.execution_id, r.accept_no, r.event_id, octet_length(r.payload), r.name = 'millstream.cancel',
+       r.created_at
+FROM reopened r";
     sqlx::query(REOPEN).bind(tenant.as_str()).bind(event.0).execute(connection).await?;
     Ok(())
 }
@@ -179,24 +194,25 @@ async fn reopen_actions(
 ) -> Attempt<()> {
     const READ: &str = "
 SELECT a.action, a.needs, a.status, a.handled
-FROM events e
-JOIN actions a ON a.tenant = e.tenant AND a.execution_id = e.execution_id AND a.seq = e.seq
-WHERE e.tenant = $1 AND e.event_id = $2";
+FROM transitions t
+JOIN actions a ON a.tenant = t.tenant AND a.execution_id = t.execution_id AND a.seq = t.seq
+WHERE t.tenant || '' = $1 AND t.event_id = $2";
     const REOPEN: &str = "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), event AS (
-    UPDATE events SET status = 'processing', error = NULL, completed_at = NULL
+    UPDATE events SET verdict = NULL, error = NULL, closed_at = NULL
     WHERE tenant = $1 AND event_id = $3
-    RETURNING seq
+), transition AS (
+    SELECT seq FROM transitions WHERE tenant || '' = $1 AND event_id = $3
 )
 UPDATE actions a
 SET status = CASE WHEN a.status = 'failed' THEN 'ready' ELSE 'waiting' END,
     due_at = CASE WHEN a.status = 'failed' THEN clock.now END,
     worker_id = CASE WHEN a.status = 'failed' THEN NULL ELSE a.worker_id END,
     attempts = 0, error = NULL, settled_at = NULL
-FROM clock, event
-WHERE a.tenant = $1 AND a.execution_id = $2 AND a.seq = event.seq AND a.action = ANY($4)";
+FROM clock, transition t
+WHERE a.tenant = $1 AND a.execution_id = $2 AND a.seq = t.seq AND a.action = ANY($4)";
     let rows =
         sqlx::query(READ).bind(execution.tenant.as_str()).bind(event.0).fetch_all(&mut *connection).await?;
     let settled = |row: &PgRow| {
@@ -233,7 +249,7 @@ WITH resumed AS (
     WHERE x.tenant = $1 AND x.execution_id = $2
       AND NOT EXISTS (
         SELECT FROM events e
-        WHERE e.tenant = $1 AND e.execution_id = $2 AND e.event_id <> $3 AND e.status IN ('failed', 'dead'))
+        WHERE e.tenant || '' = $1 AND e.execution_id = $2 AND e.event_id <> $3 AND e.verdict IN ('failed', 'dead'))
 )
 INSERT INTO decisions (tenant, execution_id, event_id, kind, actor, reason, at)
 VALUES ($1, $2, $3, 'retry', $4, $5, $6)";

@@ -27,12 +27,15 @@ mod event_log;
 mod event_rows;
 
 mod commit;
+mod commit_plain;
 mod commit_rows;
 mod execution_store;
+mod loading;
 
 mod action_rows;
 mod action_store;
 mod settle;
+mod settle_plain;
 mod settle_plan;
 mod timer_store;
 

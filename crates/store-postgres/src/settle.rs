@@ -12,7 +12,10 @@ use millstream_core::id::{
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{AfterFailure, LeasedAction, Settled, Settlement, Settling};
+use millstream_store::Result;
+use millstream_store::action_store::{
+    AfterFailure, LeasedAction, SettleVerdict, Settled, Settlement, Settling,
+};
 use millstream_store::execution_store::LeaseGrant;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
@@ -24,10 +27,38 @@ use crate::decode;
 use crate::errors::Attempt;
 use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
+use crate::settle_plain::{self, Recorded};
 use crate::settle_plan::{self, ActionRow, Group, SettlePlan, Stored};
 
 impl PostgresStore {
-    pub(crate) async fn settle_once(
+    /// Successes of actions without company in one statement; whatever that does not record, after it.
+    pub(crate) async fn settle_all(
+        &self,
+        worker: &WorkerId,
+        batch: &[Settlement],
+        grant: LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Settled> {
+        let recorded = self.patiently(|| settle_plain::settle(&self.pool, batch, now)).await?;
+        let rest: Vec<Settlement> = batch
+            .iter()
+            .zip(&recorded)
+            .filter(|(_, recorded)| **recorded == Recorded::Not)
+            .map(|(settlement, _)| settlement.clone())
+            .collect();
+        let mut careful = Settled::default();
+        if !rest.is_empty() {
+            careful = self.patiently(|| self.settle_carefully(worker, &rest, grant, now)).await?;
+        }
+        let mut verdicts = careful.verdicts.into_iter();
+        let verdicts = recorded.into_iter().map(|recorded| match recorded {
+            Recorded::Here => SettleVerdict::Recorded { event: EventStatus::Completed },
+            Recorded::Not => verdicts.next().unwrap_or(SettleVerdict::Stale),
+        });
+        Ok(Settled { verdicts: verdicts.collect(), ..careful })
+    }
+
+    async fn settle_carefully(
         &self,
         worker: &WorkerId,
         batch: &[Settlement],
@@ -49,7 +80,7 @@ impl PostgresStore {
             return Ok(Settled { verdicts, leased: Vec::new(), unleased: 0 });
         }
         let changed = update_actions(&mut transaction, &plan, worker, grant, now).await?;
-        update_events(&mut transaction, &plan, now).await?;
+        fail_events(&mut transaction, &plan, now).await?;
         pause_executions(&mut transaction, &plan, now).await?;
         if !plan.emitted.is_empty() {
             let emitted: EventColumns<'_> = plan.emitted.iter().copied().collect();
@@ -89,7 +120,7 @@ async fn lock_events(
     batch: &[Settlement],
 ) -> Attempt<BTreeMap<(TenantId, EventId), LockedEvent>> {
     const LOCK: &str = "
-SELECT e.tenant, e.event_id, e.status, e.traceparent, x.definition, x.version
+SELECT e.tenant, e.event_id, e.verdict, e.traceparent, x.definition, x.version
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
 JOIN events e ON e.tenant = k.tenant AND e.event_id = k.event_id
 JOIN executions x ON x.tenant = e.tenant AND x.execution_id = e.execution_id
@@ -104,7 +135,8 @@ FOR NO KEY UPDATE OF e";
     rows.iter()
         .map(|row| {
             let event = LockedEvent {
-                status: decode::parsed(row, "status")?,
+                // While one of its actions is leased it is processing, unless it failed.
+                status: decode::parsed_option(row, "verdict")?.unwrap_or(EventStatus::Processing),
                 traceparent: row.try_get("traceparent")?,
                 definition: decode::definition_ref(row)?,
             };
@@ -215,20 +247,22 @@ SELECT * FROM updated WHERE status = 'leased'";
         .await?)
 }
 
-async fn update_events(connection: &mut PgConnection, plan: &SettlePlan<'_>, now: Timestamp) -> Attempt<()> {
-    const UPDATE: &str = "
+/// That an event is completed is read off its actions.
+async fn fail_events(connection: &mut PgConnection, plan: &SettlePlan<'_>, now: Timestamp) -> Attempt<()> {
+    const FAIL: &str = "
 UPDATE events e
-SET status = k.status, error = coalesce(k.error, e.error), completed_at = $5
-FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[]) AS k(tenant, event_id, status, error)
+SET verdict = 'failed', error = coalesce(k.error, e.error), closed_at = $4
+FROM unnest($1::text[], $2::uuid[], $3::text[]) AS k(tenant, event_id, error)
 WHERE e.tenant = k.tenant AND e.event_id = k.event_id";
-    if plan.events.is_empty() {
+    let failed: Vec<_> =
+        plan.events.iter().filter(|(_, (status, _))| *status == EventStatus::Failed).collect();
+    if failed.is_empty() {
         return Ok(());
     }
-    sqlx::query(UPDATE)
-        .bind(plan.events.keys().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
-        .bind(plan.events.keys().map(|(_, event)| event.0).collect::<Vec<Uuid>>())
-        .bind(plan.events.values().map(|(status, _)| status.as_str()).collect::<Vec<_>>())
-        .bind(plan.events.values().map(|(_, error)| error.map(decode::message)).collect::<Vec<_>>())
+    sqlx::query(FAIL)
+        .bind(failed.iter().map(|((tenant, _), _)| tenant.as_str()).collect::<Vec<_>>())
+        .bind(failed.iter().map(|((_, event), _)| event.0).collect::<Vec<Uuid>>())
+        .bind(failed.iter().map(|(_, (_, error))| error.map(decode::message)).collect::<Vec<_>>())
         .bind(now.as_millis())
         .execute(connection)
         .await?;

@@ -45,11 +45,15 @@ WITH clock AS MATERIALIZED (
 ), placed AS (
     SELECT d.*, row_number() OVER (ORDER BY d.fire_at, d.tenant, d.execution_id, d.armed_seq, d.ordinal) AS place
     FROM due d
+), fired AS (
+    INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, created_at)
+    SELECT p.tenant, ($1::uuid[])[p.place], p.execution_id, nextval('accept_no'), p.send, 'null', p.armed_seq,
+           'timer', $2
+    FROM (SELECT * FROM placed ORDER BY place) p
+    RETURNING tenant, execution_id, accept_no, event_id
 )
-INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, status, created_at)
-SELECT p.tenant, ($1::uuid[])[p.place], p.execution_id, nextval('accept_no'), p.send, 'null', p.armed_seq,
-       'timer', 'pending', $2
-FROM (SELECT * FROM placed ORDER BY place) p
+INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
+SELECT f.tenant, f.execution_id, f.accept_no, f.event_id, 4, FALSE, $2 FROM fired f
 RETURNING tenant, execution_id, accept_no";
     let uuids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     let rows = sqlx::query(FIRE).bind(&uuids).bind(now.as_millis()).fetch_all(pool).await?;

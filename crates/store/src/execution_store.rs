@@ -130,6 +130,8 @@ pub enum More {
 #[derive(Debug, Clone)]
 pub struct Commit {
     pub execution: ExecutionKey,
+    /// The definition of the execution, as loaded: leased actions are handed out with it.
+    pub definition: DefinitionRef,
     /// The seq that the decisions were based on: the fence.
     pub expected: Seq,
     /// The state after all transitions of this commit (its `seq` is the new seq). Always given, for
@@ -178,6 +180,8 @@ pub enum OpenActions {
 #[derive(Debug, Clone)]
 pub struct Decided {
     pub event_id: EventId,
+    /// Its place in the mailbox, as loaded.
+    pub accept_no: AcceptNo,
     pub verdict: EventVerdict,
 }
 
@@ -203,6 +207,8 @@ pub enum EventVerdict {
 pub struct NewAction {
     pub key: ActionKey,
     pub event_id: EventId,
+    /// Of the event: what leased actions are handed out with.
+    pub traceparent: Option<String>,
     pub ordinal: i32,
     pub needs: Vec<Name>,
     /// `Waiting`, `Ready`, or settled already (`Succeeded`, `Failed`, `Skipped`).

@@ -51,8 +51,13 @@ impl Aftermath {
         self.bells.remove(&Bell::Mailbox(execution.clone()));
     }
 
+    /// One bell per lane says it for all: whoever hears it looks for any actions that are due.
     pub(crate) fn ring_actions(&mut self, execution: ExecutionKey) {
-        self.bells.insert(Bell::Actions(execution));
+        let bell = Bell::Actions(execution);
+        let rung = |other: &Bell| matches!(other, Bell::Actions(_)) && other.lane() == bell.lane();
+        if !self.bells.iter().any(rung) {
+            self.bells.insert(bell);
+        }
     }
 
     pub(crate) fn lines(&mut self, lines: Vec<Line>) {

@@ -123,7 +123,7 @@ pub(crate) async fn commit(
 fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(Member, Commit)> {
     let at = found.at();
     let Found { loaded, state, by, .. } = found;
-    let before = Before::of(loaded.execution.clone(), loaded.snapshot_seq, &state);
+    let before = Before::of(loaded.execution.clone(), loaded.definition.clone(), loaded.snapshot_seq, &state);
     let (turn, machine) = match &by {
         DecidedBy::Machine(machine) => {
             let turn = machine::turn(machine, state, &loaded.mailbox, loaded.pause, worker.now());

@@ -57,18 +57,20 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
     let mut refresh = tokio::time::interval(worker.options.reclaim_idle / 3);
     refresh.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        while visits.len() < worker.options.visits {
+        let bearable = worker.unsettled.is_bearable();
+        while bearable && visits.len() < worker.options.visits {
             let batch = kept.take(worker.options.batch, Instant::now());
             if batch.is_empty() {
                 break;
             }
             visits.spawn(guarded(Arc::clone(worker), batch));
         }
-        let due = kept.next().filter(|_| visits.len() < worker.options.visits);
+        let due = kept.next().filter(|_| bearable && visits.len() < worker.options.visits);
         let next = tokio::select! {
             arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
             Some(ended) = visits.join_next(), if !visits.is_empty() => Next::Ended(finished(ended)),
             () = sleep_until(due), if due.is_some() => Next::KeptIsDue,
+            () = worker.unsettled.bearable(), if !bearable => Next::KeptIsDue,
             _ = refresh.tick() => Next::Refresh,
             () = worker.stop.cancelled() => Next::Stop,
         };

@@ -105,7 +105,7 @@ impl WorkerOptions {
             mailbox: MailboxLimits::default(),
             visit_bytes: 16 * 1024 * 1024,
             state_cache_bytes: 64 * 1024 * 1024,
-            action_slots: 64,
+            action_slots: 256,
             lease: Duration::from_secs(15),
             lock_ttl: Duration::from_secs(15),
             reclaim_idle: Duration::from_secs(30),

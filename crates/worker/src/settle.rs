@@ -7,13 +7,14 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use millstream_core::raw::RawJson;
 use millstream_store::StoreError;
 use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
 use millstream_store::execution_store::LeaseGrant;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::aftermath::Aftermath;
 use crate::metrics;
@@ -24,6 +25,47 @@ use crate::worker::Worker;
 
 /// One transaction settles at most this many.
 const BATCH: usize = 256;
+
+/// How many attempts have ended and are not settled yet.
+///
+/// Each of them holds a slot. When a good part of the slots is held by what only waits for the store, to decide more
+/// events would leave their actions without a slot, to be leased later at the cost of one more write
+/// each: deciding waits for settling then. Actions that take their time hold up nothing.
+#[derive(Debug)]
+pub(crate) struct Unsettled {
+    count: AtomicUsize,
+    bearable: usize,
+    fewer: Notify,
+}
+
+impl Unsettled {
+    pub(crate) fn within(slots: usize) -> Self {
+        Self { count: AtomicUsize::new(0), bearable: (slots / 4).max(1), fewer: Notify::new() }
+    }
+
+    pub(crate) fn reported(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn settled(&self, reports: usize) {
+        self.count.fetch_sub(reports, Ordering::Relaxed);
+        self.fewer.notify_waiters();
+    }
+
+    pub(crate) fn is_bearable(&self) -> bool {
+        self.count.load(Ordering::Relaxed) <= self.bearable
+    }
+
+    pub(crate) async fn bearable(&self) {
+        loop {
+            let fewer = self.fewer.notified();
+            if self.is_bearable() {
+                return;
+            }
+            fewer.await;
+        }
+    }
+}
 
 /// An attempt that has ended, with what it still holds.
 #[derive(Debug)]
@@ -40,7 +82,9 @@ pub(crate) async fn run(worker: Arc<Worker>, mut reports: mpsc::Receiver<Report>
             taken = reports.recv_many(&mut batch, BATCH) => if taken == 0 { return },
             () = worker.halt.cancelled() => return,
         }
+        let reports = batch.len();
         settle(&worker, std::mem::take(&mut batch)).await;
+        worker.unsettled.settled(reports);
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
-use millstream_core::id::{ActionKey, EventId, ExecutionKey, Name, Seq};
+use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq};
 use millstream_core::log::{Applied, ArmedTimer, Origin, Outcome, Plan, PlannedAction, State, Turn, Waiting};
 use millstream_core::machine::{self, ActionInput, Machine, Snapshot};
 use millstream_core::raw::RawJson;
@@ -24,6 +24,7 @@ use millstream_store::execution_store::{
 #[derive(Debug)]
 pub(crate) struct Before {
     pub(crate) execution: ExecutionKey,
+    pub(crate) definition: DefinitionRef,
     pub(crate) seq: Seq,
     pub(crate) snapshot_seq: Seq,
     pub(crate) entered_seq: Seq,
@@ -32,9 +33,15 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    pub(crate) fn of(execution: ExecutionKey, snapshot_seq: Seq, state: &State) -> Self {
+    pub(crate) fn of(
+        execution: ExecutionKey,
+        definition: DefinitionRef,
+        snapshot_seq: Seq,
+        state: &State,
+    ) -> Self {
         Self {
             execution,
+            definition,
             seq: state.seq,
             snapshot_seq,
             entered_seq: state.entered_seq,
@@ -71,7 +78,7 @@ pub(crate) fn decision(
     let mut writing = Writing {
         machine,
         execution: &before.execution,
-        traces: mailbox.iter().map(|event| (event.event_id, event.traceparent.as_deref())).collect(),
+        waiting: mailbox.iter().map(|event| (event.event_id, event)).collect(),
         new_id,
         rows: Rows::default(),
     };
@@ -85,7 +92,7 @@ pub(crate) fn decision(
             Outcome::Rejected { reason } => EventVerdict::Rejected { state: at.clone(), reason },
             Outcome::Deferred => EventVerdict::Deferred,
         };
-        writing.rows.decided.push(Decided { event_id, verdict });
+        writing.decided(event_id, verdict);
     }
     let mut rows = writing.rows;
     let open_actions = open_actions(&before, &turn.state);
@@ -100,6 +107,7 @@ pub(crate) fn decision(
         cancelled_timers: cancelled_timers(&before, &turn.state),
         open_actions,
         execution: before.execution,
+        definition: before.definition,
         state: turn.state,
         transitions: rows.transitions,
         decided: rows.decided,
@@ -143,12 +151,22 @@ impl Rows {
 struct Writing<'a> {
     machine: Option<&'a Machine>,
     execution: &'a ExecutionKey,
-    traces: BTreeMap<EventId, Option<&'a str>>,
+    waiting: BTreeMap<EventId, &'a Waiting>,
     new_id: &'a mut dyn FnMut() -> EventId,
     rows: Rows,
 }
 
 impl Writing<'_> {
+    fn trace(&self, event_id: EventId) -> Option<String> {
+        self.waiting.get(&event_id).and_then(|event| event.traceparent.clone())
+    }
+
+    /// Every outcome is of an event of the mailbox.
+    fn decided(&mut self, event_id: EventId, verdict: EventVerdict) {
+        let accept_no = self.waiting.get(&event_id).map_or(AcceptNo(0), |event| event.accept_no);
+        self.rows.decided.push(Decided { event_id, accept_no, verdict });
+    }
+
     fn applied(&mut self, event_id: EventId, applied: Applied) -> EventVerdict {
         let Applied { transition, actions } = applied;
         let statuses = statuses(&actions);
@@ -188,6 +206,7 @@ impl Writing<'_> {
         let mut row = NewAction {
             key: key.clone(),
             event_id,
+            traceparent: self.trace(event_id),
             ordinal: planned.ordinal,
             needs: planned.needs,
             status,
@@ -248,8 +267,7 @@ impl Writing<'_> {
             }
         };
         if let Some((name, payload)) = emit {
-            let traceparent = self.traces.get(&row.event_id).copied().flatten().map(str::to_owned);
-            let event = outcome_event((self.new_id)(), &row.key, name, payload, traceparent);
+            let event = outcome_event((self.new_id)(), &row.key, name, payload, row.traceparent.clone());
             self.rows.emitted.push(event);
         }
         reason

@@ -20,7 +20,7 @@ use crate::outage::Outage;
 use crate::perform::leases::Leases;
 use crate::perform::slots::Slots;
 use crate::perform::{Errand, Performers};
-
+use crate::settle::Unsettled;
 use crate::states::States;
 
 #[derive(Debug)]
@@ -31,6 +31,7 @@ pub(crate) struct Worker {
     pub(crate) states: States,
     pub(crate) slots: Slots,
     pub(crate) leases: Leases,
+    pub(crate) unsettled: Unsettled,
     /// When actions may be waiting for this worker to lease them.
     pub(crate) hunger: Alarm,
     pub(crate) performers: Performers,
@@ -67,6 +68,7 @@ impl Worker {
             states: States::with_capacity(options.state_cache_bytes),
             slots: Slots::new(options.action_slots),
             leases: Leases::default(),
+            unsettled: Unsettled::within(options.action_slots),
             hunger: Alarm::default(),
             performers,
             timers: Alarm::default(),

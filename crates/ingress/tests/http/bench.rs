@@ -178,6 +178,7 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
                 actions.extend(applied.actions.into_iter().map(|planned| NewAction {
                     key: ActionKey { execution: key(id), seq, action: planned.name },
                     event_id,
+                    traceparent: None,
                     ordinal: planned.ordinal,
                     needs: planned.needs,
                     status: ActionStatus::Ready,
@@ -193,10 +194,12 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
             Outcome::Rejected { reason } => EventVerdict::Rejected { state: before.clone(), reason },
             Outcome::Deferred => EventVerdict::Deferred,
         };
-        decided.push(Decided { event_id, verdict });
+        let accept_no = loaded.mailbox.iter().find(|event| event.event_id == event_id).unwrap().accept_no;
+        decided.push(Decided { event_id, accept_no, verdict });
     }
     let commit = Commit {
         execution: key(id),
+        definition: loaded.definition.clone(),
         expected: loaded.seq,
         snapshot: SnapshotWrite::Write,
         transitions,

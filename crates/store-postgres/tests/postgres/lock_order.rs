@@ -34,6 +34,7 @@ async fn two_actions_that_settle_at_the_same_instant_complete_their_event() {
             posts.push(Append::Event(posted));
         }
         store.append(&posts, now).await.unwrap();
+        let commits = fixture.placed(commits).await;
         let committed = store.commit(&worker(), &commits, grant(usize::MAX), now).await.unwrap();
         let pairs = committed.into_iter().map(|committed| match committed {
             Committed::Done { leased, .. } => leased,
@@ -102,7 +103,7 @@ async fn commits_of_crossed_executions_win_once_each() {
         // Neighbouring rounds share two of three executions, and each round meets itself in reverse.
         stream::iter(0..500)
             .for_each_concurrent(AT_ONCE, |round| {
-                let keys = keys.clone();
+                let (keys, fixture) = (keys.clone(), &fixture);
                 async move {
                     let mut batch = Vec::new();
                     for key in &keys[round..round + 3] {
@@ -110,6 +111,7 @@ async fn commits_of_crossed_executions_win_once_each() {
                         store.append(&[Append::Event(posted.clone())], now).await.unwrap();
                         batch.push(support::act(key, posted.event_id, &["a"], now));
                     }
+                    let batch = fixture.placed(batch).await;
                     let mut back = batch.clone();
                     back.reverse();
                     let worker = worker();

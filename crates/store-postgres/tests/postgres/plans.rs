@@ -39,7 +39,8 @@ async fn a_visit_reads_its_own_mailbox_and_nothing_else() {
     for key in &keys[..20] {
         let loaded = load(&store, key).await;
         let first: EventId = loaded.mailbox[0].event_id;
-        let commit = support::act(key, first, &["a"], now);
+        let mut commit = support::act(key, first, &["a"], now);
+        commit.decided[0].accept_no = loaded.mailbox[0].accept_no;
         let mut committed = store.commit(&worker(), &[commit], grant(1), now).await.unwrap();
         let Committed::Done { leased, .. } = committed.remove(0) else { panic!("not committed") };
         assert_eq!(store.renew(&[leased[0].lease.clone()], &worker(), grant(1), now).await.unwrap(), [true]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::id::{
-    ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
+    AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
 };
 use millstream_core::log::{Applied, Decision, Entry, FORMAT, Origin, State, Transition};
 use millstream_core::machine::evolve;
@@ -18,7 +18,7 @@ use millstream_store::execution_store::{
     SnapshotWrite,
 };
 use millstream_store::housekeeping::Housekeeping;
-use millstream_store::views::ExecutionViews;
+use millstream_store::views::{EventViews, ExecutionViews};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use millstream_testkit::postgres::{self, TestDatabase};
 use sqlx::{Connection, PgConnection};
@@ -119,12 +119,16 @@ fn transition(seq: Seq, event_id: EventId, from: Option<&str>, to: &str, at: Tim
     }
 }
 
+fn order() -> DefinitionRef {
+    DefinitionRef { name: Name::parse("order").unwrap(), version: 1 }
+}
+
 pub(crate) fn start(key: &ExecutionKey, now: Timestamp) -> NewExecution {
     let start = event(key, "millstream.start");
     let transition = transition(Seq::FIRST, start.event_id, None, "open", now);
     NewExecution {
         key: key.clone(),
-        definition: DefinitionRef { name: Name::parse("order").unwrap(), version: 1 },
+        definition: order(),
         input_hash: [1; 32],
         state: evolve(None, &transition),
         applied: Applied { transition, actions: Vec::new() },
@@ -140,6 +144,7 @@ pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: 
     let action = |(name, ordinal): (&&str, i32)| NewAction {
         key: ActionKey { execution: key.clone(), seq: Seq(2), action: Name::parse(name).unwrap() },
         event_id,
+        traceparent: None,
         ordinal,
         needs: Vec::new(),
         status: ActionStatus::Ready,
@@ -151,11 +156,14 @@ pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: 
     };
     Commit {
         execution: key.clone(),
+        definition: order(),
         expected: Seq::FIRST,
         state: evolve(Some(first), &second),
         snapshot: SnapshotWrite::Write,
+        // See `Fixture::placed`.
         decided: vec![Decided {
             event_id,
+            accept_no: AcceptNo(0),
             verdict: EventVerdict::Applied {
                 seq: Seq(2),
                 from: second.decision.from.clone(),
@@ -192,9 +200,21 @@ impl Fixture {
         let ends: Vec<_> = keys.iter().zip(&posts).map(|(key, post)| end(key, post.event_id, at)).collect();
         let posts: Vec<_> = posts.into_iter().map(Append::Event).collect();
         self.store.append(&posts, at).await.unwrap();
+        let ends = self.placed(ends).await;
         for committed in self.store.commit(&worker(), &ends, grant(0), at).await.unwrap() {
             assert!(matches!(committed, Committed::Done { .. }), "{committed:?}");
         }
         keys
+    }
+
+    /// Commits whose events stand where the store has them, as a worker that loaded them would know.
+    pub(crate) async fn placed(&self, mut batch: Vec<Commit>) -> Vec<Commit> {
+        let id = |commit: &Commit| (commit.execution.tenant.clone(), commit.decided[0].event_id);
+        let ids: Vec<_> = batch.iter().map(id).collect();
+        let views = self.store.events(&ids).await.unwrap();
+        for (commit, view) in batch.iter_mut().zip(views) {
+            commit.decided[0].accept_no = view.unwrap().accept_no;
+        }
+        batch
     }
 }

@@ -164,6 +164,7 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
             action: name("charge"),
         },
         event_id: event.event_id,
+        traceparent: None,
         ordinal: 0,
         needs: Vec::new(),
         status: ActionStatus::Ready,
@@ -175,11 +176,13 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
     };
     let commit = Commit {
         execution: key.clone(),
+        definition: loaded.definition.clone(),
         expected: loaded.seq,
         state: evolve(Some(state.clone()), &transition),
         snapshot: SnapshotWrite::Write,
         decided: vec![Decided {
             event_id: event.event_id,
+            accept_no: event.accept_no,
             verdict: EventVerdict::Applied {
                 seq: transition.seq,
                 from: Some(state.state),

@@ -40,11 +40,9 @@ pub async fn a_leased_action_brings_all_that_performing_needs(bench: Bench) {
     let sent = NewEvent { traceparent: traceparent.clone(), ..event(&bench, &key, "go") };
     bench.append_event(&sent).await;
     let now = bench.now().await;
-    let visit = Visit::to(&key, &state, now).act(
-        sent.event_id,
-        "working",
-        &[inline("note"), ready_after("charge", &["note"])],
-    );
+    let visit = Visit::to(&key, &state, now)
+        .act(sent.event_id, "working", &[inline("note"), ready_after("charge", &["note"])])
+        .tracing(traceparent.as_deref().unwrap());
     let done = done(bench.commit(vec![visit], grant(4)).await.remove(0));
     let [charge] = &done.leased[..] else { panic!("{:?}", done.leased) };
     assert_eq!(charge.lease.key.to_string(), "acme/one/2/charge");

@@ -31,8 +31,9 @@ async fn end_as(bench: &Bench, key: &ExecutionKey, state: &State, phase: Phase, 
     let commit = Visit::to(key, &state, at).end(last, "closed", phase).commit();
     let worker = super::fixture::worker("w1");
     let after = commit.state.clone();
+    let batch = bench.placed(vec![commit]).await;
     super::visit::done(
-        bench.stores.executions.commit(&worker, &[commit], grant(0), at).await.unwrap().remove(0),
+        bench.stores.executions.commit(&worker, &batch, grant(0), at).await.unwrap().remove(0),
     );
     after
 }

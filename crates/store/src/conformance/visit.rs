@@ -1,13 +1,13 @@
 //! A worker's visit to an execution, as a case tells it: what was decided, in order.
 
-use millstream_core::id::{ActionKey, EventId, ExecutionKey, Name, Seq};
+use millstream_core::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq};
 use millstream_core::log::{ArmedTimer, Decision, Entry, FORMAT, State, Transition};
 use millstream_core::machine::evolve;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
 
 use super::Bench;
-use super::fixture::{grant, name, raw, worker};
+use super::fixture::{grant, name, order, raw, worker};
 use crate::action_store::{Handling, LeasedAction};
 use crate::event_log::NewEvent;
 use crate::execution_store::{
@@ -26,6 +26,7 @@ impl Visit {
     pub(super) fn to(execution: &ExecutionKey, state: &State, now: Timestamp) -> Self {
         let commit = Commit {
             execution: execution.clone(),
+            definition: order(),
             expected: state.seq,
             state: state.clone(),
             snapshot: SnapshotWrite::Write,
@@ -86,7 +87,7 @@ impl Visit {
         self.commit.state = evolve(Some(self.commit.state), &transition);
         self.commit.transitions.push(transition);
         let verdict = EventVerdict::Applied { seq, from: Some(from), to: name(to), status, error: None };
-        self.commit.decided.push(Decided { event_id: event, verdict });
+        self.decide(event, verdict);
         self
     }
 
@@ -104,12 +105,25 @@ impl Visit {
     pub(super) fn reject(mut self, event: EventId, reason: &str) -> Self {
         let verdict =
             EventVerdict::Rejected { state: self.commit.state.state.clone(), reason: reason.to_owned() };
-        self.commit.decided.push(Decided { event_id: event, verdict });
+        self.decide(event, verdict);
         self
     }
 
     pub(super) fn defer(mut self, event: EventId) -> Self {
-        self.commit.decided.push(Decided { event_id: event, verdict: EventVerdict::Deferred });
+        self.decide(event, EventVerdict::Deferred);
+        self
+    }
+
+    /// The place in the mailbox is looked up when the visit is committed.
+    fn decide(&mut self, event_id: EventId, verdict: EventVerdict) {
+        self.commit.decided.push(Decided { event_id, accept_no: AcceptNo(0), verdict });
+    }
+
+    /// The trace that the events of this visit belong to.
+    pub(super) fn tracing(mut self, traceparent: &str) -> Self {
+        for action in &mut self.commit.actions {
+            action.traceparent = Some(traceparent.to_owned());
+        }
         self
     }
 
@@ -198,6 +212,7 @@ impl Planned {
         let mut action = NewAction {
             key: ActionKey { execution: execution.clone(), seq, action: self.name.clone() },
             event_id: event,
+            traceparent: None,
             ordinal,
             needs: self.needs.clone(),
             status: self.status,
@@ -236,11 +251,24 @@ pub(super) fn done(committed: Committed) -> Done {
 impl Bench {
     /// Commit visits as the worker `w1`.
     pub(super) async fn commit(&self, visits: Vec<Visit>, lease: LeaseGrant) -> Vec<Committed> {
-        let batch: Vec<Commit> = visits.into_iter().map(Visit::commit).collect();
+        let batch = self.placed(visits.into_iter().map(Visit::commit).collect()).await;
         let now = self.now().await;
         let verdicts = self.stores.executions.commit(&worker("w1"), &batch, lease, now).await.unwrap();
         assert_eq!(verdicts.len(), batch.len(), "one verdict per execution");
         verdicts
+    }
+
+    /// Commits whose events stand where the store has them, as a worker that loaded them would know.
+    pub(super) async fn placed(&self, mut batch: Vec<Commit>) -> Vec<Commit> {
+        for commit in &mut batch {
+            let id = |decided: &Decided| (commit.execution.tenant.clone(), decided.event_id);
+            let ids: Vec<_> = commit.decided.iter().map(id).collect();
+            let views = self.stores.event_views.events(&ids).await.unwrap();
+            for (decided, view) in commit.decided.iter_mut().zip(views) {
+                decided.accept_no = view.map_or(AcceptNo(0), |view| view.accept_no);
+            }
+        }
+        batch
     }
 
     pub(super) async fn commit_one(&self, visit: Visit) -> Committed {

@@ -1,11 +1,20 @@
-//! Connections: a pool for commands that end soon, dedicated ones for those that wait.
+//! Connections: shared ones for commands that end soon, dedicated ones for those that wait.
 //!
-//! A pooled command is bounded three times (a free connection, a new connection, the answer), because
-//! a server that vanished from the network must become `Unavailable` and never hold up a caller.
+//! Commands of many callers share a connection, one pipeline after the other. A pool would ask each
+//! connection whether it is alive before each use: a round trip for what the next command finds out by
+//! itself. A connection that turns out to be gone is replaced and the pipeline sent once more; every
+//! pipeline of ours may be repeated (a bell that rings twice says nothing new, a lock of our own is
+//! recognised, an acknowledgement is one).
+//!
+//! A command is bounded twice (a new connection, the answer), because a server that vanished from the
+//! network must become `Unavailable` and never hold up a caller.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deadpool_redis::{Manager, Pool, PoolConfig, Runtime, Timeouts};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, Pipeline, RedisResult, Value};
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::RedisOptions;
@@ -15,6 +24,8 @@ use crate::{Result, StreamError};
 pub(super) struct Link {
     client: Client,
     pool: Pool,
+    lines: Vec<Mutex<Option<MultiplexedConnection>>>,
+    next: AtomicUsize,
     options: RedisOptions,
 }
 
@@ -27,9 +38,9 @@ impl Link {
             .set_connection_timeout(Some(options.connect_timeout))
             .set_response_timeout(Some(options.response_timeout));
         let manager = Manager::new_with_config(url, config).map_err(|error| unusable(&error))?;
-        let mut sizes = PoolConfig::new(options.pool_size.max(1));
+        let mut sizes = PoolConfig::new(options.connections.max(1));
         sizes.timeouts = Timeouts {
-            wait: Some(options.pool_wait),
+            wait: Some(options.connect_timeout),
             create: Some(options.connect_timeout),
             recycle: Some(options.connect_timeout),
         };
@@ -38,7 +49,8 @@ impl Link {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| unusable(&error))?;
-        Ok(Self { client, pool, options: options.clone() })
+        let lines = std::iter::repeat_with(Mutex::default).take(options.connections.max(1)).collect();
+        Ok(Self { client, pool, lines, next: AtomicUsize::new(0), options: options.clone() })
     }
 
     /// Sends a pipeline in one round trip; one answer per command, refusals included.
@@ -46,22 +58,42 @@ impl Link {
         if pipeline.is_empty() {
             return Ok(Vec::new());
         }
-        // Several dead connections may have to be thrown away before a good one is found, each with a
-        // timeout of its own: the whole search has one too.
-        let search = timeout(self.options.pool_wait + self.options.connect_timeout, self.pool.get());
-        let mut connection = match search.await {
-            Ok(found) => found.map_err(unavailable)?,
-            Err(_) => return Err(StreamError::Unavailable("no connection in time".to_owned())),
-        };
-        match pipeline.ignore_errors().query_async(&mut connection).await {
-            Ok(answers) => Ok(answers),
-            Err(error) => {
-                if !is_answer(&error) {
-                    drop(deadpool_redis::Connection::take(connection));
+        pipeline.ignore_errors();
+        let line = &self.lines[self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len()];
+        let mut fresh = Fresh::No;
+        loop {
+            let mut connection = self.connection(line, &mut fresh).await?;
+            match pipeline.query_async(&mut connection).await {
+                Ok(answers) => return Ok(answers),
+                Err(error) if is_answer(&error) => return Err(unavailable(error)),
+                Err(error) => {
+                    *line.lock().await = None;
+                    // One that was just opened, or that does not answer, is not worth another try.
+                    if fresh == Fresh::Yes || error.is_timeout() {
+                        return Err(unavailable(error));
+                    }
                 }
-                Err(unavailable(error))
             }
         }
+    }
+
+    /// The connection of a line, opened if there is none.
+    async fn connection(
+        &self,
+        line: &Mutex<Option<MultiplexedConnection>>,
+        fresh: &mut Fresh,
+    ) -> Result<MultiplexedConnection> {
+        let mut line = line.lock().await;
+        if let Some(connection) = &*line {
+            return Ok(connection.clone());
+        }
+        *fresh = Fresh::Yes;
+        let opening = timeout(self.options.connect_timeout, self.pool.get());
+        let opened = match opening.await {
+            Ok(opened) => deadpool_redis::Connection::take(opened.map_err(unavailable)?),
+            Err(_) => return Err(StreamError::Unavailable("no connection in time".to_owned())),
+        };
+        Ok(line.insert(opened).clone())
     }
 
     /// A connection for one reader. It has no response timeout: the server may hand entries to a
@@ -85,4 +117,11 @@ impl Link {
             Err(_) => Err(StreamError::Unavailable("no subscription in time".to_owned())),
         }
     }
+}
+
+/// Whether a connection was opened for this very call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fresh {
+    Yes,
+    No,
 }

@@ -7,14 +7,12 @@ use std::time::Duration;
 pub struct RedisOptions {
     /// First part of every key, so that several installations can share a server.
     pub prefix: String,
-    /// Connections for everything but blocking reads and listening. Commands go out in pipelines, a
-    /// batch per connection, so a few are enough.
-    pub pool_size: usize,
-    /// How long to wait for a free pooled connection.
-    pub pool_wait: Duration,
+    /// Connections for everything but blocking reads and listening. They are shared: commands go out in
+    /// pipelines, one after the other, so very few are enough.
+    pub connections: usize,
     /// How long to wait for a new connection.
     pub connect_timeout: Duration,
-    /// How long to wait for the answer to a pooled pipeline.
+    /// How long to wait for the answer to a pipeline.
     pub response_timeout: Duration,
     /// About how many bells a lane keeps. Beyond it the oldest are dropped, read or not, and the
     /// sweeps have to find what they stood for; a million of them take some 65 MB.
@@ -25,8 +23,7 @@ impl Default for RedisOptions {
     fn default() -> Self {
         Self {
             prefix: "millstream".to_owned(),
-            pool_size: 8,
-            pool_wait: Duration::from_secs(1),
+            connections: 2,
             connect_timeout: Duration::from_secs(1),
             response_timeout: Duration::from_secs(2),
             lane_capacity: 1_000_000,

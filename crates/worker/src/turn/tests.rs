@@ -1,7 +1,7 @@
 //! The mapping, case by case: events in, rows out.
 
 use millstream_core::definition::{self, Format};
-use millstream_core::id::{AcceptNo, ExecutionId, TenantId};
+use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionId, TenantId};
 use millstream_core::log::Kept;
 use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
@@ -48,6 +48,10 @@ fn id(number: u128) -> EventId {
     EventId(Uuid::from_u128(number))
 }
 
+fn definition() -> DefinitionRef {
+    DefinitionRef { name: Name::parse("d").unwrap(), version: 1 }
+}
+
 fn execution() -> ExecutionKey {
     ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse("x").unwrap() }
 }
@@ -73,7 +77,7 @@ impl Case {
             traceparent: Some("trace".to_owned()),
         };
         let mailbox: Vec<Waiting> = names.iter().enumerate().map(waiting).collect();
-        let before = Before::of(execution(), Seq(1), &self.state);
+        let before = Before::of(execution(), definition(), Seq(1), &self.state);
         let turn =
             machine::turn(&self.machine, self.state.clone(), &mailbox, PauseState::Running, Timestamp::EPOCH);
         let mut new_id = || {

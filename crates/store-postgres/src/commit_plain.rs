@@ -1,0 +1,215 @@
+//! Committing what is almost every batch, in one statement: events that are applied, with their
+//! transitions, timers and actions.
+//!
+//! All or nothing. The executions' rows are locked in the order of their keys; unless every fence holds,
+//! nothing is written and the careful path ([`crate::commit`]) finds out who lost. Rows are changed at the
+//! place where they were found. One that somebody else moved or removed in between (an event rejected
+//! without moving its execution; a lock that was waited for) cannot be found there: then the statement
+//! fails as a whole, which undoes it, and the careful path decides as well.
+//!
+//! Rejections, deferrals, failures, cancellations and emitted events are left to the careful path.
+
+use millstream_core::id::{ExecutionKey, WorkerId};
+use millstream_core::raw::RawJson;
+use millstream_core::status::EventStatus;
+use millstream_core::time::Timestamp;
+use millstream_store::execution_store::{
+    Commit, Committed, Decided, EventVerdict, LeaseGrant, OpenActions, SnapshotWrite,
+};
+use sqlx::{PgPool, Row};
+use uuid::Uuid;
+
+use crate::action_rows::{NewActionColumns, insert_new_actions};
+use crate::commit::{hand_out, take_slots};
+use crate::commit_rows::LetterColumns;
+use crate::errors::{Attempt, Failure};
+
+pub(crate) fn is_plain(commit: &Commit) -> bool {
+    let applied = |decided: &Decided| match &decided.verdict {
+        EventVerdict::Applied { status, .. } => *status != EventStatus::Failed,
+        EventVerdict::Rejected { .. } | EventVerdict::Deferred => false,
+    };
+    let keeps = match commit.open_actions {
+        OpenActions::Keep => true,
+        OpenActions::Cancel => false,
+    };
+    keeps && !commit.transitions.is_empty() && commit.emitted.is_empty() && commit.decided.iter().all(applied)
+}
+
+const COMMIT: &str = concat!(
+    "
+WITH clock AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+), wanted AS MATERIALIZED (
+    SELECT k.*, x.*
+    FROM unnest($18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::text[], $23::text[], $24::text[],
+                $25::bigint[])
+        AS k(tenant, execution_id, expected, seq, state, phase, snapshot, updated_at)
+    CROSS JOIN LATERAL (
+        SELECT x.ctid AS place, x.seq AS stored_seq, x.paused_reason, x.phase AS stored_phase
+        FROM executions x
+        WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id
+        FOR NO KEY UPDATE) x
+), fence AS MATERIALIZED (
+    SELECT count(*) FILTER (WHERE stored_seq = expected AND (paused_reason IS NULL OR stored_phase <> 'active'))
+           = cardinality($18) AS holds
+    FROM wanted
+), moved AS (
+    UPDATE executions x
+    SET seq = w.seq, state = w.state, phase = w.phase,
+        snapshot = coalesce(w.snapshot, x.snapshot),
+        snapshot_seq = CASE WHEN w.snapshot IS NULL THEN x.snapshot_seq ELSE w.seq END,
+        paused_reason = NULL,
+        updated_at = w.updated_at,
+        ended_at = CASE WHEN w.phase <> 'active' THEN coalesce(x.ended_at, w.updated_at) END
+    FROM wanted w
+    WHERE x.ctid = w.place AND (SELECT holds FROM fence)
+    RETURNING 1
+), letters AS MATERIALIZED (
+    SELECT m.place
+    FROM unnest($26::text[], $27::text[], $28::bigint[], $29::uuid[]) AS k(tenant, execution_id, accept_no, event_id)
+    CROSS JOIN LATERAL (
+        SELECT m.ctid AS place FROM mailbox m
+        WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND m.accept_no = k.accept_no
+          AND m.event_id = k.event_id
+        OFFSET 0) m
+    WHERE (SELECT holds FROM fence)
+), taken AS (
+    DELETE FROM mailbox m USING letters l WHERE m.ctid = l.place
+    RETURNING 1
+), applied AS (
+    INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision, worker_id, committed_at)
+    SELECT k.*, $15, $17
+    FROM unnest($30::text[], $31::text[], $32::bigint[], $33::uuid[], $34::text[], $35::bigint[], $36::text[])
+        AS k(tenant, execution_id, seq, event_id, name, at, decision)
+    WHERE (SELECT holds FROM fence)
+), disarmed AS (
+    DELETE FROM timers t
+    USING unnest($37::text[], $38::text[], $39::bigint[]) AS k(tenant, execution_id, armed_seq)
+    WHERE t.tenant = k.tenant AND t.execution_id = k.execution_id AND t.armed_seq = k.armed_seq
+      AND (SELECT holds FROM fence)
+), armed AS (
+    INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send)
+    SELECT k.*
+    FROM unnest($40::text[], $41::text[], $42::bigint[], $43::integer[], $44::bigint[], $45::text[])
+        AS k(tenant, execution_id, armed_seq, ordinal, fire_at, send)
+    WHERE (SELECT holds FROM fence)
+), acting AS (",
+    insert_new_actions!(),
+    "
+    WHERE (SELECT holds FROM fence)
+)
+SELECT fence.holds, clock.now + $16 AS until,
+       1 / CASE WHEN NOT fence.holds THEN 1
+                WHEN (SELECT count(*) FROM moved) <> cardinality($18) THEN 0
+                WHEN (SELECT count(*) FROM taken) <> cardinality($26) THEN 0
+                ELSE 1 END AS complete
+FROM fence, clock"
+);
+
+/// `None`, and nothing written, when a fence does not hold.
+pub(crate) async fn commit(
+    pool: &PgPool,
+    worker: &WorkerId,
+    batch: &[Commit],
+    grant: LeaseGrant,
+    now: Timestamp,
+) -> Attempt<Option<Vec<Committed>>> {
+    let rows = take_slots(batch.iter(), grant.slots);
+    let mut sorted: Vec<&Commit> = batch.iter().collect();
+    sorted.sort_unstable_by(|one, other| one.execution.cmp(&other.execution));
+    let actions = NewActionColumns::of(&rows);
+    let heads = Heads::of(&sorted);
+    let letters: LetterColumns<'_> = with_keys(batch, |commit| &commit.decided).collect();
+    let transitions: Vec<_> = with_keys(batch, |commit| &commit.transitions).collect();
+    let decisions: Vec<RawJson> = transitions.iter().map(|(_, row)| RawJson::of(&row.decision)).collect();
+    let disarmed: Vec<_> = with_keys(batch, |commit| &commit.cancelled_timers).collect();
+    let armed: Vec<_> = with_keys(batch, |commit| &commit.timers).collect();
+
+    let query = actions.bound(COMMIT, worker, grant, now);
+    let query = query
+        .bind(&heads.tenants)
+        .bind(&heads.executions)
+        .bind(&heads.expected)
+        .bind(&heads.seqs)
+        .bind(&heads.states)
+        .bind(&heads.phases)
+        .bind(heads.snapshots.iter().map(|text| text.as_ref().map(RawJson::as_str)).collect::<Vec<_>>())
+        .bind(&heads.times);
+    let query = letters
+        .bind_to(query)
+        .bind(tenants(&transitions))
+        .bind(executions(&transitions))
+        .bind(transitions.iter().map(|(_, row)| row.seq.0).collect::<Vec<_>>())
+        .bind(transitions.iter().map(|(_, row)| row.event_id.0).collect::<Vec<Uuid>>())
+        .bind(transitions.iter().map(|(_, row)| row.name.as_str()).collect::<Vec<_>>())
+        .bind(transitions.iter().map(|(_, row)| row.at.as_millis()).collect::<Vec<_>>())
+        .bind(decisions.iter().map(RawJson::as_str).collect::<Vec<_>>())
+        .bind(tenants(&disarmed))
+        .bind(executions(&disarmed))
+        .bind(disarmed.iter().map(|(_, seq)| seq.0).collect::<Vec<_>>())
+        .bind(tenants(&armed))
+        .bind(executions(&armed))
+        .bind(armed.iter().map(|(_, timer)| timer.armed_seq.0).collect::<Vec<_>>())
+        .bind(armed.iter().map(|(_, timer)| timer.ordinal).collect::<Vec<_>>())
+        .bind(armed.iter().map(|(_, timer)| timer.fire_at.as_millis()).collect::<Vec<_>>())
+        .bind(armed.iter().map(|(_, timer)| timer.send.as_str()).collect::<Vec<_>>());
+    let row = match query.fetch_one(pool).await.map_err(Failure::from) {
+        Ok(row) => row,
+        Err(failure) if failure.is_division_by_zero() => return Ok(None),
+        Err(failure) => return Err(failure),
+    };
+    if !row.try_get::<bool, _>("holds")? {
+        return Ok(None);
+    }
+    let until = Timestamp::from_millis(row.try_get("until")?);
+    Ok(Some(hand_out(batch.iter(), &rows, until, Vec::new())))
+}
+
+/// What commits hold of something, each with its execution.
+fn with_keys<'a, T: 'a>(
+    batch: &'a [Commit],
+    part: fn(&'a Commit) -> &'a Vec<T>,
+) -> impl Iterator<Item = (&'a ExecutionKey, &'a T)> {
+    batch.iter().flat_map(move |commit| part(commit).iter().map(|one| (&commit.execution, one)))
+}
+
+fn tenants<'a, T>(rows: &[(&'a ExecutionKey, &T)]) -> Vec<&'a str> {
+    rows.iter().map(|(key, _)| key.tenant.as_str()).collect()
+}
+
+fn executions<'a, T>(rows: &[(&'a ExecutionKey, &T)]) -> Vec<&'a str> {
+    rows.iter().map(|(key, _)| key.execution.as_str()).collect()
+}
+
+/// The rows of executions, one array per column.
+struct Heads<'a> {
+    tenants: Vec<&'a str>,
+    executions: Vec<&'a str>,
+    expected: Vec<i64>,
+    seqs: Vec<i64>,
+    states: Vec<&'a str>,
+    phases: Vec<&'static str>,
+    snapshots: Vec<Option<RawJson>>,
+    times: Vec<i64>,
+}
+
+impl<'a> Heads<'a> {
+    /// In the order of their keys, which is the order of the locks.
+    fn of(batch: &[&'a Commit]) -> Self {
+        let snapshot = |commit: &Commit| match commit.snapshot {
+            SnapshotWrite::Write => Some(RawJson::of(&commit.state)),
+            SnapshotWrite::Skip => None,
+        };
+        Self {
+            tenants: batch.iter().map(|commit| commit.execution.tenant.as_str()).collect(),
+            executions: batch.iter().map(|commit| commit.execution.execution.as_str()).collect(),
+            expected: batch.iter().map(|commit| commit.expected.0).collect(),
+            seqs: batch.iter().map(|commit| commit.state.seq.0).collect(),
+            states: batch.iter().map(|commit| commit.state.state.as_str()).collect(),
+            phases: batch.iter().map(|commit| commit.state.phase.as_str()).collect(),
+            snapshots: batch.iter().map(|commit| snapshot(commit)).collect(),
+            times: batch.iter().map(|commit| commit.state.at.as_millis()).collect(),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Settling what is almost every outcome, in one statement: the success of an action that is the only one
+//! of its transition, with the event that it emits.
+//!
+//! No other row depends on such an action, so the event needs no lock: nobody waits for it, and that the
+//! event is completed is read off the action itself. The rows are locked in the order of their keys and
+//! changed where they were found; one that was renewed in that very moment is not found there. What is not
+//! recorded here (that, other outcomes, actions with company, leases that have passed on) is for the careful
+//! path ([`crate::settle`]).
+
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::{Settlement, Settling};
+use millstream_store::event_log::NewEvent;
+use sqlx::{PgPool, Row};
+use uuid::Uuid;
+
+use crate::action_rows::ActionColumns;
+use crate::errors::Attempt;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    Here,
+    Not,
+}
+
+const SETTLE: &str = "
+WITH held AS MATERIALIZED (
+    SELECT k.*, a.row_place
+    FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::text[], $7::bigint[],
+                $8::uuid[], $9::text[], $10::text[], $11::text[], $12::text[])
+        AS k(tenant, execution_id, seq, action, epoch, result, place, event_id, name, payload, actor, traceparent)
+    CROSS JOIN LATERAL (
+        SELECT a.ctid AS row_place FROM actions a
+        WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
+          AND a.alone AND CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
+        FOR NO KEY UPDATE) a
+), settled AS (
+    UPDATE actions a
+    SET status = 'succeeded', due_at = NULL, result = h.result, error = NULL, handled = FALSE, settled_at = $13
+    FROM held h
+    WHERE a.ctid = h.row_place
+    RETURNING h.*
+), accepted AS (
+    INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, actor, traceparent, created_at)
+    SELECT h.tenant, h.event_id, h.execution_id, nextval('accept_no'), h.name, h.payload, h.actor, h.traceparent,
+           $13
+    FROM (SELECT * FROM settled WHERE event_id IS NOT NULL ORDER BY place) h
+    RETURNING tenant, execution_id, accept_no, event_id, octet_length(payload) AS bytes
+), posted AS (
+    INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
+    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes, FALSE, $13 FROM accepted a
+)
+SELECT coalesce(array_agg(place), '{}') FROM settled";
+
+/// One word per settlement, in order.
+pub(crate) async fn settle(pool: &PgPool, batch: &[Settlement], now: Timestamp) -> Attempt<Vec<Recorded>> {
+    let mut recorded = vec![Recorded::Not; batch.len()];
+    let mut plain: Vec<(usize, &Settlement, &str, Option<&NewEvent>)> = batch
+        .iter()
+        .enumerate()
+        .filter_map(|(place, settlement)| match &settlement.outcome {
+            Settling::Succeeded { result, emit } => {
+                Some((place, settlement, result.as_str(), emit.as_deref()))
+            }
+            Settling::Retry { .. } | Settling::Failed { .. } => None,
+        })
+        .collect();
+    // A lease that occurs twice is stale the second time, and would emit twice here.
+    plain.sort_by(|(_, one, ..), (_, other, ..)| one.lease.cmp(&other.lease));
+    plain.dedup_by(|(_, later, ..), (_, first, ..)| later.lease == first.lease);
+    if plain.is_empty() {
+        return Ok(recorded);
+    }
+    let keys: ActionColumns<'_> = plain.iter().map(|(_, settlement, ..)| &settlement.lease.key).collect();
+    let emits = || plain.iter().map(|(.., emit)| *emit);
+    let row = keys
+        .bound(SETTLE)
+        .bind(plain.iter().map(|(_, settlement, ..)| settlement.lease.epoch.0).collect::<Vec<_>>())
+        .bind(plain.iter().map(|(_, _, result, _)| *result).collect::<Vec<_>>())
+        .bind(plain.iter().map(|(place, ..)| i64::try_from(*place).unwrap_or(i64::MAX)).collect::<Vec<_>>())
+        .bind(emits().map(|emit| Some(emit?.event_id.0)).collect::<Vec<Option<Uuid>>>())
+        .bind(emits().map(|emit| Some(emit?.name.as_str())).collect::<Vec<_>>())
+        .bind(emits().map(|emit| Some(emit?.payload.as_str())).collect::<Vec<_>>())
+        .bind(emits().map(|emit| emit?.actor.as_deref()).collect::<Vec<_>>())
+        .bind(emits().map(|emit| emit?.traceparent.as_deref()).collect::<Vec<_>>())
+        .bind(now.as_millis())
+        .fetch_one(pool)
+        .await?;
+    for place in row.try_get::<Vec<i64>, _>(0)? {
+        if let Some(one) = usize::try_from(place).ok().and_then(|place| recorded.get_mut(place)) {
+            *one = Recorded::Here;
+        }
+    }
+    Ok(recorded)
+}
