@@ -12,7 +12,7 @@ import threading
 
 from harness import install
 from harness.engine import Engine
-from harness.measure import BULK_CLIENTS, BULK_SIZE, SINGLE_CLIENTS
+from harness.measure import BULK_CLIENTS, BULK_SIZE, RATE, SINGLE_CLIENTS
 from harness.processes import machine_busy_seconds
 from harness.surroundings import Run
 
@@ -44,21 +44,38 @@ class Millstream(Engine):
 
     def measure(self, shape, sizes, data_directory):
         with Run(self, data_directory) as run:
-            command = [self.binary, "bench", "--fleet", 2, "--workload", "many", *SUBMIT[shape], "--events", sizes.events,
-                       "--warmup", sizes.warm_up, "--database-url", run.services["postgres"].url,
-                       "--redis-url", run.services["redis"].url, "--json"]
-            # With its default settings, whatever they are in the shell that started this.
-            env = {name: value for name, value in os.environ.items() if not name.startswith("MILLSTREAM_")}
+            found = {}
+            if shape == "single":
+                found |= latency(self.bench(
+                    run, "--measure", "latency", "--rate", RATE, "--for", f"{max(1, sizes.latency // RATE)}s",
+                    "--warmup", sizes.warm_up))
             with Watch(run) as watch:
-                said = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=run.directory,
-                                      env=env)
-            if said.returncode:
-                raise RuntimeError(said.stderr.strip()[-500:] or f"bench ended with {said.returncode}")
-            return figures(json.loads(said.stdout)) | watch.figures()
+                found |= load(self.bench(
+                    run, "--measure", "throughput", "--workload", "many", *SUBMIT[shape], "--events", sizes.events,
+                    "--warmup", sizes.warm_up))
+            return found | watch.figures()
+
+    def bench(self, run, *arguments):
+        command = [self.binary, "bench", "--fleet", 2, "--database-url", run.services["postgres"].url,
+                   "--redis-url", run.services["redis"].url, "--json", *arguments]
+        # With its default settings, whatever they are in the shell that started this.
+        env = {name: value for name, value in os.environ.items() if not name.startswith("MILLSTREAM_")}
+        said = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=run.directory, env=env)
+        if said.returncode:
+            raise RuntimeError(said.stderr.strip()[-500:] or f"bench ended with {said.returncode}")
+        return json.loads(said.stdout)
 
 
-def figures(report):
-    """Our words for what `millstream bench --json` says."""
+def latency(report):
+    """Its stages in our words. "Started" is an HTTP action that has reached its target, "done" is a
+    caller who has been told that the action is settled: a hop more than is asked of the peers."""
+    stages = {figure["stage"]: figure["latency"] for figure in report["latency"]["figures"]}
+    return {f"{ours}_{part}_ms": stages[theirs][f"{part}_ms"]
+            for ours, theirs in (("started", "action_started"), ("done", "completed")) for part in ("p50", "p99")}
+
+
+def load(report):
+    """Throughput, CPU and memory in our words."""
     found = report["workloads"][0]["median"]
     cpu = {"engine": 0.0, "store": 0.0, "client": 0.0}
     memory = 0.0
