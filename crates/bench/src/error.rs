@@ -16,6 +16,9 @@ pub enum BenchError {
     /// The engine did something that it must not: lost an event, refused a good one, died.
     #[error("{0}")]
     Wrong(String),
+    /// Somebody pressed Ctrl-C.
+    #[error("interrupted; everything that was started has been stopped")]
+    Interrupted,
     /// The machine refused.
     #[error("cannot {doing}: {source}")]
     Machine { doing: String, source: io::Error },

@@ -6,11 +6,13 @@
 //! private database and private keys.
 //!
 //! Reading order: [`plan`] (what to measure), [`workload`], `request` and `generator` (the load),
-//! `target` (the engine under test), `quiet` (when it is done), `run` (all of it in order), [`report`]
-//! and [`table`].
+//! `target` (the engine under test), `phase` (what is done to it), `quiet` (when it is done), `verify`
+//! (that nothing is missing), `floor` (the limit), `run` (all of it in order), [`report`], [`table`].
 
 pub mod error;
 pub mod plan;
+pub mod progress;
+pub mod rate;
 pub mod workload;
 
 mod request;
@@ -19,23 +21,32 @@ mod wire;
 mod generator;
 mod latency;
 mod setup;
+mod sink;
 
+mod batches;
 mod exposition;
 mod postgres;
 mod process;
 mod redis_server;
+mod sqlite;
 mod target;
+mod usage;
+mod world;
 
+mod floor;
+mod phase;
 mod quiet;
 mod run;
-mod usage;
 mod verify;
 
+pub mod plot;
 pub mod report;
 pub mod table;
 
 pub use error::{BenchError, Result};
-pub use plan::{Amount, Plan, Size, Target};
+pub use plan::{Amount, Measure, Plan, Size, Target};
+pub use progress::Progress;
+pub use rate::Rate;
 pub use report::Report;
 pub use request::Submit;
 pub use run::run;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{BenchError, Result};
+use crate::progress::Progress;
+use crate::rate::Rate;
 use crate::request::Submit;
 use crate::workload::Workload;
 
@@ -15,6 +17,7 @@ pub struct Plan {
     pub binary: PathBuf,
     /// Settings for engines that are started, as environment variables.
     pub settings: Vec<(String, String)>,
+    pub measures: Vec<Measure>,
     pub workloads: Vec<Workload>,
     pub submit: Submit,
     pub connections: usize,
@@ -23,7 +26,12 @@ pub struct Plan {
     pub runs: usize,
     /// Events before the measured ones, discarded.
     pub warmup: usize,
+    /// At which rates latency is measured.
+    pub rates: Vec<Rate>,
+    /// How late the sink answers HTTP actions.
+    pub action_wait: Duration,
     pub size: Size,
+    pub progress: Progress,
 }
 
 /// Against what.
@@ -35,6 +43,19 @@ pub enum Target {
     Embedded { workers: usize },
     /// An ingress and so many workers, started on a private database.
     Fleet { workers: usize, database_url: String, redis_url: String },
+}
+
+/// Which figures are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Each workload, as fast as it goes.
+    Throughput,
+    /// From POST to what follows, at set rates.
+    Latency,
+    /// The same statements straight at the store.
+    Floor,
+    /// The least that three tables could cost, for orientation.
+    FloorRaw,
 }
 
 /// When the measured part ends.
@@ -54,20 +75,41 @@ pub enum Size {
 impl Plan {
     pub fn check(&self) -> Result<()> {
         let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
-        if self.runs == 0 {
-            return usage("--runs: at least one run is needed");
+        if !(1..=100).contains(&self.runs) {
+            return usage("--runs: between 1 and 100");
         }
-        if self.connections == 0 || self.connections > 4096 {
+        if !(1..=4096).contains(&self.connections) {
             return usage("--connections: between 1 and 4096");
         }
         if let Submit::Ndjson { batch: 0 | 1001.. } = self.submit {
             return usage("--batch: between 1 and 1000, what the ingress takes in one request");
         }
         match self.amount {
-            Some(Amount::Events(0)) => usage("--events: at least one event is needed"),
-            Some(Amount::For(Duration::ZERO)) => usage("--for: more than no time is needed"),
-            Some(Amount::Events(_) | Amount::For(_)) | None => Ok(()),
+            Some(Amount::Events(0 | 50_000_001..)) => return usage("--events: between 1 and 50,000,000"),
+            Some(Amount::For(Duration::ZERO)) => return usage("--for: more than no time is needed"),
+            Some(Amount::Events(_) | Amount::For(_)) | None => {}
         }
+        if self.measures.is_empty() {
+            return usage("--measure: throughput, latency or floor");
+        }
+        if matches!(self.target, Target::Url { .. }) {
+            if self.workloads.contains(&Workload::Backlog) {
+                return usage(
+                    "the workload backlog starts the workers late, so it needs an engine of its own: --embedded or --fleet N",
+                );
+            }
+            if self.wants(Measure::Floor) || self.wants(Measure::FloorRaw) {
+                return usage("the floor is measured on services of its own: --embedded or --fleet N");
+            }
+        }
+        if self.wants(Measure::FloorRaw) && !matches!(self.target, Target::Fleet { .. }) {
+            return usage("--floor-raw is about PostgreSQL: it needs --fleet N");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn wants(&self, measure: Measure) -> bool {
+        self.measures.contains(&measure)
     }
 
     /// How many events a workload gets; with `--for`, how many executions are made ready.
@@ -76,6 +118,16 @@ impl Plan {
             (Some(Amount::Events(events)), _) => events,
             (Some(Amount::For(_)) | None, Size::Full) => workload.full_size(),
             (Some(Amount::For(_)) | None, Size::Smoke) => workload.smoke_size(),
+        }
+    }
+
+    /// When the measured part of a workload ends. A backlog and a history have a size, not a length.
+    pub(crate) fn amount(&self, workload: Workload) -> Amount {
+        match (self.amount, workload) {
+            (Some(Amount::For(_)), Workload::Backlog | Workload::History) | (None, _) => {
+                Amount::Events(self.events(workload))
+            }
+            (Some(amount), _) => amount,
         }
     }
 }
@@ -87,6 +139,13 @@ impl Target {
             Self::Embedded { workers } => format!("embedded, {workers} worker loops"),
             Self::Fleet { workers: 1, .. } => "fleet of 1 worker".to_owned(),
             Self::Fleet { workers, .. } => format!("fleet of {workers} workers"),
+        }
+    }
+
+    pub(crate) const fn workers(&self) -> usize {
+        match self {
+            Self::Url { .. } => 0,
+            Self::Embedded { workers } | Self::Fleet { workers, .. } => *workers,
         }
     }
 }

@@ -109,6 +109,7 @@ pub(crate) async fn watch(
     subject: &mut Subject,
     baseline: Counters,
     wanted: impl Fn() -> Option<Counters>,
+    show: impl Fn(Counters),
 ) -> Result<Quiet> {
     let (mut watch, mut course) = (Watch::new(Instant::now()), Vec::new());
     loop {
@@ -118,6 +119,7 @@ pub(crate) async fn watch(
         let now = Instant::now();
         if let Some(seen) = seen {
             course.push((now, seen));
+            show(seen);
         }
         match watch.judge(seen, wanted, now) {
             Next::LookAgain(pause) => tokio::time::sleep(pause).await,

@@ -85,7 +85,6 @@ fn read_info(info: &str) -> RedisFacts {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn failed(error: redis::RedisError) -> BenchError {
     BenchError::unreachable("Redis", error)
 }

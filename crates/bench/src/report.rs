@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::batches::Batches;
 use crate::latency::Percentiles;
 use crate::postgres::PostgresFacts;
+use crate::rate::Rate;
 use crate::redis_server::RedisFacts;
 use crate::request::Submit;
+use crate::sqlite::SqliteFacts;
 use crate::usage::RoleUsage;
 use crate::workload::Workload;
 
@@ -19,8 +22,11 @@ pub struct Report {
     pub submit: Submit,
     pub connections: usize,
     pub postgres: Option<PostgresFacts>,
+    pub sqlite: Option<SqliteFacts>,
     pub redis: Option<RedisFacts>,
     pub workloads: Vec<WorkloadReport>,
+    pub latency: Option<LatencyReport>,
+    pub floor_raw: Option<Spread>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -38,6 +44,7 @@ pub struct WorkloadReport {
     pub median: RunReport,
     pub end_to_end_per_second: Spread,
     pub submit_per_second: Spread,
+    pub floor: Option<FloorReport>,
     pub runs: Vec<RunReport>,
 }
 
@@ -63,15 +70,83 @@ pub struct RunReport {
     pub database_bytes_per_event: Option<f64>,
     pub redis_used_memory_before: Option<u64>,
     pub redis_used_memory_after: Option<u64>,
+    pub redis_bytes_per_event: Option<f64>,
     pub batches: BTreeMap<String, Batches>,
+    pub history: Option<HistoryReport>,
     pub course: Vec<CoursePoint>,
 }
 
-/// What a histogram of sizes or times says.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Batches {
-    pub count: f64,
-    pub mean: f64,
+/// What an event costs after a long history.
+#[derive(Debug, Clone, Serialize)]
+pub struct HistoryReport {
+    /// How long the history was.
+    pub events: usize,
+    /// POST to applied: the first event of new executions.
+    pub first: Percentiles,
+    /// POST to applied: the next events of the old one.
+    pub next: Percentiles,
+    /// Of the medians.
+    pub ratio: f64,
+}
+
+/// What the store alone does with the same rows.
+#[derive(Debug, Clone, Serialize)]
+pub struct FloorReport {
+    pub per_second: Spread,
+    /// Rows in one transaction, as the engine had them.
+    pub append_batch: usize,
+    pub commit_batch: usize,
+    pub settle_batch: usize,
+    /// Transactions at the same time.
+    pub append_hands: usize,
+    pub commit_hands: usize,
+    pub settle_hands: usize,
+    /// The engine's end-to-end throughput by the floor's: medians.
+    pub end_to_end_ratio: f64,
+}
+
+/// Latencies at set rates.
+#[derive(Debug, Clone, Serialize)]
+pub struct LatencyReport {
+    /// What single POSTs reach end to end; measured when a rate is a part of it.
+    pub capacity_per_second: Option<f64>,
+    pub figures: Vec<LatencyFigure>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct LatencyFigure {
+    pub rate: Rate,
+    pub per_second: f64,
+    pub stage: Stage,
+    /// From when a request was due.
+    pub latency: Percentiles,
+}
+
+/// How far an event has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// 202: durable.
+    Accepted,
+    /// Its transition is committed, and the caller knows.
+    Applied,
+    /// Its HTTP action has reached its target.
+    ActionStarted,
+    /// Its action is settled, and the caller knows.
+    Completed,
+}
+
+impl Stage {
+    pub const ALL: [Self; 4] = [Self::Accepted, Self::Applied, Self::ActionStarted, Self::Completed];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Applied => "applied",
+            Self::ActionStarted => "action_started",
+            Self::Completed => "completed",
+        }
+    }
 }
 
 /// How far things were at a moment of the run.
@@ -105,7 +180,7 @@ impl WorkloadReport {
         let median = (*order.get(order.len().checked_sub(1)? / 2)?).clone();
         let end_to_end_per_second = Spread::of(runs.iter().map(|run| run.end_to_end_per_second))?;
         let submit_per_second = Spread::of(runs.iter().map(|run| run.submit_per_second))?;
-        Some(Self { workload, median, end_to_end_per_second, submit_per_second, runs })
+        Some(Self { workload, median, end_to_end_per_second, submit_per_second, floor: None, runs })
     }
 }
 

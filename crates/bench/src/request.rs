@@ -41,11 +41,21 @@ pub(crate) enum Until {
     Completed,
 }
 
+impl Until {
+    const fn header(self) -> &'static str {
+        match self {
+            Self::Accepted => "",
+            Self::Applied => "Prefer: wait=10, until=applied\r\n",
+            Self::Completed => "Prefer: wait=10\r\n",
+        }
+    }
+}
+
 /// Writes requests for events of one workload.
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
     headers: String,
-    prefer: &'static str,
+    until: Until,
     payload: String,
     /// Executions are `{prefix}{number}`.
     prefix: String,
@@ -63,7 +73,7 @@ impl Requests {
     ) -> Self {
         Self {
             headers: address.headers().to_owned(),
-            prefer: "",
+            until: Until::Accepted,
             payload: workload.payload(),
             prefix: prefix.to_owned(),
             executions,
@@ -72,12 +82,12 @@ impl Requests {
     }
 
     pub(crate) fn until(mut self, until: Until) -> Self {
-        self.prefer = match until {
-            Until::Accepted => "",
-            Until::Applied => "Prefer: wait=10, until=applied\r\n",
-            Until::Completed => "Prefer: wait=10\r\n",
-        };
+        self.until = until;
         self
+    }
+
+    pub(crate) fn waits_for(&self) -> Until {
+        self.until
     }
 
     pub(crate) fn submit(&self) -> Submit {
@@ -100,7 +110,7 @@ impl Requests {
                     self.prefix,
                     first % self.executions,
                     self.headers,
-                    self.prefer,
+                    self.until.header(),
                     scratch.len()
                 )
             }

@@ -2,12 +2,17 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
-use crate::report::{Report, WorkloadReport};
+use crate::report::{LatencyReport, Report, Stage, WorkloadReport};
 
 /// Everything that fits a screen.
 pub fn render(report: &Report) -> String {
-    let mut parts = vec![head(report), throughput(&report.workloads), cpu(&report.workloads)];
-    parts.retain(|part| !part.is_empty());
+    let mut parts = vec![head(report)];
+    if !report.workloads.is_empty() {
+        parts.extend([throughput(&report.workloads), cpu(&report.workloads), context(&report.workloads)]);
+    }
+    parts.extend(floors(report));
+    parts.extend(report.workloads.iter().filter_map(history));
+    parts.extend(report.latency.as_ref().map(latency));
     parts.join("\n\n")
 }
 
@@ -27,6 +32,9 @@ fn head(report: &Report) -> String {
             setting("fsync"),
             setting("synchronous_commit")
         ));
+    }
+    if let Some(sqlite) = &report.sqlite {
+        lines.push(format!("SQLite {}: synchronous {}", sqlite.version, sqlite.synchronous));
     }
     if let Some(redis) = &report.redis {
         lines.push(format!("Redis {}: appendonly {}", redis.version, redis.appendonly));
@@ -49,14 +57,15 @@ fn throughput(workloads: &[WorkloadReport]) -> String {
     ]);
     for one in workloads {
         let (run, latency) = (&one.median, &one.median.submit_latency);
+        let timed = |text: String| if latency.count == 0 { "-".to_owned() } else { text };
         table.add_row(cells(&[
             one.workload.to_string(),
-            run.events.to_string(),
-            whole(run.submit_per_second),
-            millis(latency.p50_ms),
-            millis(latency.p90_ms),
-            millis(latency.p99_ms),
-            millis(latency.p999_ms),
+            whole(crate::usage::as_f64(run.events)),
+            timed(whole(run.submit_per_second)),
+            timed(millis(latency.p50_ms)),
+            timed(millis(latency.p90_ms)),
+            timed(millis(latency.p99_ms)),
+            timed(millis(latency.p999_ms)),
             whole(run.end_to_end_per_second),
             format!("{}…{}", whole(one.end_to_end_per_second.least), whole(one.end_to_end_per_second.most)),
             one.runs.len().to_string(),
@@ -81,7 +90,127 @@ fn cpu(workloads: &[WorkloadReport]) -> String {
     table.trim_fmt()
 }
 
-pub(crate) fn table(headings: &[&str]) -> Table {
+/// Batch sizes, times of transactions, and what is left behind.
+fn context(workloads: &[WorkloadReport]) -> String {
+    let mut table = table(&[
+        "workload",
+        "append",
+        "ms",
+        "visit",
+        "load ms",
+        "commit",
+        "ms",
+        "settle",
+        "ms",
+        "db B/event",
+        "redis B/event",
+        "pushed back",
+    ]);
+    for one in workloads {
+        let mean = |name: &str| one.median.batches.get(name).map(|batches| batches.mean);
+        let size = |name: &str| mean(name).map_or("-".to_owned(), |mean| format!("{mean:.1}"));
+        let time = |name: &str| mean(name).map_or("-".to_owned(), |mean| millis(mean * 1000.0));
+        let bytes = |value: Option<f64>| value.map_or("-".to_owned(), whole);
+        table.add_row(cells(&[
+            one.workload.to_string(),
+            size("append_items"),
+            time("append_seconds"),
+            size("visit_executions"),
+            time("load_seconds"),
+            size("commit_events"),
+            time("commit_seconds"),
+            size("settle_actions"),
+            time("settle_seconds"),
+            bytes(one.median.database_bytes_per_event),
+            bytes(one.median.redis_bytes_per_event),
+            one.median.pushed_back.to_string(),
+        ]));
+    }
+    table.trim_fmt()
+}
+
+fn floors(report: &Report) -> Option<String> {
+    let mut table = table(&[
+        "floor",
+        "events/s",
+        "least…most",
+        "append",
+        "commit",
+        "settle",
+        "hands",
+        "end to end / floor",
+    ]);
+    let mut rows = 0;
+    for one in &report.workloads {
+        let Some(floor) = &one.floor else { continue };
+        rows += 1;
+        table.add_row(cells(&[
+            one.workload.to_string(),
+            whole(floor.per_second.median),
+            format!("{}…{}", whole(floor.per_second.least), whole(floor.per_second.most)),
+            floor.append_batch.to_string(),
+            floor.commit_batch.to_string(),
+            floor.settle_batch.to_string(),
+            format!("{}+{}+{}", floor.append_hands, floor.commit_hands, floor.settle_hands),
+            format!("{:.0} %", floor.end_to_end_ratio * 100.0),
+        ]));
+    }
+    if let Some(raw) = &report.floor_raw {
+        rows += 1;
+        let mut row =
+            vec!["raw".to_owned(), whole(raw.median), format!("{}…{}", whole(raw.least), whole(raw.most))];
+        row.extend(["100", "100", "100", "4", ""].map(str::to_owned));
+        table.add_row(cells(&row));
+    }
+    (rows > 0).then(|| table.trim_fmt())
+}
+
+fn history(one: &WorkloadReport) -> Option<String> {
+    let history = one.median.history.as_ref()?;
+    Some(format!(
+        "After {} events the next one takes {} ms at the median, the first one of an execution {} ms: {:.2} times.",
+        whole(crate::usage::as_f64(history.events)),
+        millis(history.next.p50_ms),
+        millis(history.first.p50_ms),
+        history.ratio
+    ))
+}
+
+fn latency(latency: &LatencyReport) -> String {
+    let mut table =
+        table(&["from POST to", "rate", "events", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms"]);
+    for figure in &latency.figures {
+        let seen = &figure.latency;
+        table.add_row(cells(&[
+            words(figure.stage).to_owned(),
+            format!("{:.0}/s", figure.per_second),
+            seen.count.to_string(),
+            millis(seen.p50_ms),
+            millis(seen.p90_ms),
+            millis(seen.p99_ms),
+            millis(seen.p999_ms),
+            millis(seen.max_ms),
+        ]));
+    }
+    let capacity = latency.capacity_per_second.map(|capacity| {
+        format!(
+            "\nSingle POSTs reach {} events/s end to end: the capacity that rates are a part of.",
+            whole(capacity)
+        )
+    });
+    format!("{}{}", table.trim_fmt(), capacity.unwrap_or_default())
+}
+
+const fn words(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Accepted => "202",
+        Stage::Applied => "applied",
+        Stage::ActionStarted => "action started",
+        Stage::Completed => "completed",
+    }
+}
+
+fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(cells(&headings.iter().map(|heading| heading.to_uppercase()).collect::<Vec<_>>()));
@@ -89,7 +218,7 @@ pub(crate) fn table(headings: &[&str]) -> Table {
 }
 
 /// The first column is text, the others are numbers.
-pub(crate) fn cells(texts: &[String]) -> Vec<Cell> {
+fn cells(texts: &[String]) -> Vec<Cell> {
     let aligned = |(at, text): (usize, &String)| {
         let alignment = if at == 0 { CellAlignment::Left } else { CellAlignment::Right };
         Cell::new(text).set_alignment(alignment)
@@ -97,11 +226,11 @@ pub(crate) fn cells(texts: &[String]) -> Vec<Cell> {
     texts.iter().enumerate().map(aligned).collect()
 }
 
-pub(crate) fn whole(value: f64) -> String {
+fn whole(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 && !grouped.ends_with('-') {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && !grouped.ends_with('-') {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -109,7 +238,7 @@ pub(crate) fn whole(value: f64) -> String {
     grouped
 }
 
-pub(crate) fn millis(value: f64) -> String {
+fn millis(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 

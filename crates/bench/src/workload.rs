@@ -115,6 +115,15 @@ impl Workload {
         }
     }
 
+    /// Whether its rows can be written straight to the store: one event for each execution, and no
+    /// outside world.
+    pub(crate) const fn has_floor(self) -> bool {
+        match self {
+            Self::Many | Self::Plain | Self::Payload => true,
+            Self::Chain | Self::Hot | Self::Backlog | Self::History | Self::Http => false,
+        }
+    }
+
     /// The payload of every event, a JSON object.
     pub fn payload(self) -> String {
         match self {

@@ -1,9 +1,13 @@
 //! `millstream bench`: how fast, against a running engine or one that is started for it.
+//!
+//! Only the way from the command line to a plan is here; `millstream-bench` does the measuring.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use millstream_bench::{Amount, BenchError, Plan, Size, Submit, Target, Workload, table};
+use millstream_bench::{
+    Amount, BenchError, Measure, Plan, Progress, Rate, Size, Submit, Target, Workload, plot, table,
+};
 
 use crate::cli::{BenchArgs, Global, SubmitArg};
 use crate::config::Config;
@@ -13,13 +17,17 @@ use crate::{signals, telemetry};
 
 pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> Result<()> {
     telemetry::start_logging(config)?;
-    let plan = plan(args, global, config)?;
+    let plan = plan(args, global, config, output)?;
     let shutdown = signals::shutdown_token()?;
     let report = millstream_bench::run(&plan, shutdown.cancelled()).await.map_err(failure)?;
+    if let Some(file) = &args.plot {
+        std::fs::write(file, plot::draw(&report))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
     output.show(&serde_json::to_value(&report)?, |_| table::render(&report))
 }
 
-fn plan(args: &BenchArgs, global: &Global, config: &Config) -> Result<Plan> {
+fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> Result<Plan> {
     let submit = match args.submit {
         SubmitArg::Single => Submit::Single,
         SubmitArg::Ndjson => Submit::Ndjson { batch: args.batch },
@@ -29,32 +37,47 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config) -> Result<Plan> {
         (None, Some(text)) => Some(Amount::For(span(text).context("--for")?)),
         (None, None) => None,
     };
+    let target = target(args, global, config)?;
+    let mut workloads = Workload::list(&args.workload).map_err(failure)?;
+    // Of a running engine `all` are all that can be asked of it.
+    if args.workload == "all" && matches!(target, Target::Url { .. }) {
+        workloads.retain(|workload| *workload != Workload::Backlog);
+    }
     Ok(Plan {
-        target: target(args, global, config)?,
+        measures: measures(args, &target)?,
+        target,
         binary: std::env::current_exe().context("cannot tell which program this is")?,
-        settings: settings(global),
-        workloads: Workload::list(&args.workload).map_err(failure)?,
+        settings: settings(args, global),
+        workloads,
         submit,
         connections: args.connections.unwrap_or(submit.default_connections()),
         amount,
         runs: args.runs,
-        warmup: if args.smoke { args.warmup.min(100) } else { args.warmup },
+        warmup: if args.smoke { args.warmup.min(50) } else { args.warmup },
+        rates: Rate::list(&args.rate).map_err(failure)?,
+        action_wait: match &args.action_wait {
+            Some(text) => span(text).context("--action-wait")?,
+            None => Duration::ZERO,
+        },
         size: if args.smoke { Size::Smoke } else { Size::Full },
+        progress: match output {
+            Output::Text => Progress::Shown,
+            Output::Json => Progress::Hidden,
+        },
     })
 }
 
 fn target(args: &BenchArgs, global: &Global, config: &Config) -> Result<Target> {
-    let refuse = |text: String| anyhow!(Failure::new(ExitCode::Invalid, text));
     if (args.embedded || args.fleet.is_some()) && global.url.is_some() {
-        return Err(refuse("--url is a running engine; --embedded and --fleet start one: choose".to_owned()));
+        return Err(invalid("--url names a running engine; --embedded and --fleet start one: choose"));
     }
     if args.embedded {
         return Ok(Target::Embedded { workers: args.loops.max(1) });
     }
     let Some(workers) = args.fleet else {
         let Some(url) = &global.url else {
-            return Err(refuse(
-                "what shall be measured? --embedded starts an engine on SQLite, --fleet N one on PostgreSQL and Redis, --url names a running one".to_owned(),
+            return Err(invalid(
+                "what shall be measured? --embedded starts an engine on SQLite, --fleet N one on PostgreSQL and Redis, --url names a running one",
             ));
         };
         return Ok(Target::Url { url: url.clone(), key: config.key.clone() });
@@ -67,13 +90,13 @@ fn target(args: &BenchArgs, global: &Global, config: &Config) -> Result<Target> 
         missing.push("--redis-url redis://… (or MILLSTREAM_REDIS_URL)");
     }
     if !missing.is_empty() {
-        return Err(refuse(format!(
-            "--fleet needs services that are running: {} missing; scripts/bench starts private ones",
+        return Err(invalid(&format!(
+            "--fleet needs services that are running; missing: {}. scripts/bench starts private ones",
             missing.join(" and ")
         )));
     }
     if !(1..=64).contains(&workers) {
-        return Err(refuse("--fleet: between 1 and 64 workers".to_owned()));
+        return Err(invalid("--fleet: between 1 and 64 workers"));
     }
     Ok(Target::Fleet {
         workers,
@@ -82,13 +105,46 @@ fn target(args: &BenchArgs, global: &Global, config: &Config) -> Result<Target> 
     })
 }
 
+fn measures(args: &BenchArgs, target: &Target) -> Result<Vec<Measure>> {
+    let mut measures = match (&args.measure, target) {
+        (None, Target::Url { .. }) => vec![Measure::Throughput, Measure::Latency],
+        (None, Target::Embedded { .. } | Target::Fleet { .. }) => {
+            vec![Measure::Throughput, Measure::Latency, Measure::Floor]
+        }
+        (Some(list), _) => list.split(',').map(|word| measure(word.trim())).collect::<Result<_>>()?,
+    };
+    if args.floor_raw {
+        measures.push(Measure::FloorRaw);
+    }
+    if measures.contains(&Measure::Floor) && !measures.contains(&Measure::Throughput) {
+        return Err(invalid(
+            "--measure: the floor has the batch sizes of a throughput run: throughput,floor belong together",
+        ));
+    }
+    Ok(measures)
+}
+
+fn measure(word: &str) -> Result<Measure> {
+    match word {
+        "throughput" => Ok(Measure::Throughput),
+        "latency" => Ok(Measure::Latency),
+        "floor" => Ok(Measure::Floor),
+        other => Err(invalid(&format!(
+            "--measure: there is no measure {other:?}; there are throughput, latency and floor"
+        ))),
+    }
+}
+
 /// What engines are told beside their own environment, which is ours.
-fn settings(global: &Global) -> Vec<(String, String)> {
+fn settings(args: &BenchArgs, global: &Global) -> Vec<(String, String)> {
     let log = global.log.clone().unwrap_or_else(|| "warn".to_owned());
     let mut settings = vec![("MILLSTREAM_LOG".to_owned(), log)];
     if let Some(file) = &global.config {
         let file = file.canonicalize().unwrap_or_else(|_| file.clone());
         settings.push(("MILLSTREAM_CONFIG".to_owned(), file.display().to_string()));
+    }
+    if let Some(slots) = args.action_slots {
+        settings.push(("MILLSTREAM_WORKER__ACTION_SLOTS".to_owned(), slots.to_string()));
     }
     settings
 }
@@ -97,11 +153,15 @@ fn span(text: &str) -> Result<Duration> {
     millstream_core::duration::parse(text).map_err(|error| anyhow!("{text:?}: {error}"))
 }
 
+fn invalid(text: &str) -> anyhow::Error {
+    anyhow!(Failure::new(ExitCode::Invalid, text))
+}
+
 fn failure(error: BenchError) -> anyhow::Error {
     let code = match &error {
         BenchError::Usage(_) | BenchError::Machine { .. } => ExitCode::Invalid,
         BenchError::Unreachable { .. } => ExitCode::Unreachable,
-        BenchError::Wrong(_) => ExitCode::Different,
+        BenchError::Wrong(_) | BenchError::Interrupted => ExitCode::Different,
     };
     anyhow!(Failure::new(code, error.to_string()))
 }

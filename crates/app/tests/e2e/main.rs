@@ -20,6 +20,7 @@ mod world;
 
 mod actions;
 mod batches;
+mod benching;
 mod cancelling;
 mod commands;
 mod crashes;

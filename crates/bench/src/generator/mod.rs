@@ -5,9 +5,13 @@
 //! counts the wait of a request that had to queue.
 
 mod closed;
+mod open;
 mod own_thread;
+mod schedule;
 mod tally;
 
 pub(crate) use closed::closed;
+pub(crate) use open::{Pace, open};
 pub(crate) use own_thread::on_own_thread;
+pub(crate) use schedule::Schedule;
 pub(crate) use tally::Sent;

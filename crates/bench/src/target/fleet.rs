@@ -43,11 +43,10 @@ pub(super) async fn start_ingress(start: &Start, settings: Settings) -> Result<(
 
 /// Starts `millstream dev` in a directory of its own; answers its database file too.
 pub(super) async fn start_embedded(start: &Start, loops: usize) -> Result<(Processes, Address, PathBuf)> {
-    let directory = start.guard.directory().join(&start.run);
     let (port, settings) = (port::free()?, start.settings.clone());
     let (listen, loops, dir) =
-        (format!("127.0.0.1:{port}"), loops.to_string(), directory.display().to_string());
-    let database = directory.join("millstream.db");
+        (format!("127.0.0.1:{port}"), loops.to_string(), start.directory().display().to_string());
+    let database = start.database_file();
     let url = format!("sqlite://{}", database.display());
     let arguments = ["dev", "--dir", &dir, "--listen", &listen, "--workers", &loops, "--database-url", &url];
     let mut front = Child::start(&start.guard, &start.binary, "embedded", &arguments, &settings)?;

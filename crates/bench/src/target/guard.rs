@@ -64,7 +64,6 @@ impl Guard {
     }
 }
 
-#[expect(clippy::zombie_processes, reason = "it outlives this process by design")]
 fn start_shell() -> Result<ChildStdin> {
     let mut shell = Command::new("sh")
         .args(["-c", SCRIPT])

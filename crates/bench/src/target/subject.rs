@@ -29,6 +29,22 @@ pub(crate) struct Start {
     pub(crate) run: String,
 }
 
+impl Start {
+    /// Where an embedded engine of this run lives.
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.guard.directory().join(&self.run)
+    }
+
+    pub(crate) fn database_file(&self) -> PathBuf {
+        self.directory().join("millstream.db")
+    }
+
+    /// What the keys of this run begin with.
+    pub(crate) fn redis_prefix(&self) -> String {
+        format!("bench-{}", self.run)
+    }
+}
+
 /// A running engine.
 #[derive(Debug)]
 pub(crate) struct Subject {
@@ -46,7 +62,6 @@ pub(crate) struct Subject {
 pub(crate) enum Data {
     Postgres {
         url: String,
-        redis_prefix: String,
     },
     Sqlite {
         file: PathBuf,
@@ -63,7 +78,7 @@ pub(crate) enum Workers {
 }
 
 impl Subject {
-    /// Starts the engine, or finds it, and notes what it has to do already.
+    /// Starts the engine, or finds it and notes what it has to do already.
     pub(crate) async fn start(
         target: &Target,
         database: Option<&PrivateDatabase>,
@@ -71,7 +86,9 @@ impl Subject {
         workers: Workers,
     ) -> Result<Self> {
         let mut subject = Self::start_one(target, database, start, workers).await?;
-        subject.before = subject.front_metrics().await?;
+        if let Target::Url { .. } = target {
+            subject.before = subject.front_metrics().await?;
+        }
         Ok(subject)
     }
 
@@ -94,11 +111,10 @@ impl Subject {
             Target::Fleet { workers: count, redis_url, .. } => {
                 let database =
                     database.ok_or_else(|| BenchError::Wrong("a fleet without a database".to_owned()))?;
-                let redis_prefix = format!("bench-{}", start.run);
-                let settings = fleet::settings(start, &database.url, redis_url, &redis_prefix);
+                let settings = fleet::settings(start, &database.url, redis_url, &start.redis_prefix());
                 let (processes, address) = fleet::start_ingress(start, settings).await?;
                 let mut subject = Self::at(address);
-                subject.database = Data::Postgres { url: database.url.clone(), redis_prefix };
+                subject.database = Data::Postgres { url: database.url.clone() };
                 subject.processes = Some(processes);
                 if workers == Workers::AtOnce {
                     subject.start_workers(start, *count).await?;

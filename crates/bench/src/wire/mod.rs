@@ -5,5 +5,5 @@ mod answer;
 mod connection;
 
 pub(crate) use address::Address;
-pub(crate) use answer::Answer;
+pub(crate) use answer::{Answer, find};
 pub(crate) use connection::{Connection, excerpt};

@@ -1,0 +1,190 @@
+//! `millstream bench` in its smoke size: every workload and measure works and adds up. No speeds.
+
+use std::process::{Command, Output, Stdio};
+
+use millstream_testkit::postgres::{self, TestCluster};
+use millstream_testkit::redis::{self, TestRedis};
+use millstream_testkit::{Mode, eventually};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::world::{EMBEDDED, FLEET, SOON, start};
+
+const WORKLOADS: [&str; 8] = ["many", "plain", "chain", "hot", "payload", "backlog", "history", "http"];
+const STAGES: [&str; 4] = ["accepted", "applied", "action_started", "completed"];
+
+/// The binary with nothing of the caller's settings.
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_")) {
+        command.env_remove(name);
+    }
+    command.arg("bench");
+    command
+}
+
+fn bench(arguments: &[&str]) -> Output {
+    command().args(arguments).output().expect("run the binary")
+}
+
+#[track_caller]
+fn report(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("not JSON ({error}): {output:?}"))
+}
+
+/// What must hold of every run, whatever the speed.
+#[track_caller]
+fn adds_up(report: &Value, roles: &[&str]) {
+    let workloads = report["workloads"].as_array().unwrap();
+    let names: Vec<&str> = workloads.iter().map(|one| one["workload"].as_str().unwrap()).collect();
+    assert_eq!(names, WORKLOADS);
+    for one in workloads {
+        let (name, run) = (&one["workload"], &one["median"]);
+        let events = run["events"].as_u64().unwrap();
+        assert!(events >= 100, "{name}: {events}");
+        assert!(run["end_to_end_per_second"].as_f64().unwrap() > 0.0, "{name}");
+        assert_eq!(one["runs"].as_array().unwrap().len(), 1, "{name}");
+        let seen: Vec<&str> =
+            run["roles"].as_array().unwrap().iter().map(|role| role["role"].as_str().unwrap()).collect();
+        for role in roles {
+            assert!(seen.contains(role), "{name}: no {role} among {seen:?}");
+        }
+    }
+    let of = |name: &str| &workloads[WORKLOADS.iter().position(|known| *known == name).unwrap()];
+    assert_eq!(of("chain")["median"]["executions"], 40);
+    assert_eq!(of("hot")["median"]["executions"], 10);
+    assert_eq!(of("history")["median"]["history"]["events"], of("history")["median"]["events"]);
+    assert!(of("many")["floor"]["end_to_end_ratio"].as_f64().unwrap() > 0.0);
+    assert!(of("many")["median"]["batches"]["append_items"]["mean"].as_f64().unwrap() > 1.0);
+    assert_eq!(of("hot")["floor"], Value::Null);
+    let figures = report["latency"]["figures"].as_array().unwrap();
+    let stages: Vec<&str> = figures.iter().map(|figure| figure["stage"].as_str().unwrap()).collect();
+    assert_eq!(stages, [STAGES, STAGES].concat(), "two rates");
+    for figure in figures {
+        assert!(figure["latency"]["count"].as_u64().unwrap() > 0, "{figure}");
+        assert!(figure["latency"]["p50_ms"].as_f64() <= figure["latency"]["p99_ms"].as_f64(), "{figure}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_embedded_engine_is_measured_from_start_to_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let plot = directory.path().join("bench.svg");
+    let plot_path = plot.display().to_string();
+    let output = bench(&["--embedded", "--smoke", "--workload", "all", "--json", "--plot", &plot_path]);
+    let report = report(&output);
+    adds_up(&report, &["embedded", "generator"]);
+    assert_eq!(report["sqlite"]["synchronous"], "full");
+    let picture = std::fs::read_to_string(plot).unwrap();
+    assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"), "{picture}");
+    assert!(picture.contains("many: throughput over time") && picture.contains("Latency from POST"));
+}
+
+/// A cluster of its own: nobody else's databases are to be counted.
+async fn services() -> (TestCluster, TestRedis) {
+    (postgres::cluster().await, redis::server().await)
+}
+
+async fn databases_left(cluster: &TestCluster) -> u64 {
+    postgres::execute(
+        &cluster.url("postgres"),
+        "SELECT FROM pg_database WHERE datname LIKE 'millstream\\_bench\\_%'",
+    )
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fleet_is_measured_on_private_data_that_is_gone_afterwards() {
+    let (cluster, redis) = services().await;
+    let database = cluster.url("postgres");
+    let urls = ["--database-url", &database, "--redis-url", &redis.url];
+    let arguments = ["--fleet", "2", "--smoke", "--workload", "all", "--floor-raw", "--json"];
+    let report = report(&bench(&[&arguments[..], &urls[..]].concat()));
+    adds_up(&report, &["ingress", "worker 1", "worker 2", "postgres", "redis", "generator"]);
+    assert!(report["postgres"]["settings"]["synchronous_commit"].is_string());
+    assert!(report["floor_raw"]["median"].as_f64().unwrap() > 0.0);
+    assert_eq!(databases_left(&cluster).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_bench_takes_its_processes_and_data_along() {
+    let (cluster, redis) = services().await;
+    let database = cluster.url("postgres");
+    let mut running = command()
+        .args(["--fleet", "1", "--for", "60s", "--measure", "throughput"])
+        .args(["--database-url", &database, "--redis-url", &redis.url])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let workers = || async {
+        let connected = "SELECT FROM pg_stat_activity WHERE datname LIKE 'millstream\\_bench\\_%'";
+        postgres::execute(&database, connected).await
+    };
+    eventually(SOON, || async {
+        if workers().await > 1 { Ok(()) } else { Err("no engine is connected yet") }
+    })
+    .await;
+    kill(Pid::from_raw(running.id().cast_signed()), Signal::SIGINT).unwrap();
+    let status = tokio::task::spawn_blocking(move || running.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert_eq!((workers().await, databases_left(&cluster).await), (0, 0));
+}
+
+async fn a_running_engine_is_measured_over_http_alone(mode: Mode) {
+    let world = start(mode).await;
+    let arguments = ["--url", &world.fleet.url(), "--smoke", "--workload", "many,http,history", "--json"];
+    let report = report(&bench(&[&arguments[..], &["--submit", "single", "--rate", "50"]].concat()));
+    assert_eq!(report["workloads"].as_array().unwrap().len(), 3);
+    assert_eq!(report["latency"]["figures"].as_array().unwrap().len(), 4);
+    assert_eq!(report["submit"], "single");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_embedded_engine_is_measured() {
+    a_running_engine_is_measured_over_http_alone(EMBEDDED).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_fleet_is_measured() {
+    a_running_engine_is_measured_over_http_alone(FLEET).await;
+}
+
+#[test]
+fn wishes_that_make_no_sense_are_explained() {
+    let refused = |arguments: &[&str], code: i32, said: &str| {
+        let output = bench(arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    };
+    refused(&[], 2, "--embedded");
+    refused(&["--embedded", "--workload", "mny"], 2, "many, plain, chain, hot");
+    refused(&["--embedded", "--fleet", "2"], 2, "cannot be used with");
+    refused(&["--embedded", "--url", "http://127.0.0.1:1"], 2, "choose");
+    refused(&["--fleet", "2"], 2, "--database-url postgres://");
+    refused(&["--fleet", "2", "--database-url", "postgres://127.0.0.1/x"], 2, "--redis-url");
+    refused(
+        &["--fleet", "0", "--database-url", "postgres://h/x", "--redis-url", "redis://h"],
+        2,
+        "64 workers",
+    );
+    refused(&["--embedded", "--rate", "fast"], 2, "50%");
+    refused(&["--embedded", "--measure", "speed"], 2, "throughput, latency and floor");
+    refused(&["--embedded", "--measure", "floor"], 2, "belong together");
+    refused(&["--embedded", "--for", "soon"], 2, "--for");
+    refused(&["--embedded", "--events", "5", "--for", "5s"], 2, "cannot be used with");
+    refused(&["--embedded", "--batch", "5000"], 2, "1000");
+    refused(&["--embedded", "--floor-raw"], 2, "PostgreSQL");
+    refused(&["--url", "http://127.0.0.1:1", "--workload", "backlog"], 2, "--fleet N");
+    refused(&["--url", "https://127.0.0.1:1"], 2, "plain HTTP");
+    refused(&["--url", "http://127.0.0.1:1"], 4, "cannot be reached");
+    let database = "postgres://postgres@127.0.0.1:1/x";
+    refused(
+        &["--fleet", "1", "--database-url", database, "--redis-url", "redis://127.0.0.1:1"],
+        4,
+        "PostgreSQL",
+    );
+}

@@ -1,0 +1,97 @@
+//! How large the batches were and how long their transactions took, from the engine's own histograms.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::exposition::Exposition;
+use crate::target::Subject;
+
+/// (what it is called here, the histogram's name).
+const HISTOGRAMS: &[(&str, &str)] = &[
+    ("append_items", "millstream_append_batch_size"),
+    ("append_seconds", "millstream_append_seconds"),
+    ("visit_executions", "millstream_worker_batch_executions"),
+    ("commit_events", "millstream_worker_batch_events"),
+    ("load_seconds", "millstream_worker_load_seconds"),
+    ("commit_seconds", "millstream_worker_commit_seconds"),
+    ("settle_seconds", "millstream_worker_settle_seconds"),
+];
+
+/// What a histogram recorded during a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Batches {
+    pub count: f64,
+    pub mean: f64,
+}
+
+/// All histograms at one moment: (count, sum) by name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reading {
+    seen: BTreeMap<&'static str, (f64, f64)>,
+    attempts: f64,
+}
+
+impl Reading {
+    pub(crate) async fn take(subject: &mut Subject) -> Result<Self> {
+        let front = subject.front_metrics().await?;
+        let workers = subject.counters().await?.unwrap_or_default();
+        Ok(Self::of(&front, &workers))
+    }
+
+    fn of(front: &Exposition, workers: &[Exposition]) -> Self {
+        let mut seen = BTreeMap::new();
+        for (name, histogram) in HISTOGRAMS {
+            // An embedded engine has one exposition for both; its workers' part is read as such.
+            let sources: Vec<&Exposition> =
+                if histogram.contains("_worker_") { workers.iter().collect() } else { vec![front] };
+            let sum = sources.iter().map(|source| source.histogram(histogram));
+            seen.insert(*name, sum.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1)));
+        }
+        let attempts = workers.iter().map(|one| one.sum("millstream_worker_action_attempts_total", "")).sum();
+        Self { seen, attempts }
+    }
+
+    /// Means over what was recorded since `earlier`. What was never recorded is left out.
+    pub(crate) fn since(&self, earlier: &Self) -> BTreeMap<String, Batches> {
+        let mut means = BTreeMap::new();
+        for (name, (count, sum)) in &self.seen {
+            let (before_count, before_sum) = earlier.seen.get(name).copied().unwrap_or_default();
+            let (count, sum) = (count - before_count, sum - before_sum);
+            if count > 0.0 {
+                means.insert((*name).to_owned(), Batches { count, mean: sum / count });
+            }
+        }
+        // The engine does not record how many it settles at once: attempts over settlements.
+        if let Some(settled) = means.get("settle_seconds").copied() {
+            let mean = (self.attempts - earlier.attempts) / settled.count;
+            means.insert("settle_actions".to_owned(), Batches { count: settled.count, mean });
+        }
+        means
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(appends: u32, events: u32, settles: u32, attempts: u32) -> Reading {
+        let front = format!(
+            "millstream_append_batch_size_count {appends}\nmillstream_append_batch_size_sum {events}\n"
+        );
+        let worker = format!(
+            "millstream_worker_settle_seconds_count {settles}\nmillstream_worker_settle_seconds_sum 1\n\
+             millstream_worker_action_attempts_total{{outcome=\"success\"}} {attempts}\n"
+        );
+        Reading::of(&Exposition::of(front.into_bytes()), &[Exposition::of(worker.into_bytes())])
+    }
+
+    #[test]
+    fn means_are_of_what_came_in_between() {
+        let means = reading(12, 1100, 30, 400).since(&reading(2, 100, 10, 100));
+        assert_eq!(means["append_items"], Batches { count: 10.0, mean: 100.0 });
+        assert_eq!(means["settle_actions"], Batches { count: 20.0, mean: 15.0 });
+        assert!(!means.contains_key("commit_events"), "nothing was recorded");
+    }
+}

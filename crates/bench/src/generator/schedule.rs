@@ -1,0 +1,76 @@
+//! When requests of an open loop are due, and a thread that keeps to it.
+//!
+//! The timers of the runtime tick in milliseconds, which is as long as what is to be measured. A thread
+//! that sleeps is late by some fifty microseconds.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use crate::error::{BenchError, Result};
+
+/// So many requests at even distances.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Schedule {
+    began: Instant,
+    per_second: f64,
+    count: usize,
+}
+
+impl Schedule {
+    pub(crate) fn new(began: Instant, per_second: f64, count: usize) -> Result<Self> {
+        if !per_second.is_finite() || per_second <= 0.0 {
+            return Err(BenchError::Usage(format!("{per_second} events per second is not a rate")));
+        }
+        Ok(Self { began, per_second, count })
+    }
+
+    /// When the request of this number is due. Multiplied, not added up: no error accumulates.
+    pub(crate) fn at(&self, number: usize) -> Instant {
+        self.began + Duration::from_secs_f64(crate::usage::as_f64(number) / self.per_second)
+    }
+
+    /// Sends each number when it is due. What is late is sent at once, not left out.
+    pub(super) fn keep(self, due: &mpsc::UnboundedSender<usize>) {
+        for number in 0..self.count {
+            let wait = self.at(number).saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                std::thread::sleep(wait);
+            }
+            if due.send(number).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_evenly_spaced_without_accumulating_error() {
+        let began = Instant::now();
+        let schedule = Schedule::new(began, 3.0, 10).unwrap();
+        assert_eq!(schedule.at(0), began);
+        assert_eq!(schedule.at(3_000_000), began + Duration::from_secs(1_000_000));
+        assert!(schedule.at(1) > began && schedule.at(2) > schedule.at(1));
+    }
+
+    #[test]
+    fn what_is_late_is_sent_all_the_same() {
+        let (sender, mut due) = mpsc::unbounded_channel();
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
+        Schedule::new(long_ago, 1000.0, 50).unwrap().keep(&sender);
+        drop(sender);
+        let sent: Vec<usize> = std::iter::from_fn(|| due.try_recv().ok()).collect();
+        assert_eq!(sent, (0..50).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_rate_is_a_positive_number() {
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(Schedule::new(Instant::now(), rate, 1).is_err(), "{rate}");
+        }
+    }
+}

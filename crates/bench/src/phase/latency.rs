@@ -1,0 +1,149 @@
+//! From POST to what follows, at set rates: one engine, an open loop per stage and rate.
+
+use std::time::Duration;
+
+use super::load::Load;
+use super::throughput::warm_up;
+use crate::error::{BenchError, Result};
+use crate::generator::{self, Pace, Schedule, Sent, on_own_thread};
+use crate::latency::{Latencies, Percentiles};
+use crate::plan::{Amount, Size};
+use crate::quiet::{self, Counters};
+use crate::rate::Rate;
+use crate::report::{LatencyFigure, LatencyReport, Stage};
+use crate::request::{Requests, Submit, Until};
+use crate::target::{Subject, Workers};
+use crate::workload::Workload;
+use crate::world::World;
+use crate::{setup, verify};
+
+/// How long one rate is kept up, and how many events that may be.
+const LENGTH: Duration = Duration::from_secs(10);
+const MOST: usize = 50_000;
+
+/// Measures all stages at all rates.
+pub(crate) async fn measure(world: &World) -> Result<LatencyReport> {
+    let start = world.new_run();
+    let mut subject = world.start(&start, Workers::AtOnce).await?;
+    let outcome = course(world, &mut subject, &start.run).await;
+    world.finish(subject, outcome).await
+}
+
+async fn course(world: &World, subject: &mut Subject, run: &str) -> Result<LatencyReport> {
+    for workload in [Workload::Many, Workload::Http] {
+        setup::apply(subject, workload, &world.sink.url()).await?;
+        warm_up(world, workload, subject, &format!("{run}-{workload}")).await?;
+    }
+    let capacity = match world.plan.rates.iter().any(|rate| rate.needs_capacity()) {
+        true => Some(capacity(world, subject, run).await?),
+        false => None,
+    };
+    let mut figures = Vec::new();
+    for (number, rate) in world.plan.rates.iter().enumerate() {
+        for stage in Stage::ALL {
+            let prefix = format!("l-{run}-{number}-{}-", stage.name());
+            let pace = pace(world, *rate, capacity.unwrap_or(0.0));
+            let latency = one(world, subject, &prefix, stage, pace, *rate).await?;
+            figures.push(LatencyFigure { rate: *rate, per_second: pace.per_second, stage, latency });
+        }
+    }
+    Ok(LatencyReport { capacity_per_second: capacity, figures })
+}
+
+fn pace(world: &World, rate: Rate, capacity: f64) -> Pace {
+    let per_second = rate.per_second(capacity);
+    let length = match (world.plan.amount, world.plan.size) {
+        (Some(Amount::For(length)), _) => length,
+        (Some(Amount::Events(_)) | None, Size::Full) => LENGTH,
+        (Some(Amount::Events(_)) | None, Size::Smoke) => Duration::from_millis(300),
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rates are positive and bounded"
+    )]
+    let count = (per_second * length.as_secs_f64()) as usize;
+    Pace { per_second, count: count.clamp(1, MOST) }
+}
+
+/// What single POSTs reach end to end, in a short run.
+async fn capacity(world: &World, subject: &mut Subject, run: &str) -> Result<f64> {
+    let events = match world.plan.size {
+        Size::Full => 20_000,
+        Size::Smoke => 200,
+    };
+    let submit = Submit::Single;
+    let load = Load {
+        workload: Workload::Many,
+        prefix: format!("c-{run}-"),
+        executions: events,
+        submit,
+        connections: submit.default_connections(),
+    };
+    setup::start_executions(&subject.address, load.workload, &load.prefix, events).await?;
+    let (sent, quiet) = load.drive(world, subject, Amount::Events(events), "capacity").await?;
+    verify::applied(subject, load.workload, &load.prefix, events, events).await?;
+    let ended = quiet.at.ok_or_else(|| BenchError::Wrong("the capacity run did not end".to_owned()))?;
+    Ok(super::window::per_second(events, (ended - sent.began).as_secs_f64()))
+}
+
+async fn one(
+    world: &World,
+    subject: &mut Subject,
+    prefix: &str,
+    stage: Stage,
+    pace: Pace,
+    rate: Rate,
+) -> Result<Percentiles> {
+    let workload = stage.workload();
+    setup::start_executions(&subject.address, workload, prefix, pace.count).await?;
+    world.sink.expect(pace.count);
+    let baseline = subject.counters().await?.map(|seen| Counters::of(&seen)).unwrap_or_default();
+    let address = subject.address.clone();
+    let requests = Requests::new(&address, workload, prefix, pace.count, Submit::Single).until(stage.until());
+    let _bar = world.plan.progress.bar(&format!("{} at {}", stage.name(), rate.describe()), pace.count);
+    // Nobody watches meanwhile: scraping would be felt at this scale.
+    let (sent, schedule) = on_own_thread(move || generator::open(address, requests, pace)).await?;
+    let load = Load {
+        workload,
+        prefix: prefix.to_owned(),
+        executions: pace.count,
+        submit: Submit::Single,
+        connections: 1,
+    };
+    quiet::watch(subject, baseline, || Some(load.leads_to(pace.count)), |_| {}).await?;
+    verify::applied(subject, workload, prefix, pace.count, sent.accepted).await?;
+    match stage {
+        Stage::Accepted | Stage::Applied | Stage::Completed => Ok(sent.latencies.percentiles()),
+        Stage::ActionStarted => started(world, &sent, schedule),
+    }
+}
+
+/// From when an event was due to when the sink was asked on its behalf.
+fn started(world: &World, sent: &Sent, schedule: Schedule) -> Result<Percentiles> {
+    let mut latencies = Latencies::new()?;
+    for (number, arrival) in world.sink.arrivals().into_iter().enumerate().take(sent.accepted) {
+        let arrival = arrival.ok_or_else(|| {
+            BenchError::Wrong(format!("the action of event {number} never reached the sink"))
+        })?;
+        latencies.record(arrival.saturating_duration_since(schedule.at(number)));
+    }
+    Ok(latencies.percentiles())
+}
+
+impl Stage {
+    fn workload(self) -> Workload {
+        match self {
+            Self::Accepted | Self::Applied | Self::Completed => Workload::Many,
+            Self::ActionStarted => Workload::Http,
+        }
+    }
+
+    fn until(self) -> Until {
+        match self {
+            Self::Accepted | Self::ActionStarted => Until::Accepted,
+            Self::Applied => Until::Applied,
+            Self::Completed => Until::Completed,
+        }
+    }
+}

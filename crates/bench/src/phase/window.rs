@@ -1,0 +1,109 @@
+//! The measured part of a run: everything is read before and after it.
+
+use std::time::Instant;
+
+use crate::batches::Reading;
+use crate::error::{BenchError, Result};
+use crate::generator::Sent;
+use crate::quiet::Quiet;
+use crate::redis_server::RedisFacts;
+use crate::report::{CoursePoint, RunReport};
+use crate::target::{Data, Subject};
+use crate::usage::{Meter, as_f64};
+use crate::world::World;
+use crate::{postgres, sqlite};
+
+/// What was read before.
+#[derive(Debug)]
+pub(super) struct Window {
+    meter: Meter,
+    redis: Option<RedisFacts>,
+    size: Option<u64>,
+    batches: Reading,
+}
+
+impl Window {
+    pub(super) async fn open(world: &World, subject: &mut Subject) -> Result<Self> {
+        let (size, batches) = (size(&subject.database).await?, Reading::take(subject).await?);
+        let (meter, redis) = world.meter(&subject.roles()).await?;
+        Ok(Self { meter, redis, size, batches })
+    }
+
+    /// For an engine that is as old as the measurement: its counters and clocks began at zero.
+    pub(super) async fn from_zero(world: &World, subject: &Subject) -> Result<Self> {
+        let (meter, redis) = world.meter(&[]).await?;
+        Ok(Self { meter, redis, size: size(&subject.database).await?, batches: Reading::default() })
+    }
+
+    /// Reads everything again. `began` is when the clock started.
+    pub(super) async fn close(
+        self,
+        world: &World,
+        subject: &mut Subject,
+        sent: &Sent,
+        quiet: &Quiet,
+        began: Instant,
+    ) -> Result<RunReport> {
+        let (meter, redis) = world.meter(&subject.roles()).await?;
+        let batches = Reading::take(subject).await?.since(&self.batches);
+        let size = size(&subject.database).await?;
+        let ended = quiet.at.ok_or_else(|| {
+            BenchError::Wrong(
+                "nothing moves any more, and the store says that not everything is done".to_owned(),
+            )
+        })?;
+        let per_event = |before: Option<u64>, after: Option<u64>| {
+            let (before, after) = (as_f64(before? as usize), as_f64(after? as usize));
+            Some((after - before) / as_f64(sent.accepted.max(1)))
+        };
+        let (memory_before, memory_after) =
+            (self.redis.map(|facts| facts.used_memory), redis.map(|facts| facts.used_memory));
+        let submit_seconds = (sent.ended - sent.began).as_secs_f64();
+        let end_to_end_seconds = (ended - began).as_secs_f64();
+        Ok(RunReport {
+            events: sent.accepted,
+            executions: 0,
+            submit_seconds,
+            submit_per_second: per_second(sent.accepted, submit_seconds),
+            submit_latency: sent.latencies.percentiles(),
+            pushed_back: sent.pushed_back,
+            end_to_end_seconds,
+            end_to_end_per_second: per_second(sent.accepted, end_to_end_seconds),
+            roles: meter.since(&self.meter, sent.accepted),
+            database_bytes_per_event: per_event(self.size, size),
+            redis_used_memory_before: memory_before,
+            redis_used_memory_after: memory_after,
+            redis_bytes_per_event: per_event(memory_before, memory_after),
+            batches,
+            history: None,
+            course: course(sent, quiet, began),
+        })
+    }
+}
+
+/// 0 of nothing.
+pub(super) fn per_second(events: usize, seconds: f64) -> f64 {
+    if seconds > 0.0 { as_f64(events) / seconds } else { 0.0 }
+}
+
+async fn size(data: &Data) -> Result<Option<u64>> {
+    match data {
+        Data::Postgres { url } => postgres::size(url).await.map(Some),
+        Data::Sqlite { file } => Ok(Some(sqlite::size(file))),
+        Data::Unknown => Ok(None),
+    }
+}
+
+fn course(sent: &Sent, quiet: &Quiet, began: Instant) -> Vec<CoursePoint> {
+    let accepted = sent.course.iter().map(|(seconds, accepted)| CoursePoint {
+        seconds: *seconds,
+        accepted: Some(*accepted),
+        decided: None,
+    });
+    let decided = quiet.course.iter().filter(|(at, _)| *at >= began).map(|(at, counters)| CoursePoint {
+        seconds: (*at - began).as_secs_f64(),
+        accepted: None,
+        decided: Some(counters.decided),
+    });
+    accepted.chain(decided).collect()
+}

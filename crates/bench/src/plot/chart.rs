@@ -1,0 +1,154 @@
+//! One chart: a frame with labelled axes, and marks in it.
+
+use super::svg::{Anchor, COLOURS, FAINT, INK, Svg};
+
+/// Room around the marks, for the labels.
+const LEFT: f64 = 78.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 44.0;
+const BOTTOM: f64 = 46.0;
+
+/// Where a chart is and what it is called.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame<'a> {
+    pub(super) at: (f64, f64),
+    pub(super) size: (f64, f64),
+    pub(super) title: &'a str,
+    pub(super) across: &'a str,
+    pub(super) up: &'a str,
+}
+
+/// A named curve.
+#[derive(Debug, Clone)]
+pub(super) struct Curve {
+    pub(super) name: String,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// Named groups of bars, one bar per series.
+#[derive(Debug, Clone)]
+pub(super) struct Bars {
+    pub(super) series: Vec<String>,
+    pub(super) groups: Vec<(String, Vec<f64>)>,
+}
+
+impl Frame<'_> {
+    /// Curves over a linear axis.
+    pub(super) fn curves(&self, svg: &mut Svg, curves: &[Curve]) {
+        let all = || curves.iter().flat_map(|curve| curve.points.iter().copied());
+        let right = ceiling(all().map(|(x, _)| x).fold(0.0, f64::max));
+        let top = ceiling(all().map(|(_, y)| y).fold(0.0, f64::max));
+        self.axes(svg, top);
+        for tick in 0..=5 {
+            let value = right * f64::from(tick) / 5.0;
+            svg.text((self.x(value / right), self.bottom() + 16.0), 11.0, Anchor::Middle, &label(value));
+        }
+        for (at, curve) in curves.iter().enumerate() {
+            let points: Vec<_> =
+                curve.points.iter().map(|(x, y)| (self.x(x / right), self.y(y / top))).collect();
+            svg.curve(&points, COLOURS[at % COLOURS.len()]);
+        }
+        self.legend(svg, &curves.iter().map(|curve| curve.name.as_str()).collect::<Vec<_>>());
+    }
+
+    pub(super) fn bars(&self, svg: &mut Svg, bars: &Bars) {
+        let top = ceiling(bars.groups.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max));
+        self.axes(svg, top);
+        let groups = crate::usage::as_f64(bars.groups.len().max(1));
+        let width = (self.x(1.0) - self.x(0.0)) / groups;
+        let each = width * 0.8 / crate::usage::as_f64(bars.series.len().max(1));
+        for (group, (name, values)) in bars.groups.iter().enumerate() {
+            let left = self.x(0.0) + width * (crate::usage::as_f64(group) + 0.1);
+            for (at, value) in values.iter().enumerate() {
+                let y = self.y(value / top);
+                let title =
+                    format!("{name}, {}: {}", bars.series.get(at).map_or("", String::as_str), label(*value));
+                let x = left + each * crate::usage::as_f64(at);
+                svg.bar((x, y), (each * 0.92, self.bottom() - y), COLOURS[at % COLOURS.len()], &title);
+                svg.text((x + each / 2.0, y - 4.0), 9.0, Anchor::Middle, &label(*value));
+            }
+            svg.text((left + width * 0.4, self.bottom() + 16.0), 11.0, Anchor::Middle, name);
+        }
+        self.legend(svg, &bars.series.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
+    fn axes(&self, svg: &mut Svg, top: f64) {
+        svg.text((self.at.0 + LEFT, self.at.1 + 16.0), 14.0, Anchor::Start, self.title);
+        for tick in 0..=4 {
+            let part = f64::from(tick) / 4.0;
+            let y = self.y(part);
+            svg.line((self.x(0.0), y), (self.x(1.0), y), if tick == 0 { INK } else { FAINT });
+            svg.text((self.x(0.0) - 6.0, y + 4.0), 11.0, Anchor::End, &label(top * part));
+        }
+        svg.line((self.x(0.0), self.y(0.0)), (self.x(0.0), self.y(1.0)), INK);
+        svg.text(
+            ((self.x(0.0) + self.x(1.0)) / 2.0, self.bottom() + 34.0),
+            11.0,
+            Anchor::Middle,
+            self.across,
+        );
+        svg.text((self.at.0 + 4.0, self.at.1 + 34.0), 11.0, Anchor::Start, self.up);
+    }
+
+    fn legend(&self, svg: &mut Svg, names: &[&str]) {
+        let mut x = self.at.0 + LEFT + 90.0;
+        for (at, name) in names.iter().enumerate() {
+            svg.bar((x, self.at.1 + 26.0), (10.0, 10.0), COLOURS[at % COLOURS.len()], name);
+            svg.text((x + 14.0, self.at.1 + 35.0), 11.0, Anchor::Start, name);
+            x += 30.0 + 6.2 * crate::usage::as_f64(name.chars().count());
+        }
+    }
+
+    fn x(&self, part: f64) -> f64 {
+        self.at.0 + LEFT + part * (self.size.0 - LEFT - RIGHT)
+    }
+
+    fn y(&self, part: f64) -> f64 {
+        self.bottom() - part * (self.size.1 - TOP - BOTTOM)
+    }
+
+    fn bottom(&self) -> f64 {
+        self.at.1 + self.size.1 - BOTTOM
+    }
+}
+
+/// The next round number, so that the topmost label is one.
+fn ceiling(value: f64) -> f64 {
+    if !value.is_finite() || value <= 0.0 {
+        return 1.0;
+    }
+    let magnitude = 10f64.powf(value.log10().floor());
+    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    steps.iter().map(|step| step * magnitude).find(|top| *top >= value * 1.000_001).unwrap_or(value * 1.2)
+}
+
+fn label(value: f64) -> String {
+    match value {
+        value if value >= 10_000.0 => format!("{:.0}k", value / 1000.0),
+        value if value >= 1000.0 => format!("{:.1}k", value / 1000.0),
+        value if value >= 100.0 || value.fract() == 0.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_top_of_an_axis_is_round_and_above_everything() {
+        for (value, top) in [(0.0, 1.0), (0.9, 1.0), (7.3, 8.0), (12_345.0, 16_000.0), (f64::NAN, 1.0)] {
+            assert!((ceiling(value) - top).abs() < 1e-9, "{value}: {}", ceiling(value));
+        }
+    }
+
+    #[test]
+    fn labels_are_short() {
+        for (value, text) in
+            [(0.0, "0"), (0.25, "0.25"), (12.5, "12.5"), (250.4, "250"), (1500.0, "1.5k"), (20_000.0, "20k")]
+        {
+            assert_eq!(label(value), text);
+        }
+    }
+}

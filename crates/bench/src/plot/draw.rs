@@ -1,0 +1,145 @@
+//! Which charts a report gets.
+
+use super::chart::{Bars, Curve, Frame};
+use super::svg::{Anchor, Svg};
+use crate::report::{LatencyReport, Report, Stage, WorkloadReport};
+
+const WIDTH: f64 = 920.0;
+const CHART: f64 = 300.0;
+const HEAD: f64 = 48.0;
+
+/// An SVG file.
+pub fn draw(report: &Report) -> String {
+    let mut svg = Svg::default();
+    svg.text(
+        (16.0, 22.0),
+        16.0,
+        Anchor::Start,
+        &format!("millstream {} bench: {}", report.version, report.target),
+    );
+    let cpu = report.machine.cpu.as_deref().unwrap_or(report.machine.architecture);
+    svg.text((16.0, 40.0), 11.0, Anchor::Start, &format!("{} cores, {cpu}", report.machine.cores));
+    let mut y = HEAD;
+    let mut place = || {
+        let at = (0.0, y);
+        y += CHART;
+        at
+    };
+    if !report.workloads.is_empty() {
+        overview(&mut svg, place(), &report.workloads);
+    }
+    for workload in &report.workloads {
+        over_time(&mut svg, place(), workload);
+    }
+    if let Some(latency) = &report.latency {
+        by_percentile(&mut svg, place(), latency);
+        curves(&mut svg, place(), latency);
+    }
+    svg.finish(WIDTH, y)
+}
+
+fn overview(svg: &mut Svg, at: (f64, f64), workloads: &[WorkloadReport]) {
+    let floor = workloads.iter().any(|one| one.floor.is_some());
+    let mut series = vec!["submit".to_owned(), "end to end".to_owned()];
+    series.extend(floor.then(|| "floor".to_owned()));
+    let groups = workloads.iter().map(|one| {
+        let mut values = vec![one.submit_per_second.median, one.end_to_end_per_second.median];
+        values.extend(one.floor.as_ref().map(|floor| floor.per_second.median));
+        (one.workload.to_string(), values)
+    });
+    let frame = frame(at, "Throughput, median run", "workload", "events/s");
+    frame.bars(svg, &Bars { series, groups: groups.collect() });
+}
+
+/// Rates within windows of the median run.
+fn over_time(svg: &mut Svg, at: (f64, f64), one: &WorkloadReport) {
+    let course = &one.median.course;
+    let accepted: Vec<(f64, f64)> = course
+        .iter()
+        .filter_map(|point| Some((point.seconds, crate::usage::as_f64(point.accepted?))))
+        .collect();
+    let decided: Vec<(f64, f64)> = course
+        .iter()
+        .filter_map(|point| {
+            Some((point.seconds, crate::usage::as_f64(usize::try_from(point.decided?).ok()?)))
+        })
+        .collect();
+    let title = format!("{}: throughput over time", one.workload);
+    let curves = [
+        Curve { name: "accepted".to_owned(), points: rates(&accepted) },
+        Curve { name: "decided".to_owned(), points: rates(&decided) },
+    ];
+    frame(at, &title, "seconds", "events/s").curves(svg, &curves);
+}
+
+/// From running totals to rates, over at least a twentieth of the whole.
+fn rates(totals: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let Some((length, _)) = totals.last() else { return Vec::new() };
+    let window = (length / 20.0).max(0.1);
+    let mut points = Vec::new();
+    let (mut since, mut before) = (0.0, 0.0);
+    for (seconds, total) in totals {
+        if seconds - since >= window {
+            points.push(((since + seconds) / 2.0, (total - before) / (seconds - since)));
+            (since, before) = (*seconds, *total);
+        }
+    }
+    points
+}
+
+fn by_percentile(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport) {
+    let groups = latency.figures.iter().map(|figure| {
+        let seen = &figure.latency;
+        let name = format!("{} {:.0}/s", words(figure.stage), figure.per_second);
+        (name, vec![seen.p50_ms, seen.p90_ms, seen.p99_ms])
+    });
+    let series = ["p50", "p90", "p99"].map(str::to_owned).to_vec();
+    let frame = frame(at, "Latency from POST", "stage and rate", "ms");
+    frame.bars(svg, &Bars { series, groups: groups.collect() });
+}
+
+fn curves(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport) {
+    let curves: Vec<Curve> = latency
+        .figures
+        .iter()
+        .map(|figure| Curve {
+            name: format!("{} {:.0}/s", words(figure.stage), figure.per_second),
+            points: figure
+                .latency
+                .curve
+                .iter()
+                .filter(|(percentile, _)| *percentile <= 99.0)
+                .copied()
+                .collect(),
+        })
+        .collect();
+    frame(at, "Latency from POST", "percentile (up to 99)", "ms").curves(svg, &curves);
+}
+
+const fn words(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Accepted => "accepted",
+        Stage::Applied => "applied",
+        Stage::ActionStarted => "action",
+        Stage::Completed => "completed",
+    }
+}
+
+fn frame<'a>(at: (f64, f64), title: &'a str, across: &'a str, up: &'a str) -> Frame<'a> {
+    Frame { at, size: (WIDTH, CHART), title, across, up }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_become_rates() {
+        let totals: Vec<(f64, f64)> =
+            (1..=40).map(|tenth| (f64::from(tenth) / 10.0, f64::from(tenth) * 50.0)).collect();
+        let rates = rates(&totals);
+        assert!(rates.len() >= 10);
+        assert!(rates.iter().all(|(_, rate)| (rate - 500.0).abs() < 1e-6), "{rates:?}");
+        assert!(super::rates(&[]).is_empty());
+    }
+}

@@ -1,0 +1,33 @@
+//! SQLite as the bench sees it: its version, and the size of a file.
+
+use std::path::Path;
+
+use serde::Serialize;
+use sqlx::{Connection, SqliteConnection};
+
+use crate::error::{BenchError, Result};
+
+/// How the embedded store opens its file. `synchronous` belongs to a connection and cannot be asked
+/// for from outside; the store sets it.
+#[derive(Debug, Clone, Serialize)]
+pub struct SqliteFacts {
+    pub version: String,
+    pub journal_mode: &'static str,
+    pub synchronous: &'static str,
+}
+
+pub(crate) async fn facts() -> Result<SqliteFacts> {
+    let failed = |error: sqlx::Error| BenchError::Wrong(format!("SQLite: {error}"));
+    let mut connection = SqliteConnection::connect("sqlite::memory:").await.map_err(failed)?;
+    let version =
+        sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut connection).await.map_err(failed)?;
+    Ok(SqliteFacts { version, journal_mode: "wal", synchronous: "full" })
+}
+
+/// Bytes on disk, what is still in the write-ahead log included.
+pub(crate) fn size(file: &Path) -> u64 {
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let mut log = file.as_os_str().to_owned();
+    log.push("-wal");
+    length(file) + length(Path::new(&log))
+}

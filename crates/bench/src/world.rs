@@ -1,0 +1,126 @@
+//! What all runs of a bench share: the plan, the services, and what has to be removed at the end.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{BenchError, Result};
+use crate::plan::{Plan, Target};
+use crate::postgres::{self, PostgresFacts, PrivateDatabase};
+use crate::redis_server::{RedisFacts, RedisServer};
+use crate::sink::Sink;
+use crate::sqlite::{self, SqliteFacts};
+use crate::target::{Guard, Role, Start, Subject, Workers};
+use crate::usage::Meter;
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) sink: Sink,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) postgres: Option<PostgresFacts>,
+    pub(crate) sqlite: Option<SqliteFacts>,
+    pub(crate) redis_facts: Option<RedisFacts>,
+    redis: Option<RedisServer>,
+    databases: Mutex<Vec<PrivateDatabase>>,
+    prefixes: Mutex<Vec<String>>,
+}
+
+impl World {
+    pub(crate) async fn open(plan: &Plan) -> Result<Self> {
+        let mut world = Self {
+            plan: plan.clone(),
+            sink: Sink::open(plan.action_wait).await?,
+            guard: Arc::new(Guard::start()?),
+            postgres: None,
+            sqlite: None,
+            redis_facts: None,
+            redis: None,
+            databases: Mutex::default(),
+            prefixes: Mutex::default(),
+        };
+        match &plan.target {
+            Target::Url { .. } => {}
+            Target::Embedded { .. } => world.sqlite = Some(sqlite::facts().await?),
+            Target::Fleet { database_url, redis_url, .. } => {
+                world.postgres = Some(postgres::facts(database_url).await?);
+                let mut redis = RedisServer::connect(redis_url).await?;
+                world.redis_facts = Some(redis.facts().await?);
+                world.redis = Some(redis);
+            }
+        }
+        Ok(world)
+    }
+
+    /// Names everything that belongs to one run.
+    pub(crate) fn new_run(&self) -> Start {
+        Start {
+            guard: self.guard.clone(),
+            binary: self.plan.binary.clone(),
+            settings: self.plan.settings.clone(),
+            run: uuid::Uuid::new_v4().simple().to_string()[..12].to_owned(),
+        }
+    }
+
+    /// An engine of its own for one run.
+    pub(crate) async fn start(&self, start: &Start, workers: Workers) -> Result<Subject> {
+        let database = match &self.plan.target {
+            Target::Fleet { .. } => Some(self.private_database(&start.run).await?),
+            Target::Url { .. } | Target::Embedded { .. } => None,
+        };
+        self.prefixes.lock().unwrap_or_else(PoisonError::into_inner).push(start.redis_prefix());
+        Subject::start(&self.plan.target, database.as_ref(), start, workers).await
+    }
+
+    /// Stops the engine of a run and removes its data; the failure of a run comes with its last words.
+    pub(crate) async fn finish<T>(&self, subject: Subject, outcome: Result<T>) -> Result<T> {
+        let outcome = outcome.map_err(|error| with_logs(error, &subject));
+        subject.stop().await;
+        self.clean_up().await;
+        outcome
+    }
+
+    pub(crate) async fn private_database(&self, run: &str) -> Result<PrivateDatabase> {
+        let Target::Fleet { database_url, .. } = &self.plan.target else {
+            return Err(BenchError::Wrong("only a fleet has a database of its own".to_owned()));
+        };
+        let database = PrivateDatabase::create(database_url, run).await?;
+        self.databases.lock().unwrap_or_else(PoisonError::into_inner).push(database.clone());
+        Ok(database)
+    }
+
+    /// Removes what runs made. What cannot be removed now is left with its telling name.
+    pub(crate) async fn clean_up(&self) {
+        let databases = std::mem::take(&mut *self.databases.lock().unwrap_or_else(PoisonError::into_inner));
+        for database in databases {
+            let _ = database.drop_it().await;
+        }
+        let prefixes = std::mem::take(&mut *self.prefixes.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(redis) = &self.redis {
+            let mut redis = redis.clone();
+            for prefix in prefixes {
+                let _ = redis.remove(&prefix).await;
+            }
+        }
+    }
+
+    /// All CPU clocks, and Redis' memory.
+    pub(crate) async fn meter(&self, roles: &[Role]) -> Result<(Meter, Option<RedisFacts>)> {
+        let redis = match &self.redis {
+            Some(redis) => Some(redis.clone().facts().await?),
+            None => None,
+        };
+        let postmaster = self.postgres.as_ref().and_then(|facts| facts.postmaster);
+        Ok((Meter::read(roles, postmaster, redis.as_ref()), redis))
+    }
+}
+
+fn with_logs(error: BenchError, subject: &Subject) -> BenchError {
+    let with = |text: String| match subject.logs() {
+        logs if logs.is_empty() => text,
+        logs => format!("{text}\n{logs}"),
+    };
+    match error {
+        BenchError::Wrong(text) => BenchError::Wrong(with(text)),
+        BenchError::Unreachable { what, reason } => BenchError::Unreachable { what, reason: with(reason) },
+        other @ (BenchError::Usage(_) | BenchError::Machine { .. } | BenchError::Interrupted) => other,
+    }
+}
