@@ -3,8 +3,10 @@
 -- The same tables, columns, order and names as migrations/postgres/0001_spine.sql.
 -- Times are milliseconds since the Unix epoch. Statuses are the words of millstream_core::status.
 -- Payloads, decisions, snapshots, inputs, results and errors of actions are JSON kept as text: the
--- bytes that came in are the bytes that come out. Ids are text (UUIDs with hyphens, lower case),
--- hashes are text (hexadecimal, lower case).
+-- bytes that came in are the bytes that come out. Ids of events are blobs of 16 bytes and hashes blobs of
+-- 32 (`hex()` shows them). A row that is written in order of acceptance has its number as its rowid.
+-- Conditions that every write meets are comparisons and not lists: SQLite builds a table for a list of
+-- three words and more, each time.
 -- No foreign keys: on PostgreSQL their checks take locks that deadlock, and here the two must behave
 -- alike. Retention removes the rows of an execution together. Every key begins with the tenant.
 
@@ -14,7 +16,7 @@ CREATE TABLE tenants (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE api_keys (
-    hash        TEXT    NOT NULL PRIMARY KEY, -- SHA-256 of the key
+    hash        BLOB    NOT NULL PRIMARY KEY, -- SHA-256 of the key
     tenant      TEXT    NOT NULL,
     name        TEXT    NOT NULL,
     role        TEXT    NOT NULL CHECK (role IN ('submit', 'read', 'admin')),
@@ -41,18 +43,19 @@ CREATE TABLE executions (
     execution_id  TEXT    NOT NULL,
     definition    TEXT    NOT NULL,
     version       INTEGER NOT NULL,
-    input_hash    TEXT    NOT NULL,
-    position      INTEGER NOT NULL, -- accept_no of its start event: the order of lists
+    input_hash    BLOB    NOT NULL,
+    position      INTEGER NOT NULL PRIMARY KEY, -- accept_no of its start event: the order of lists
     seq           INTEGER NOT NULL, -- the fence
     state         TEXT    NOT NULL,
-    phase         TEXT    NOT NULL CHECK (phase IN ('active', 'completed', 'failed', 'cancelled')),
+    phase         TEXT    NOT NULL CHECK (phase = 'active' OR phase = 'completed' OR phase = 'failed'
+        OR phase = 'cancelled'),
     paused_reason TEXT,             -- not null: paused
     snapshot      TEXT    NOT NULL, -- the state at snapshot_seq
     snapshot_seq  INTEGER NOT NULL,
     created_at    INTEGER NOT NULL,
     updated_at    INTEGER NOT NULL, -- of the last transition
     ended_at      INTEGER,          -- of the transition that ended it
-    PRIMARY KEY (tenant, execution_id)
+    UNIQUE (tenant, execution_id)
 ) STRICT;
 
 CREATE INDEX executions_position ON executions (tenant, position);
@@ -68,10 +71,11 @@ CREATE TABLE accept_no (
 
 INSERT INTO accept_no (only, last) VALUES (1, 0);
 
--- An accepted event and the record of its processing. A row that is pending is the doorbell.
+-- An accepted event. It is written once: what becomes of it is told by the rows below, and only an end
+-- that no other row tells (rejected, failed, dead) is written here. See the view `event_records`.
 CREATE TABLE events (
     tenant        TEXT    NOT NULL,
-    event_id      TEXT    NOT NULL,
+    event_id      BLOB    NOT NULL,
     execution_id  TEXT    NOT NULL,
     accept_no     INTEGER NOT NULL PRIMARY KEY,
     name          TEXT    NOT NULL,
@@ -79,49 +83,65 @@ CREATE TABLE events (
     timer_seq     INTEGER,          -- of a timer: the seq of the entry that armed it
     actor         TEXT,
     traceparent   TEXT,
-    status        TEXT    NOT NULL CHECK (status IN
-        ('pending', 'deferred', 'processing', 'completed', 'rejected', 'failed', 'dead')),
-    attempts      INTEGER NOT NULL DEFAULT 0,
-    worker_id     TEXT,
-    error         TEXT,
-    from_state    TEXT,
-    to_state      TEXT,
-    seq           INTEGER,
     created_at    INTEGER NOT NULL,
-    started_at    INTEGER,          -- when its transition was committed
-    completed_at  INTEGER,          -- when it became final
+    attempts      INTEGER NOT NULL DEFAULT 0, -- at deciding it, that were cut short
+    verdict       TEXT    CHECK (verdict = 'rejected' OR verdict = 'failed' OR verdict = 'dead'),
+    error         TEXT,             -- why
+    rejected_in   TEXT,             -- the state that rejected it
+    rejected_by   TEXT,             -- the worker that did
+    closed_at     INTEGER,          -- when the verdict was given
     UNIQUE (tenant, event_id)
 ) STRICT;
 
--- With the status in it: the deferred ones are found without walking a backlog of pending ones.
-CREATE INDEX events_mailbox ON events (tenant, execution_id, status, accept_no)
-    WHERE status IN ('pending', 'deferred');
 CREATE INDEX events_list ON events (tenant, execution_id, accept_no);
 CREATE INDEX events_accepted ON events (tenant, accept_no);
 -- Dead and failed events are few and looked for by status alone.
-CREATE INDEX events_stuck ON events (tenant, status, accept_no) WHERE status IN ('failed', 'dead');
+CREATE INDEX events_stuck ON events (tenant, verdict, accept_no) WHERE verdict IN ('failed', 'dead');
+
+-- What waits to be decided, in order: a row comes with its event and goes with the decision. A row that
+-- is not deferred is the doorbell. A table of its own, so that deciding an event touches no index of the
+-- events, and small, so that its pages stay at hand.
+CREATE TABLE mailbox (
+    tenant        TEXT    NOT NULL,
+    execution_id  TEXT    NOT NULL,
+    accept_no     INTEGER NOT NULL,
+    event_id      BLOB    NOT NULL,
+    bytes         INTEGER NOT NULL, -- of the payload
+    cancels       INTEGER NOT NULL, -- a cancellation is decided also while the execution is paused
+    deferred      INTEGER NOT NULL DEFAULT 0,
+    created_at    INTEGER NOT NULL,
+    PRIMARY KEY (tenant, execution_id, accept_no)
+) STRICT, WITHOUT ROWID;
+
+-- Deferred events are found without reading past all the undecided ones.
+CREATE INDEX mailbox_deferred ON mailbox (tenant, execution_id, accept_no) WHERE deferred = 1;
 
 CREATE TABLE transitions (
     tenant        TEXT    NOT NULL,
     execution_id  TEXT    NOT NULL,
     seq           INTEGER NOT NULL,
-    event_id      TEXT    NOT NULL,
+    event_id      BLOB    NOT NULL,
     name          TEXT    NOT NULL,
     at            INTEGER NOT NULL,
     decision      TEXT    NOT NULL,
+    worker_id     TEXT,             -- of a start: none
+    committed_at  INTEGER NOT NULL,
     PRIMARY KEY (tenant, execution_id, seq)
 ) STRICT;
+
+CREATE UNIQUE INDEX transitions_event ON transitions (tenant, event_id);
 
 CREATE TABLE actions (
     tenant        TEXT    NOT NULL,
     execution_id  TEXT    NOT NULL,
     seq           INTEGER NOT NULL,
     action        TEXT    NOT NULL,
-    event_id      TEXT    NOT NULL,
+    event_id      BLOB    NOT NULL,
     ordinal       INTEGER NOT NULL,
+    alone         INTEGER NOT NULL, -- the only action of its transition: settling it concerns no other row
     needs         TEXT    NOT NULL, -- JSON array of names
-    status        TEXT    NOT NULL CHECK (status IN
-        ('waiting', 'ready', 'leased', 'succeeded', 'failed', 'skipped', 'cancelled')),
+    status        TEXT    NOT NULL CHECK (status = 'waiting' OR status = 'ready' OR status = 'leased'
+        OR status = 'succeeded' OR status = 'failed' OR status = 'skipped' OR status = 'cancelled'),
     attempts      INTEGER NOT NULL DEFAULT 0,
     epoch         INTEGER NOT NULL DEFAULT 0, -- the fence
     worker_id     TEXT,
@@ -132,12 +152,37 @@ CREATE TABLE actions (
     error         TEXT,
     handled       INTEGER NOT NULL DEFAULT 0, -- failed: whether an event of the definition answers it
     created_at    INTEGER NOT NULL,
-    settled_at    INTEGER,
+    settled_at    INTEGER,          -- null: open
     PRIMARY KEY (tenant, execution_id, seq, action)
 ) STRICT;
 
-CREATE INDEX actions_due ON actions (due_at) WHERE status IN ('ready', 'leased');
-CREATE INDEX actions_waiting ON actions (tenant, execution_id) WHERE status = 'waiting';
+-- Waiting ones have no time and stand before all others, where only those who count open actions go.
+CREATE INDEX actions_due ON actions (due_at) WHERE settled_at IS NULL;
+
+-- Events with what became of them. The status is read off the rows that tell it, in this order: a verdict,
+-- a place in the mailbox, open actions of its transition.
+CREATE VIEW event_records AS
+SELECT tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor, traceparent, created_at,
+       attempts, error, rejected_in,
+       CASE WHEN verdict IS NOT NULL THEN verdict
+            WHEN deferred IS NOT NULL THEN CASE WHEN deferred THEN 'deferred' ELSE 'pending' END
+            WHEN open THEN 'processing'
+            ELSE 'completed' END AS status,
+       seq, decision, coalesce(worker_id, rejected_by) AS worker_id, committed_at AS started_at,
+       CASE WHEN verdict IS NOT NULL THEN closed_at
+            WHEN deferred IS NULL AND NOT coalesce(open, FALSE)
+            THEN max(committed_at, coalesce(settled_at, committed_at)) END AS completed_at
+FROM (
+    SELECT e.*, m.deferred, t.seq, t.decision, t.worker_id, t.committed_at,
+           (SELECT max(a.settled_at IS NULL) FROM actions AS a
+            WHERE a.tenant = t.tenant AND a.execution_id = t.execution_id AND a.seq = t.seq) AS open,
+           (SELECT max(a.settled_at) FROM actions AS a
+            WHERE a.tenant = t.tenant AND a.execution_id = t.execution_id AND a.seq = t.seq) AS settled_at
+    FROM events AS e
+    LEFT JOIN mailbox AS m
+        ON m.tenant = e.tenant AND m.execution_id = e.execution_id AND m.accept_no = e.accept_no
+    LEFT JOIN transitions AS t ON t.tenant = e.tenant AND t.event_id = e.event_id
+);
 
 CREATE TABLE timers (
     tenant        TEXT    NOT NULL,
@@ -154,8 +199,8 @@ CREATE INDEX timers_due ON timers (fire_at);
 CREATE TABLE idempotency_keys (
     tenant        TEXT    NOT NULL,
     key           TEXT    NOT NULL,
-    request_hash  TEXT    NOT NULL,
-    event_id      TEXT    NOT NULL,
+    request_hash  BLOB    NOT NULL,
+    event_id      BLOB    NOT NULL,
     created_at    INTEGER NOT NULL,
     PRIMARY KEY (tenant, key)
 ) STRICT, WITHOUT ROWID;
@@ -167,7 +212,7 @@ CREATE TABLE decisions (
     id            INTEGER NOT NULL PRIMARY KEY,
     tenant        TEXT    NOT NULL,
     execution_id  TEXT    NOT NULL,
-    event_id      TEXT,
+    event_id      BLOB,
     kind          TEXT    NOT NULL CHECK (kind IN ('bury', 'pause', 'retry')),
     actor         TEXT,
     reason        TEXT,

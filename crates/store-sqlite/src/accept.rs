@@ -1,112 +1,131 @@
 //! New events: their numbers and their rows. Used by everything that accepts one: the door, commits
 //! and settlements with outcome events, due timers.
 
-use millstream_core::id::{AcceptNo, EventId, Seq};
+use millstream_core::id::{AcceptNo, Name};
 use millstream_core::log::Origin;
-use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::event_log::{NewEvent, NewExecution};
-use serde::Serialize;
-use sqlx::{Row, SqliteConnection};
+use millstream_store::event_log::NewEvent;
+use rusqlite::{CachedStatement, Connection};
 
-use crate::errors::store_error;
-use crate::param;
+use crate::errors::{Attempt, corrupt};
+use crate::param::free;
 
-/// A row of `events` to be written.
-#[derive(Serialize)]
-pub(crate) struct EventRow<'a> {
-    tenant: &'a str,
-    event: EventId,
-    execution: &'a str,
-    accept_no: AcceptNo,
-    name: &'a str,
-    payload: &'a str,
-    timer_seq: Option<Seq>,
-    actor: Option<&'a str>,
-    traceparent: Option<&'a str>,
-    status: EventStatus,
-    to_state: Option<&'a str>,
-    seq: Option<Seq>,
-    created_at: i64,
-    /// Of an event that is decided from the beginning.
-    decided_at: Option<i64>,
+/// Events being accepted in one transaction, in order. Numbers are gone for good only with its commit.
+pub(crate) struct Acceptance<'c> {
+    connection: &'c Connection,
+    insert_event: CachedStatement<'c>,
+    insert_waiting: CachedStatement<'c>,
+    /// The last number that was given, and the one that the table holds.
+    last: i64,
+    stored: i64,
 }
 
-impl<'a> EventRow<'a> {
-    /// An event whose turn comes later.
-    pub(crate) fn pending(event: &'a NewEvent, accept_no: AcceptNo, now: Timestamp) -> Self {
-        Self {
-            tenant: event.execution.tenant.as_str(),
-            event: event.event_id,
-            execution: event.execution.execution.as_str(),
-            accept_no,
-            name: event.name.as_str(),
-            payload: event.payload.as_str(),
-            timer_seq: match event.origin {
-                Origin::Posted => None,
-                Origin::Timer { armed_seq } => Some(armed_seq),
-            },
-            actor: event.actor.as_deref(),
-            traceparent: event.traceparent.as_deref(),
-            status: EventStatus::Pending,
-            to_state: None,
-            seq: None,
-            created_at: now.as_millis(),
-            decided_at: None,
-        }
+impl<'c> Acceptance<'c> {
+    pub(crate) fn begin(connection: &'c Connection) -> Attempt<Self> {
+        const LAST_NUMBER: &str = "SELECT last FROM accept_no WHERE only = 1";
+        const INSERT_EVENT: &str = "
+            INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor,
+                                traceparent, created_at)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            ON CONFLICT (tenant, event_id) DO NOTHING";
+        const INSERT_WAITING: &str = "
+            INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let last = connection.prepare_cached(LAST_NUMBER)?.query_row((), |row| row.get(0))?;
+        Ok(Self {
+            connection,
+            insert_event: connection.prepare_cached(INSERT_EVENT)?,
+            insert_waiting: connection.prepare_cached(INSERT_WAITING)?,
+            last,
+            stored: last,
+        })
     }
 
-    /// A start event: its transition is part of the same write.
-    pub(crate) fn started(execution: &'a NewExecution, accept_no: AcceptNo) -> Self {
-        let at = execution.state.at;
-        Self {
-            status: EventStatus::Completed,
-            to_state: Some(execution.applied.transition.decision.to.as_str()),
-            seq: Some(execution.applied.transition.seq),
-            decided_at: Some(at.as_millis()),
-            ..Self::pending(&execution.start, accept_no, at)
+    /// An event whose turn comes later. `None`: there is one by this id already.
+    pub(crate) fn waiting(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<Option<AcceptNo>> {
+        let Some(number) = self.event(event, now)? else { return Ok(None) };
+        self.insert_waiting.execute((
+            event.execution.tenant.as_str(),
+            event.execution.execution.as_str(),
+            number.0,
+            event.event_id.0.as_bytes(),
+            i64::try_from(event.payload.len()).map_err(corrupt)?,
+            cancels(&event.name),
+            now.as_millis(),
+        ))?;
+        Ok(Some(number))
+    }
+
+    /// An event of our own making, whose id nobody else can have.
+    pub(crate) fn emitted(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<AcceptNo> {
+        self.waiting(event, now)?.ok_or_else(|| corrupt(format!("event {} exists already", event.event_id)))
+    }
+
+    /// An event that is decided from the beginning: its transition is part of the same write.
+    pub(crate) fn decided(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<AcceptNo> {
+        self.event(event, now)?.ok_or_else(|| corrupt(format!("event {} exists already", event.event_id)))
+    }
+
+    /// Write down which numbers are taken.
+    pub(crate) fn finish(self) -> Attempt<()> {
+        const TAKE_NUMBERS: &str = "UPDATE accept_no SET last = ?1 WHERE only = 1";
+        if self.last > self.stored {
+            self.connection.prepare_cached(TAKE_NUMBERS)?.execute([self.last])?;
         }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &NewEvent, now: Timestamp) -> Attempt<Option<AcceptNo>> {
+        let number = self.last + 1;
+        let timer_seq = match event.origin {
+            Origin::Posted => None,
+            Origin::Timer { armed_seq } => Some(armed_seq.0),
+        };
+        let inserted = self.insert_event.execute((
+            event.execution.tenant.as_str(),
+            event.event_id.0.as_bytes(),
+            event.execution.execution.as_str(),
+            number,
+            event.name.as_str(),
+            event.payload.as_str(),
+            timer_seq,
+            free(event.actor.as_deref()),
+            free(event.traceparent.as_deref()),
+            now.as_millis(),
+        ))?;
+        if inserted == 0 {
+            return Ok(None);
+        }
+        self.last = number;
+        Ok(Some(AcceptNo(number)))
     }
 }
 
-/// Accept events that are undecided, in order.
-pub(crate) async fn accept_pending(
-    connection: &mut SqliteConnection,
-    events: &[&NewEvent],
+/// Accept events of our own making, in order.
+pub(crate) fn accept_emitted<'a>(
+    connection: &Connection,
+    events: impl IntoIterator<Item = &'a NewEvent>,
     now: Timestamp,
-) -> Result<Vec<AcceptNo>> {
-    if events.is_empty() {
-        return Ok(Vec::new());
-    }
-    let numbers = take_numbers(connection, events.len()).await?;
-    let rows: Vec<_> = events
-        .iter()
-        .zip(&numbers)
-        .map(|(event, accept_no)| EventRow::pending(event, *accept_no, now))
-        .collect();
-    insert_events(connection, &rows).await?;
+) -> Attempt<Vec<AcceptNo>> {
+    let mut acceptance = Acceptance::begin(connection)?;
+    let numbers = events.into_iter().map(|event| acceptance.emitted(event, now));
+    let numbers = numbers.collect::<Attempt<Vec<_>>>()?;
+    acceptance.finish()?;
     Ok(numbers)
 }
 
-/// The next numbers of the sequence. They are gone for good only with the commit around it.
-pub(crate) async fn take_numbers(connection: &mut SqliteConnection, count: usize) -> Result<Vec<AcceptNo>> {
-    const TAKE_NUMBERS: &str = "UPDATE accept_no SET last = last + ?1 WHERE only = 1 RETURNING last";
-    let count = param::limit(count);
-    let row = sqlx::query(TAKE_NUMBERS).bind(count).fetch_one(connection).await.map_err(store_error)?;
-    let last: i64 = row.try_get(0).map_err(store_error)?;
-    Ok((last - count + 1..=last).map(AcceptNo).collect())
+/// Whether the event is decided also while its execution is paused.
+pub(crate) fn cancels(name: &Name) -> bool {
+    name.as_str() == "millstream.cancel"
 }
 
-pub(crate) async fn insert_events(connection: &mut SqliteConnection, rows: &[EventRow<'_>]) -> Result<()> {
-    const INSERT_EVENTS: &str = "
-        INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, timer_seq, actor,
-                            traceparent, status, to_state, seq, created_at, started_at, completed_at)
-        SELECT value ->> 'tenant', value ->> 'event', value ->> 'execution', value ->> 'accept_no',
-               value ->> 'name', value ->> 'payload', value ->> 'timer_seq', value ->> 'actor',
-               value ->> 'traceparent', value ->> 'status', value ->> 'to_state', value ->> 'seq',
-               value ->> 'created_at', value ->> 'decided_at', value ->> 'decided_at'
-        FROM json_each(?1)";
-    sqlx::query(INSERT_EVENTS).bind(param::rows(rows)?).execute(connection).await.map_err(store_error)?;
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancellation_is_told_by_its_name() {
+        assert!(cancels(&Name::cancel()));
+        assert!(!cancels(&Name::start()));
+    }
 }

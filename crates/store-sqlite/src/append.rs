@@ -1,218 +1,197 @@
-//! The verdicts of one append: what the tables and the earlier items of the batch say about each item.
+//! One item of a batch: the verdict on it, and its rows if it is accepted.
 //!
-//! Everything is read once, before anything is written; accepted items are added to what is known, so
-//! that later items of the batch see them. Nothing in here writes.
+//! Items are judged and written one after the other in one transaction, so each sees what the ones
+//! before it wrote. What is refused has written nothing.
 
-use std::collections::HashMap;
-
-use millstream_core::id::{EventId, ExecutionKey, TenantId};
+use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
+use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
-use millstream_store::Result;
+use millstream_core::time::Timestamp;
 use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
-use serde::Serialize;
-use sqlx::SqliteConnection;
+use rusqlite::{CachedStatement, Connection};
 
+use crate::accept::Acceptance;
+use crate::commit_rows::{insert_timer, insert_transition};
 use crate::decode::Fields;
-use crate::errors::store_error;
-use crate::param::{self, EventParam, ExecutionParam};
+use crate::errors::Attempt;
+use crate::param::Free;
 
-/// What a batch may run into.
-#[derive(Debug, Default)]
-pub(crate) struct Known {
-    events: HashMap<(TenantId, EventId), EventStatus>,
-    keys: HashMap<(TenantId, String), Holder>,
-    executions: HashMap<ExecutionKey, Holder>,
+pub(crate) struct Appending<'c> {
+    connection: &'c Connection,
+    acceptance: Acceptance<'c>,
+    is_execution: CachedStatement<'c>,
+    now: Timestamp,
 }
 
-/// The event behind an idempotency key or an execution id, with the hash of what it stands for.
-#[derive(Debug)]
-struct Holder {
-    hash: String,
-    event_id: EventId,
-    status: EventStatus,
-}
-
-impl Holder {
-    fn repeat_of(&self, hash: &str) -> Appended {
-        if self.hash == hash {
-            Appended::Repeat { event_id: self.event_id, status: self.status }
-        } else {
-            Appended::Mismatch
-        }
-    }
-}
-
-impl Known {
-    pub(crate) async fn read(connection: &mut SqliteConnection, batch: &[Append]) -> Result<Self> {
-        let mut known = Known::default();
-        read_events(connection, batch, &mut known).await?;
-        let keyed = batch.iter().map(first_event);
-        let keyed = keyed.filter_map(|event| Some((&event.execution.tenant, event.idempotency.as_ref()?)));
-        read_keys(connection, keyed, &mut known).await?;
-        read_executions(connection, batch, &mut known).await?;
-        Ok(known)
+impl<'c> Appending<'c> {
+    pub(crate) fn begin(connection: &'c Connection, now: Timestamp) -> Attempt<Self> {
+        const IS_EXECUTION: &str =
+            "SELECT EXISTS (SELECT 1 FROM executions WHERE tenant = ?1 AND execution_id = ?2)";
+        Ok(Self {
+            connection,
+            acceptance: Acceptance::begin(connection)?,
+            is_execution: connection.prepare_cached(IS_EXECUTION)?,
+            now,
+        })
     }
 
-    /// Only what these keys stand for.
-    pub(crate) async fn of_keys(
-        connection: &mut SqliteConnection,
-        keys: &[(TenantId, Idempotency)],
-    ) -> Result<Self> {
-        let mut known = Known::default();
-        read_keys(connection, keys.iter().map(|(tenant, key)| (tenant, key)), &mut known).await?;
-        Ok(known)
-    }
-
-    /// `None`: accepted, and known from now on.
-    pub(crate) fn judge(&mut self, item: &Append) -> Option<Appended> {
+    pub(crate) fn append(&mut self, item: &Append) -> Attempt<Appended> {
         match item {
-            Append::Start(execution) => self.judge_start(execution),
-            Append::Event(event) => self.judge_event(event),
+            Append::Start(execution) => self.start(execution),
+            Append::Event(event) => self.event(event),
         }
     }
 
-    fn judge_start(&mut self, new: &NewExecution) -> Option<Appended> {
-        let hash = param::hex(&new.input_hash);
-        if let Some(repeat) = self.seen(&new.start) {
-            return Some(repeat);
+    pub(crate) fn finish(self) -> Attempt<()> {
+        self.acceptance.finish()
+    }
+
+    fn event(&mut self, event: &NewEvent) -> Attempt<Appended> {
+        // Without a key there is nothing that the insert itself does not find out.
+        if event.idempotency.is_some()
+            && let Some(repeat) = self.seen(event)?
+        {
+            return Ok(repeat);
         }
-        if let Some(execution) = self.executions.get(&new.key) {
-            return Some(execution.repeat_of(&hash));
+        let key = &event.execution;
+        let is_there: bool =
+            self.is_execution.query_row((key.tenant.as_str(), key.execution.as_str()), |row| row.get(0))?;
+        if !is_there {
+            return Ok(Appended::NoExecution);
         }
-        let (event_id, status) = (new.start.event_id, EventStatus::Completed);
-        self.executions.insert(new.key.clone(), Holder { hash, event_id, status });
-        self.remember(&new.start, status);
+        match self.acceptance.waiting(event, self.now)? {
+            Some(accept_no) => {
+                insert_key(self.connection, event, self.now)?;
+                Ok(Appended::Accepted { accept_no })
+            }
+            None => self.repeat(&key.tenant, event.event_id),
+        }
+    }
+
+    fn start(&mut self, new: &NewExecution) -> Attempt<Appended> {
+        if let Some(repeat) = self.seen(&new.start)? {
+            return Ok(repeat);
+        }
+        if let Some((hash, event_id)) = find_start(self.connection, &new.key)? {
+            return if hash == new.input_hash {
+                self.repeat(&new.key.tenant, event_id)
+            } else {
+                Ok(Appended::Mismatch)
+            };
+        }
+        let accept_no = self.acceptance.decided(&new.start, new.state.at)?;
+        insert_key(self.connection, &new.start, self.now)?;
+        insert_execution(self.connection, new, accept_no)?;
+        let transition = &new.applied.transition;
+        let decision = RawJson::of(&transition.decision);
+        insert_transition(self.connection, &new.key, transition, &decision, None, new.state.at)?;
+        for timer in &transition.decision.timers {
+            insert_timer(self.connection, &new.key, timer)?;
+        }
         for event in &new.events {
-            self.events.insert((new.key.tenant.clone(), event.event_id), EventStatus::Pending);
+            self.acceptance.emitted(event, self.now)?;
         }
-        None
-    }
-
-    fn judge_event(&mut self, event: &NewEvent) -> Option<Appended> {
-        if let Some(repeat) = self.seen(event) {
-            return Some(repeat);
-        }
-        if !self.executions.contains_key(&event.execution) {
-            return Some(Appended::NoExecution);
-        }
-        self.remember(event, EventStatus::Pending);
-        None
-    }
-
-    fn remember(&mut self, event: &NewEvent, status: EventStatus) {
-        let (tenant, event_id) = (&event.execution.tenant, event.event_id);
-        if let Some(idempotency) = &event.idempotency {
-            let holder = Holder { hash: param::hex(&idempotency.request_hash), event_id, status };
-            self.keys.insert((tenant.clone(), idempotency.key.clone()), holder);
-        }
-        self.events.insert((tenant.clone(), event_id), status);
+        Ok(Appended::Accepted { accept_no })
     }
 
     /// By its id, when the batch is sent a second time after its outcome was in doubt; or by its key.
-    fn seen(&self, event: &NewEvent) -> Option<Appended> {
+    fn seen(&self, event: &NewEvent) -> Attempt<Option<Appended>> {
         let tenant = &event.execution.tenant;
-        if let Some(status) = self.events.get(&(tenant.clone(), event.event_id)) {
-            return Some(Appended::Repeat { event_id: event.event_id, status: *status });
+        if let Some(status) = find_status(self.connection, tenant, event.event_id)? {
+            return Ok(Some(Appended::Repeat { event_id: event.event_id, status }));
         }
-        self.by_key(tenant, event.idempotency.as_ref()?)
+        match &event.idempotency {
+            Some(idempotency) => by_key(self.connection, tenant, idempotency),
+            None => Ok(None),
+        }
     }
 
-    /// What a key stands for.
-    pub(crate) fn by_key(&self, tenant: &TenantId, idempotency: &Idempotency) -> Option<Appended> {
-        let holder = self.keys.get(&(tenant.clone(), idempotency.key.clone()))?;
-        Some(holder.repeat_of(&param::hex(&idempotency.request_hash)))
+    fn repeat(&self, tenant: &TenantId, event_id: EventId) -> Attempt<Appended> {
+        repeat(self.connection, tenant, event_id)
     }
 }
 
-/// The event that an item is known by: the one whose id and key are judged.
-pub(crate) fn first_event(item: &Append) -> &NewEvent {
-    match item {
-        Append::Start(new) => &new.start,
-        Append::Event(event) => event,
+/// What a key stands for.
+pub(crate) fn by_key(
+    connection: &Connection,
+    tenant: &TenantId,
+    idempotency: &Idempotency,
+) -> Attempt<Option<Appended>> {
+    const FIND_KEY: &str =
+        "SELECT request_hash, event_id FROM idempotency_keys WHERE tenant = ?1 AND key = ?2";
+    let mut find = connection.prepare_cached(FIND_KEY)?;
+    let mut rows = find.query((tenant.as_str(), Free(&idempotency.key)))?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let (hash, event_id) = (Fields(row).hash(0)?, Fields(row).event_id(1)?);
+    if hash != idempotency.request_hash {
+        return Ok(Some(Appended::Mismatch));
     }
+    repeat(connection, tenant, event_id).map(Some)
 }
 
-async fn read_events(connection: &mut SqliteConnection, batch: &[Append], known: &mut Known) -> Result<()> {
-    const READ_EVENTS: &str = "
-        SELECT e.tenant, e.event_id, e.status
-        FROM json_each(?1) AS i
-        CROSS JOIN events AS e ON e.tenant = i.value ->> 'tenant' AND e.event_id = i.value ->> 'event'";
-    let ids = batch.iter().map(|item| match item {
-        Append::Start(new) => EventParam::of(&new.key.tenant, new.start.event_id),
-        Append::Event(event) => EventParam::of(&event.execution.tenant, event.event_id),
-    });
-    let rows =
-        sqlx::query(READ_EVENTS).bind(param::rows(ids)?).fetch_all(connection).await.map_err(store_error)?;
-    for row in rows.iter().map(Fields) {
-        known
-            .events
-            .insert((row.id("tenant")?, row.event_id("event_id")?), row.word("status", EventStatus::parse)?);
-    }
+/// An event that retention has removed was decided.
+fn repeat(connection: &Connection, tenant: &TenantId, event_id: EventId) -> Attempt<Appended> {
+    let status = find_status(connection, tenant, event_id)?.unwrap_or(EventStatus::Completed);
+    Ok(Appended::Repeat { event_id, status })
+}
+
+pub(crate) fn find_status(
+    connection: &Connection,
+    tenant: &TenantId,
+    event_id: EventId,
+) -> Attempt<Option<EventStatus>> {
+    const FIND_STATUS: &str = "SELECT status FROM event_records WHERE tenant = ?1 AND event_id = ?2";
+    let mut find = connection.prepare_cached(FIND_STATUS)?;
+    let mut rows = find.query((tenant.as_str(), event_id.0.as_bytes()))?;
+    rows.next()?.map(|row| Fields(row).word(0, EventStatus::parse)).transpose()
+}
+
+/// The hash of what an execution was started with, and its start event.
+fn find_start(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<([u8; 32], EventId)>> {
+    const FIND_START: &str = "
+        SELECT x.input_hash, e.event_id
+        FROM executions AS x
+        CROSS JOIN events AS e ON e.accept_no = x.position
+        WHERE x.tenant = ?1 AND x.execution_id = ?2";
+    let mut find = connection.prepare_cached(FIND_START)?;
+    let mut rows = find.query((key.tenant.as_str(), key.execution.as_str()))?;
+    rows.next()?.map(|row| Ok((Fields(row).hash(0)?, Fields(row).event_id(1)?))).transpose()
+}
+
+fn insert_key(connection: &Connection, event: &NewEvent, now: Timestamp) -> Attempt<()> {
+    const INSERT_KEY: &str = "
+        INSERT INTO idempotency_keys (tenant, key, request_hash, event_id, created_at)
+        VALUES (?1, ?2, ?3, ?4, ?5)";
+    let Some(idempotency) = &event.idempotency else { return Ok(()) };
+    connection.prepare_cached(INSERT_KEY)?.execute((
+        event.execution.tenant.as_str(),
+        Free(&idempotency.key),
+        &idempotency.request_hash,
+        event.event_id.0.as_bytes(),
+        now.as_millis(),
+    ))?;
     Ok(())
 }
 
-async fn read_keys(
-    connection: &mut SqliteConnection,
-    keys: impl IntoIterator<Item = (&TenantId, &Idempotency)>,
-    known: &mut Known,
-) -> Result<()> {
-    const READ_KEYS: &str = "
-        SELECT k.tenant, k.key, k.request_hash, k.event_id, coalesce(e.status, 'completed') AS status
-        FROM json_each(?1) AS i
-        CROSS JOIN idempotency_keys AS k ON k.tenant = i.value ->> 'tenant' AND k.key = i.value ->> 'key'
-        LEFT JOIN events AS e ON e.tenant = k.tenant AND e.event_id = k.event_id";
-    #[derive(Serialize)]
-    struct Key<'a> {
-        tenant: &'a str,
-        key: &'a str,
-    }
-    let keys: Vec<_> = keys
-        .into_iter()
-        .map(|(tenant, idempotency)| Key { tenant: tenant.as_str(), key: &idempotency.key })
-        .collect();
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let rows =
-        sqlx::query(READ_KEYS).bind(param::rows(keys)?).fetch_all(connection).await.map_err(store_error)?;
-    for row in rows.iter().map(Fields) {
-        let holder = Holder {
-            hash: row.text("request_hash")?.to_owned(),
-            event_id: row.event_id("event_id")?,
-            status: row.word("status", EventStatus::parse)?,
-        };
-        known.keys.insert((row.id("tenant")?, row.text("key")?.to_owned()), holder);
-    }
-    Ok(())
-}
-
-async fn read_executions(
-    connection: &mut SqliteConnection,
-    batch: &[Append],
-    known: &mut Known,
-) -> Result<()> {
-    const READ_EXECUTIONS: &str = "
-        SELECT x.tenant, x.execution_id, x.input_hash, e.event_id, e.status
-        FROM json_each(?1) AS i
-        CROSS JOIN executions AS x
-            ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'
-        JOIN events AS e ON e.accept_no = x.position";
-    let keys = batch.iter().map(|item| match item {
-        Append::Start(new) => ExecutionParam::of(&new.key),
-        Append::Event(event) => ExecutionParam::of(&event.execution),
-    });
-    let rows = sqlx::query(READ_EXECUTIONS)
-        .bind(param::rows(keys)?)
-        .fetch_all(connection)
-        .await
-        .map_err(store_error)?;
-    for row in rows.iter().map(Fields) {
-        let holder = Holder {
-            hash: row.text("input_hash")?.to_owned(),
-            event_id: row.event_id("event_id")?,
-            status: row.word("status", EventStatus::parse)?,
-        };
-        known.executions.insert(row.execution()?, holder);
-    }
+fn insert_execution(connection: &Connection, new: &NewExecution, position: AcceptNo) -> Attempt<()> {
+    const INSERT_EXECUTION: &str = "
+        INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state,
+                                phase, snapshot, snapshot_seq, created_at, updated_at, ended_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?7, ?11, ?11, ?12)";
+    let at = new.state.at.as_millis();
+    connection.prepare_cached(INSERT_EXECUTION)?.execute((
+        new.key.tenant.as_str(),
+        new.key.execution.as_str(),
+        new.definition.name.as_str(),
+        new.definition.version,
+        &new.input_hash,
+        position.0,
+        new.state.seq.0,
+        new.state.state.as_str(),
+        new.state.phase.as_str(),
+        RawJson::of(&new.state).as_str(),
+        at,
+        new.state.phase.is_ended().then_some(at),
+    ))?;
     Ok(())
 }

@@ -1,197 +1,76 @@
 //! Committing what workers decided: one transaction, a verdict per execution.
 //!
-//! The fence comes first: executions that are at another seq or paused, and those with an event that
-//! was decided meanwhile, drop out before anything is written. What is left is written table by table, one statement each.
+//! The fence comes first: an execution that is at another seq or paused, or one of whose events was
+//! decided meanwhile, drops out before anything of it is written.
 
-use std::collections::HashMap;
-
-use millstream_core::id::{EventId, ExecutionKey, Seq, WorkerId};
+use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionKey, Seq, WorkerId};
 use millstream_core::log::{ArmedTimer, Transition};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, PauseState, Phase};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::action_store::LeasedAction;
+use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
-    Commit, Committed, EventVerdict, LeaseGrant, OpenActions, SnapshotWrite,
+    Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
-use serde::Serialize;
-use sqlx::SqliteConnection;
+use rusqlite::{CachedStatement, Connection};
 
-use crate::accept::accept_pending;
+use crate::accept::accept_emitted;
 use crate::commit_actions::{cancel_open_actions, insert_actions, is_ready};
+use crate::commit_rows::{decide_event, delete_timers, insert_timer, insert_transition, update_execution};
 use crate::decode::Fields;
-use crate::errors::store_error;
-use crate::param::{self, EventParam, ExecutionParam};
+use crate::errors::Attempt;
 
-pub(crate) async fn commit_batch(
-    connection: &mut SqliteConnection,
-    worker: &WorkerId,
-    batch: &[Commit],
-    lease: LeaseGrant,
-    now: Timestamp,
-) -> Result<Vec<Committed>> {
-    let fences = read_fences(connection, batch).await?;
-    let refusals: Vec<_> = batch.iter().map(|commit| refuse(commit, fences.get(&commit.execution))).collect();
-    let passed: Vec<&Commit> = batch
-        .iter()
-        .zip(&refusals)
-        .filter(|(_, refusal)| refusal.is_none())
-        .map(|(commit, _)| commit)
-        .collect();
-    let done =
-        if passed.is_empty() { Vec::new() } else { write(connection, worker, &passed, lease, now).await? };
-
-    let mut done = done.into_iter();
-    Ok(refusals
-        .into_iter()
-        .map(|refusal| refusal.or_else(|| done.next()).unwrap_or(Committed::Conflict))
-        .collect())
+/// A [`Commit`] as it is written: rendered by the caller, so that the writer has nothing left to do but
+/// writing.
+#[derive(Debug)]
+pub(crate) struct Rendered {
+    pub(crate) execution: ExecutionKey,
+    pub(crate) definition: DefinitionRef,
+    expected: Seq,
+    pub(crate) seq: Seq,
+    pub(crate) state: millstream_core::id::Name,
+    pub(crate) phase: Phase,
+    pub(crate) at: Timestamp,
+    pub(crate) paused_reason: Option<String>,
+    pub(crate) snapshot: Option<RawJson>,
+    /// Each with its decision as text.
+    transitions: Vec<(Transition, RawJson)>,
+    decided: Vec<Decided>,
+    timers: Vec<ArmedTimer>,
+    cancelled_timers: Vec<Seq>,
+    pub(crate) actions: Vec<NewAction>,
+    emitted: Vec<NewEvent>,
+    open_actions: OpenActions,
 }
 
-/// What the row says that a commit has to agree with.
-struct Fence {
-    seq: Seq,
-    pause: PauseState,
-    phase: Phase,
-    /// How many events of `decided` are still undecided or deferred.
-    open: usize,
-}
-
-fn refuse(commit: &Commit, fence: Option<&Fence>) -> Option<Committed> {
-    let Some(fence) = fence else { return Some(Committed::Missing) };
-    let cancels = match commit.open_actions {
-        OpenActions::Keep => false,
-        OpenActions::Cancel => true,
-    };
-    let held = match fence.pause {
-        PauseState::Running => false,
-        PauseState::Paused => !cancels && !fence.phase.is_ended(),
-    };
-    let meets = fence.seq == commit.expected && !held && fence.open == commit.decided.len();
-    (!meets).then_some(Committed::Conflict)
-}
-
-async fn read_fences(
-    connection: &mut SqliteConnection,
-    batch: &[Commit],
-) -> Result<HashMap<ExecutionKey, Fence>> {
-    const READ_FENCES: &str = "
-        SELECT x.tenant, x.execution_id, x.seq, x.paused_reason, x.phase,
-               (SELECT count(*) FROM json_each(i.value -> 'decided') AS d
-                CROSS JOIN events AS e ON e.tenant = x.tenant AND e.event_id = d.value
-                WHERE e.execution_id = x.execution_id AND e.status IN ('pending', 'deferred')) AS open
-        FROM json_each(?1) AS i
-        CROSS JOIN executions AS x
-            ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'";
-    #[derive(Serialize)]
-    struct Row<'a> {
-        #[serde(flatten)]
-        key: ExecutionParam<'a>,
-        decided: Vec<EventId>,
+impl Rendered {
+    pub(crate) fn of(commit: &Commit) -> Self {
+        let render = |transition: &Transition| (transition.clone(), RawJson::of(&transition.decision));
+        Self {
+            execution: commit.execution.clone(),
+            definition: commit.definition.clone(),
+            expected: commit.expected,
+            seq: commit.state.seq,
+            state: commit.state.state.clone(),
+            phase: commit.state.phase,
+            at: commit.state.at,
+            paused_reason: pause_reason(commit).map(str::to_owned),
+            snapshot: match commit.snapshot {
+                SnapshotWrite::Write => Some(RawJson::of(&commit.state)),
+                SnapshotWrite::Skip => None,
+            },
+            transitions: commit.transitions.iter().map(render).collect(),
+            decided: commit.decided.clone(),
+            timers: commit.timers.clone(),
+            cancelled_timers: commit.cancelled_timers.clone(),
+            actions: commit.actions.clone(),
+            emitted: commit.emitted.clone(),
+            open_actions: commit.open_actions,
+        }
     }
-    let keys = param::rows(batch.iter().map(|commit| Row {
-        key: ExecutionParam::of(&commit.execution),
-        decided: commit.decided.iter().map(|decided| decided.event_id).collect(),
-    }))?;
-    let rows = sqlx::query(READ_FENCES).bind(keys).fetch_all(connection).await.map_err(store_error)?;
-    rows.iter()
-        .map(Fields)
-        .map(|row| {
-            let fence = Fence {
-                seq: row.seq("seq")?,
-                pause: row.pause()?,
-                phase: row.word("phase", Phase::parse)?,
-                open: row.index("open")?,
-            };
-            Ok((row.execution()?, fence))
-        })
-        .collect()
 }
 
-async fn write(
-    connection: &mut SqliteConnection,
-    worker: &WorkerId,
-    passed: &[&Commit],
-    lease: LeaseGrant,
-    now: Timestamp,
-) -> Result<Vec<Committed>> {
-    update_executions(connection, passed).await?;
-    let transitions: Vec<_> = passed
-        .iter()
-        .flat_map(|commit| commit.transitions.iter().map(|one| (&commit.execution, one)))
-        .collect();
-    insert_transitions(connection, &transitions).await?;
-    decide_events(connection, worker, passed, now).await?;
-    delete_timers(connection, passed).await?;
-    let timers: Vec<_> =
-        passed.iter().flat_map(|commit| commit.timers.iter().map(|one| (&commit.execution, one))).collect();
-    insert_timers(connection, &timers).await?;
-    cancel_open_actions(connection, passed, now).await?;
-    let leased = insert_actions(connection, worker, passed, lease, now).await?;
-    let emitted: Vec<_> = passed.iter().flat_map(|commit| &commit.emitted).collect();
-    let mut numbers = accept_pending(connection, &emitted, now).await?.into_iter();
-
-    let mut by_execution: HashMap<ExecutionKey, Vec<LeasedAction>> = HashMap::new();
-    for action in leased {
-        by_execution.entry(action.lease.key.execution.clone()).or_default().push(action);
-    }
-    Ok(passed
-        .iter()
-        .map(|commit| {
-            let leased = by_execution.remove(&commit.execution).unwrap_or_default();
-            let ready = commit.actions.iter().filter(|action| is_ready(action)).count();
-            Committed::Done {
-                unleased: ready.saturating_sub(leased.len()),
-                leased,
-                emitted: numbers.by_ref().take(commit.emitted.len()).collect(),
-            }
-        })
-        .collect())
-}
-
-async fn update_executions(connection: &mut SqliteConnection, passed: &[&Commit]) -> Result<()> {
-    // A commit that ends the execution lifts its pause; one with a failed event begins one.
-    const UPDATE_EXECUTIONS: &str = "
-        UPDATE executions SET
-            seq = i.value ->> 'seq',
-            state = i.value ->> 'state',
-            phase = i.value ->> 'phase',
-            paused_reason = i.value ->> 'paused_reason',
-            snapshot = coalesce(i.value ->> 'snapshot', snapshot),
-            snapshot_seq = CASE WHEN i.value ->> 'snapshot' IS NULL THEN snapshot_seq ELSE i.value ->> 'seq' END,
-            updated_at = i.value ->> 'updated_at',
-            ended_at = CASE WHEN i.value ->> 'phase' <> 'active'
-                            THEN coalesce(ended_at, i.value ->> 'updated_at') END
-        FROM json_each(?1) AS i
-        WHERE executions.tenant = i.value ->> 'tenant' AND executions.execution_id = i.value ->> 'execution'";
-    #[derive(Serialize)]
-    struct Row<'a> {
-        #[serde(flatten)]
-        key: ExecutionParam<'a>,
-        seq: i64,
-        state: &'a str,
-        phase: &'a str,
-        paused_reason: Option<&'a str>,
-        snapshot: Option<String>,
-        updated_at: i64,
-    }
-    let rows = passed.iter().map(|commit| Row {
-        key: ExecutionParam::of(&commit.execution),
-        seq: commit.state.seq.0,
-        state: commit.state.state.as_str(),
-        phase: commit.state.phase.as_str(),
-        paused_reason: pause_reason(commit),
-        snapshot: match commit.snapshot {
-            SnapshotWrite::Write => Some(RawJson::of(&commit.state).to_string()),
-            SnapshotWrite::Skip => None,
-        },
-        updated_at: commit.state.at.as_millis(),
-    });
-    sqlx::query(UPDATE_EXECUTIONS).bind(param::rows(rows)?).execute(connection).await.map_err(store_error)?;
-    Ok(())
-}
-
+/// A commit with a failed event begins a pause; one that ends the execution lifts it.
 fn pause_reason(commit: &Commit) -> Option<&str> {
     if commit.state.phase.is_ended() {
         return None;
@@ -204,176 +83,136 @@ fn pause_reason(commit: &Commit) -> Option<&str> {
     })
 }
 
-pub(crate) async fn insert_transitions(
-    connection: &mut SqliteConnection,
-    transitions: &[(&ExecutionKey, &Transition)],
-) -> Result<()> {
-    const INSERT_TRANSITIONS: &str = "
-        INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision)
-        SELECT value ->> 'tenant', value ->> 'execution', value ->> 'seq', value ->> 'event', value ->> 'name',
-               value ->> 'at', value ->> 'decision'
-        FROM json_each(?1)";
-    #[derive(Serialize)]
-    struct Row<'a> {
-        #[serde(flatten)]
-        event: EventParam<'a>,
-        execution: &'a str,
-        seq: i64,
-        name: &'a str,
-        at: i64,
-        decision: String,
-    }
-    if transitions.is_empty() {
-        return Ok(());
-    }
-    let rows = transitions.iter().map(|(key, transition)| Row {
-        event: EventParam::of(&key.tenant, transition.event_id),
-        execution: key.execution.as_str(),
-        seq: transition.seq.0,
-        name: transition.name.as_str(),
-        at: transition.at.as_millis(),
-        decision: RawJson::of(&transition.decision).to_string(),
-    });
-    sqlx::query(INSERT_TRANSITIONS)
-        .bind(param::rows(rows)?)
-        .execute(connection)
-        .await
-        .map_err(store_error)?;
-    Ok(())
-}
-
-async fn decide_events(
-    connection: &mut SqliteConnection,
+pub(crate) fn commit_batch(
+    connection: &Connection,
     worker: &WorkerId,
-    passed: &[&Commit],
+    batch: &[Rendered],
+    lease: LeaseGrant,
     now: Timestamp,
-) -> Result<()> {
-    const DECIDE_EVENTS: &str = "
-        UPDATE events SET
-            status = i.value ->> 'status',
-            worker_id = coalesce(i.value ->> 'worker', worker_id),
-            error = i.value ->> 'error',
-            from_state = i.value ->> 'from_state',
-            to_state = i.value ->> 'to_state',
-            seq = i.value ->> 'seq',
-            started_at = i.value ->> 'started_at',
-            completed_at = i.value ->> 'completed_at'
-        FROM json_each(?1) AS i
-        WHERE events.tenant = i.value ->> 'tenant' AND events.event_id = i.value ->> 'event'
-          AND events.execution_id = i.value ->> 'execution' AND events.status IN ('pending', 'deferred')";
-    #[derive(Serialize)]
-    struct Row<'a> {
-        #[serde(flatten)]
-        event: EventParam<'a>,
-        execution: &'a str,
-        status: EventStatus,
-        worker: Option<&'a str>,
-        error: Option<&'a str>,
-        from_state: Option<&'a str>,
-        to_state: Option<&'a str>,
-        seq: Option<Seq>,
-        started_at: Option<i64>,
-        completed_at: Option<i64>,
+) -> Attempt<Vec<Committed>> {
+    let mut committing = Committing { connection, fences: Fences::prepare(connection)?, worker, lease, now };
+    batch.iter().map(|commit| committing.commit(commit)).collect()
+}
+
+struct Committing<'c> {
+    connection: &'c Connection,
+    fences: Fences<'c>,
+    worker: &'c WorkerId,
+    /// What is left of it.
+    lease: LeaseGrant,
+    now: Timestamp,
+}
+
+impl Committing<'_> {
+    fn commit(&mut self, commit: &Rendered) -> Attempt<Committed> {
+        let Some(fence) = self.fences.read(&commit.execution)? else { return Ok(Committed::Missing) };
+        if !fence.lets_pass(commit) || !self.fences.are_waiting(commit)? {
+            return Ok(Committed::Conflict);
+        }
+        let Self { connection, worker, now, .. } = *self;
+        update_execution(connection, fence.position, commit)?;
+        for (transition, decision) in &commit.transitions {
+            insert_transition(connection, &commit.execution, transition, decision, Some(worker), now)?;
+        }
+        for decided in &commit.decided {
+            decide_event(connection, worker, &commit.execution, decided, now)?;
+        }
+        delete_timers(connection, &commit.execution, &commit.cancelled_timers)?;
+        for timer in &commit.timers {
+            insert_timer(connection, &commit.execution, timer)?;
+        }
+        match commit.open_actions {
+            OpenActions::Keep => {}
+            OpenActions::Cancel => cancel_open_actions(connection, &commit.execution, now)?,
+        }
+        let leased = insert_actions(connection, worker, commit, self.lease, now)?;
+        self.lease.slots = self.lease.slots.saturating_sub(leased.len());
+        let ready = commit.actions.iter().filter(|action| is_ready(action)).count();
+        Ok(Committed::Done {
+            unleased: ready.saturating_sub(leased.len()),
+            leased,
+            emitted: self.emit(&commit.emitted)?,
+        })
     }
-    let rows: Vec<_> = passed
-        .iter()
-        .flat_map(|commit| commit.decided.iter().map(|decided| (&commit.execution, decided)))
-        .map(|(key, decided)| {
-            let blank = Row {
-                event: EventParam::of(&key.tenant, decided.event_id),
-                execution: key.execution.as_str(),
-                status: EventStatus::Deferred,
-                worker: None,
-                error: None,
-                from_state: None,
-                to_state: None,
-                seq: None,
-                started_at: None,
-                completed_at: None,
-            };
-            match &decided.verdict {
-                EventVerdict::Applied { seq, from, to, status, error } => Row {
-                    status: *status,
-                    worker: Some(worker.as_str()),
-                    error: error.as_deref(),
-                    from_state: from.as_ref().map(|name| name.as_str()),
-                    to_state: Some(to.as_str()),
-                    seq: Some(*seq),
-                    started_at: Some(now.as_millis()),
-                    completed_at: status.is_final().then_some(now.as_millis()),
-                    ..blank
-                },
-                EventVerdict::Rejected { state, reason } => Row {
-                    status: EventStatus::Rejected,
-                    worker: Some(worker.as_str()),
-                    error: Some(reason),
-                    from_state: Some(state.as_str()),
-                    completed_at: Some(now.as_millis()),
-                    ..blank
-                },
-                EventVerdict::Deferred => blank,
+
+    fn emit(&self, events: &[NewEvent]) -> Attempt<Vec<AcceptNo>> {
+        if events.is_empty() {
+            return Ok(Vec::new());
+        }
+        accept_emitted(self.connection, events, self.now)
+    }
+}
+
+/// What the rows say that a commit has to agree with.
+struct Fences<'c> {
+    read: CachedStatement<'c>,
+    is_waiting: CachedStatement<'c>,
+}
+
+struct Fence {
+    position: AcceptNo,
+    seq: Seq,
+    pause: PauseState,
+    phase: Phase,
+}
+
+impl<'c> Fences<'c> {
+    fn prepare(connection: &'c Connection) -> Attempt<Self> {
+        const READ_FENCE: &str = "
+            SELECT position, seq, paused_reason, phase FROM executions
+            WHERE tenant = ?1 AND execution_id = ?2";
+        const IS_WAITING: &str = "
+            SELECT EXISTS (SELECT 1 FROM mailbox
+                           WHERE tenant = ?1 AND execution_id = ?2 AND accept_no = ?3 AND event_id = ?4)";
+        Ok(Self {
+            read: connection.prepare_cached(READ_FENCE)?,
+            is_waiting: connection.prepare_cached(IS_WAITING)?,
+        })
+    }
+
+    fn read(&mut self, key: &ExecutionKey) -> Attempt<Option<Fence>> {
+        let mut rows = self.read.query((key.tenant.as_str(), key.execution.as_str()))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let row = Fields(row);
+        Ok(Some(Fence {
+            position: row.accept_no(0)?,
+            seq: row.seq(1)?,
+            pause: row.pause(2)?,
+            phase: row.word(3, Phase::parse)?,
+        }))
+    }
+
+    /// Whether none of the events was decided meanwhile.
+    fn are_waiting(&mut self, commit: &Rendered) -> Attempt<bool> {
+        let key = &commit.execution;
+        for decided in &commit.decided {
+            let is_waiting: bool = self.is_waiting.query_row(
+                (
+                    key.tenant.as_str(),
+                    key.execution.as_str(),
+                    decided.accept_no.0,
+                    decided.event_id.0.as_bytes(),
+                ),
+                |row| row.get(0),
+            )?;
+            if !is_waiting {
+                return Ok(false);
             }
-        })
-        .collect();
-    if rows.is_empty() {
-        return Ok(());
+        }
+        Ok(true)
     }
-    sqlx::query(DECIDE_EVENTS).bind(param::rows(rows)?).execute(connection).await.map_err(store_error)?;
-    Ok(())
 }
 
-async fn delete_timers(connection: &mut SqliteConnection, passed: &[&Commit]) -> Result<()> {
-    const DELETE_TIMERS: &str = "
-        DELETE FROM timers WHERE (tenant, execution_id, armed_seq) IN (
-            SELECT value ->> 'tenant', value ->> 'execution', value ->> 'armed_seq' FROM json_each(?1))";
-    #[derive(Serialize)]
-    struct Row<'a> {
-        #[serde(flatten)]
-        key: ExecutionParam<'a>,
-        armed_seq: Seq,
+impl Fence {
+    fn lets_pass(&self, commit: &Rendered) -> bool {
+        let cancels = match commit.open_actions {
+            OpenActions::Keep => false,
+            OpenActions::Cancel => true,
+        };
+        let held = match self.pause {
+            PauseState::Running => false,
+            PauseState::Paused => !cancels && !self.phase.is_ended(),
+        };
+        self.seq == commit.expected && !held
     }
-    let rows: Vec<_> = passed
-        .iter()
-        .flat_map(|commit| {
-            let key = &commit.execution;
-            commit.cancelled_timers.iter().map(|seq| Row { key: ExecutionParam::of(key), armed_seq: *seq })
-        })
-        .collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    sqlx::query(DELETE_TIMERS).bind(param::rows(rows)?).execute(connection).await.map_err(store_error)?;
-    Ok(())
-}
-
-pub(crate) async fn insert_timers(
-    connection: &mut SqliteConnection,
-    timers: &[(&ExecutionKey, &ArmedTimer)],
-) -> Result<()> {
-    const INSERT_TIMERS: &str = "
-        INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send)
-        SELECT value ->> 'tenant', value ->> 'execution', value ->> 'armed_seq', value ->> 'ordinal',
-               value ->> 'fire_at', value ->> 'send'
-        FROM json_each(?1)";
-    #[derive(Serialize)]
-    struct Row<'a> {
-        #[serde(flatten)]
-        key: ExecutionParam<'a>,
-        armed_seq: Seq,
-        ordinal: i32,
-        fire_at: i64,
-        send: &'a str,
-    }
-    if timers.is_empty() {
-        return Ok(());
-    }
-    let rows = timers.iter().map(|(key, timer)| Row {
-        key: ExecutionParam::of(key),
-        armed_seq: timer.armed_seq,
-        ordinal: timer.ordinal,
-        fire_at: timer.fire_at.as_millis(),
-        send: timer.send.as_str(),
-    });
-    sqlx::query(INSERT_TIMERS).bind(param::rows(rows)?).execute(connection).await.map_err(store_error)?;
-    Ok(())
 }

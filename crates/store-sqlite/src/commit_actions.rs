@@ -1,164 +1,157 @@
 //! The actions of a commit: new ones, leased to the committing worker as far as it has free slots, and
 //! those that a cancellation overtakes.
 
-use millstream_core::id::{Epoch, Name, WorkerId};
+use millstream_core::id::{Epoch, ExecutionKey, Name, WorkerId};
+use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
-use millstream_store::action_store::LeasedAction;
-use millstream_store::execution_store::{Commit, LeaseGrant, NewAction, OpenActions};
-use serde::Serialize;
-use sqlx::SqliteConnection;
+use millstream_store::action_store::{Lease, LeasedAction};
+use millstream_store::execution_store::{LeaseGrant, NewAction};
+use rusqlite::{Connection, params};
 
-use crate::errors::{corrupt, store_error};
-use crate::leased::read_leased;
-use crate::param::{self, ActionParam, ExecutionParam};
+use crate::commit::Rendered;
+use crate::errors::{Attempt, corrupt};
+use crate::param;
 
 pub(crate) fn is_ready(action: &NewAction) -> bool {
     action.status == ActionStatus::Ready
 }
 
-/// A row of `actions` to be written.
-#[derive(Serialize)]
-struct ActionRow<'a> {
-    #[serde(flatten)]
-    key: ActionParam<'a>,
-    event: millstream_core::id::EventId,
-    ordinal: i32,
-    needs: String,
+/// Write the actions of a commit; the first ready ones are leased to `worker` and returned.
+pub(crate) fn insert_actions(
+    connection: &Connection,
+    worker: &WorkerId,
+    commit: &Rendered,
+    lease: LeaseGrant,
+    now: Timestamp,
+) -> Attempt<Vec<LeasedAction>> {
+    let until = now.plus(lease.ttl);
+    let mut leased = Vec::new();
+    for action in &commit.actions {
+        let alone = commit.actions.iter().filter(|other| other.key.seq == action.key.seq).count() == 1;
+        let row = if is_ready(action) && leased.len() < lease.slots {
+            leased.push(leased_action(commit, action, until));
+            Row::leased(action, worker, until, now)
+        } else {
+            Row::unleased(action, now)
+        };
+        insert_action(connection, action, &row, alone, now)?;
+    }
+    Ok(leased)
+}
+
+/// What a new row says beyond its action.
+struct Row<'a> {
     status: ActionStatus,
     attempts: i32,
     epoch: Epoch,
     worker: Option<&'a str>,
     due_at: Option<i64>,
-    input: Option<&'a str>,
-    scope: Option<&'a str>,
-    result: Option<&'a str>,
-    error: Option<&'a str>,
-    handled: i64,
     settled_at: Option<i64>,
 }
 
-impl<'a> ActionRow<'a> {
-    fn unleased(action: &'a NewAction, now: Timestamp) -> Result<Self> {
-        Ok(Self {
-            key: ActionParam::of(&action.key),
-            event: action.event_id,
-            ordinal: action.ordinal,
-            needs: names(&action.needs)?,
+impl<'a> Row<'a> {
+    fn unleased(action: &NewAction, now: Timestamp) -> Self {
+        Self {
             status: action.status,
             attempts: 0,
             epoch: Epoch::NONE,
             worker: None,
             due_at: is_ready(action).then_some(now.as_millis()),
-            input: action.input.as_ref().map(|raw| raw.as_str()),
-            scope: action.scope.as_ref().map(|raw| raw.as_str()),
-            result: action.result.as_ref().map(|raw| raw.as_str()),
-            error: action.error.as_ref().map(|raw| raw.as_str()),
-            handled: param::handled(action.handling),
             settled_at: action.status.is_settled().then_some(now.as_millis()),
-        })
+        }
     }
 
-    fn leased(action: &'a NewAction, worker: &'a WorkerId, until: Timestamp, now: Timestamp) -> Result<Self> {
-        Ok(Self {
+    fn leased(action: &NewAction, worker: &'a WorkerId, until: Timestamp, now: Timestamp) -> Self {
+        Self {
             status: ActionStatus::Leased,
             attempts: 1,
             epoch: Epoch::FIRST,
             worker: Some(worker.as_str()),
             due_at: Some(until.as_millis()),
-            ..Self::unleased(action, now)?
-        })
+            ..Self::unleased(action, now)
+        }
     }
 }
 
-fn names(needs: &[Name]) -> Result<String> {
-    serde_json::to_string(needs).map_err(corrupt)
-}
-
-/// Write the actions of a batch; the first ready ones are leased to `worker` and returned.
-pub(crate) async fn insert_actions(
-    connection: &mut SqliteConnection,
-    worker: &WorkerId,
-    passed: &[&Commit],
-    lease: LeaseGrant,
+fn insert_action(
+    connection: &Connection,
+    action: &NewAction,
+    row: &Row<'_>,
+    alone: bool,
     now: Timestamp,
-) -> Result<Vec<LeasedAction>> {
-    const INSERT_ACTIONS: &str = "
-        INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, needs, status, attempts,
-                             epoch, worker_id, due_at, input, scope, result, error, handled, created_at,
-                             settled_at)
-        SELECT value ->> 'tenant', value ->> 'execution', value ->> 'seq', value ->> 'action',
-               value ->> 'event', value ->> 'ordinal', value ->> 'needs', value ->> 'status',
-               value ->> 'attempts', value ->> 'epoch', value ->> 'worker', value ->> 'due_at',
-               value ->> 'input', value ->> 'scope', value ->> 'result', value ->> 'error',
-               value ->> 'handled', ?2,
-               value ->> 'settled_at'
-        FROM json_each(?1)";
-    let until = now.plus(lease.ttl);
-    let (mut rows, mut leased) = (Vec::new(), Vec::new());
-    for action in passed.iter().flat_map(|commit| &commit.actions) {
-        rows.push(if is_ready(action) && leased.len() < lease.slots {
-            leased.push(&action.key);
-            ActionRow::leased(action, worker, until, now)?
-        } else {
-            ActionRow::unleased(action, now)?
-        });
-    }
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    sqlx::query(INSERT_ACTIONS)
-        .bind(param::rows(rows)?)
-        .bind(now.as_millis())
-        .execute(&mut *connection)
-        .await
-        .map_err(store_error)?;
-    read_leased(connection, &leased).await
+) -> Attempt<()> {
+    const INSERT_ACTION: &str = "
+        INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status,
+                             attempts, epoch, worker_id, due_at, input, scope, result, error, handled,
+                             created_at, settled_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
+    let key = &action.key;
+    connection.prepare_cached(INSERT_ACTION)?.execute(params![
+        key.execution.tenant.as_str(),
+        key.execution.execution.as_str(),
+        key.seq.0,
+        key.action.as_str(),
+        action.event_id.0.as_bytes(),
+        action.ordinal,
+        alone,
+        names(&action.needs)?,
+        row.status.as_str(),
+        row.attempts,
+        row.epoch.0,
+        row.worker,
+        row.due_at,
+        action.input.as_ref().map(RawJson::as_str),
+        action.scope.as_ref().map(RawJson::as_str),
+        action.result.as_ref().map(RawJson::as_str),
+        action.error.as_ref().map(RawJson::as_str),
+        param::handled(action.handling),
+        now.as_millis(),
+        row.settled_at,
+    ])?;
+    Ok(())
 }
 
-/// Cancel what nobody holds, and complete the events that have nothing open left by that.
-pub(crate) async fn cancel_open_actions(
-    connection: &mut SqliteConnection,
-    passed: &[&Commit],
+fn names(needs: &[Name]) -> Attempt<std::borrow::Cow<'static, str>> {
+    if needs.is_empty() {
+        return Ok("[]".into());
+    }
+    serde_json::to_string(needs).map(Into::into).map_err(corrupt)
+}
+
+/// An action that is leased in the commit which brings it. What it needs was settled in the same commit.
+fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp) -> LeasedAction {
+    let is_needed =
+        |other: &&NewAction| other.key.seq == action.key.seq && action.needs.contains(&other.key.action);
+    let results = commit.actions.iter().filter(is_needed);
+    LeasedAction {
+        lease: Lease { key: action.key.clone(), epoch: Epoch::FIRST },
+        event_id: action.event_id,
+        definition: commit.definition.clone(),
+        attempt: 1,
+        input: action.input.clone(),
+        scope: action.scope.clone(),
+        results: results
+            .filter_map(|other| Some((other.key.action.clone(), other.result.clone()?)))
+            .collect(),
+        traceparent: action.traceparent.clone(),
+        lease_until: until,
+    }
+}
+
+/// Cancel what nobody holds.
+pub(crate) fn cancel_open_actions(
+    connection: &Connection,
+    key: &ExecutionKey,
     now: Timestamp,
-) -> Result<()> {
+) -> Attempt<()> {
     const CANCEL_ACTIONS: &str = "
-        UPDATE actions SET status = 'cancelled', due_at = NULL, settled_at = ?2
-        WHERE status IN ('waiting', 'ready') AND (tenant, execution_id) IN (
-            SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))";
-    const COMPLETE_EVENTS: &str = "
-        UPDATE events SET status = 'completed', completed_at = ?2
-        WHERE status = 'processing'
-          AND (tenant, execution_id, seq) IN (
-              SELECT a.tenant, a.execution_id, a.seq
-              FROM json_each(?1) AS i
-              CROSS JOIN actions AS a
-                  ON a.tenant = i.value ->> 'tenant' AND a.execution_id = i.value ->> 'execution'
-              WHERE a.status = 'cancelled')
-          AND NOT EXISTS (
-              SELECT 1 FROM actions AS a
-              WHERE a.tenant = events.tenant AND a.execution_id = events.execution_id AND a.seq = events.seq
-                AND a.status IN ('waiting', 'ready', 'leased'))";
-    let keys: Vec<_> = passed
-        .iter()
-        .filter(|commit| match commit.open_actions {
-            OpenActions::Keep => false,
-            OpenActions::Cancel => true,
-        })
-        .map(|commit| ExecutionParam::of(&commit.execution))
-        .collect();
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let keys = param::rows(keys)?;
-    for statement in [CANCEL_ACTIONS, COMPLETE_EVENTS] {
-        sqlx::query(statement)
-            .bind(&keys)
-            .bind(now.as_millis())
-            .execute(&mut *connection)
-            .await
-            .map_err(store_error)?;
-    }
+        UPDATE actions SET status = 'cancelled', due_at = NULL, settled_at = ?3
+        WHERE tenant = ?1 AND execution_id = ?2 AND status IN ('waiting', 'ready')";
+    connection.prepare_cached(CANCEL_ACTIONS)?.execute((
+        key.tenant.as_str(),
+        key.execution.as_str(),
+        now.as_millis(),
+    ))?;
     Ok(())
 }

@@ -1,38 +1,43 @@
 //! Opening the file: one connection that writes, a few that only read.
-//!
-//! A deferred transaction that turns into a writer fails at once when another one has written
-//! meanwhile, whatever the busy timeout; so writers begin with `BEGIN IMMEDIATE`, and because there is
-//! one writing connection, waiting for it is a fair queue in this process and not a race in the file.
-//! The readers are opened read-only: a statement that writes by mistake fails there.
 
-use std::path::Path;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_store::{Result, StoreError};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Sqlite, SqlitePool, Transaction};
+use rusqlite::{Connection, OpenFlags};
 
-use crate::errors::store_error;
+use crate::errors::{Attempt, Failure};
+use crate::readers::Readers;
+use crate::writer::Writer;
 
 /// The first version without the WAL-reset bug, which can corrupt a database that is written and
 /// checkpointed at the same moment.
 const OLDEST_SAFE_VERSION: (u32, u32, u32) = (3, 51, 3);
 
+/// More than there are statements in this crate: each is prepared once per connection.
+const STATEMENTS: usize = 128;
+
+/// The writer's cache is the only one that lives: a reader drops its own whenever something was committed.
+const WRITER_CACHE_KIB: i64 = 32 * 1024;
+const READER_CACHE_KIB: i64 = 4 * 1024;
+
+/// The length of the WAL, in pages, at which it is folded into the file: 16 MiB.
+const CHECKPOINT_PAGES: i64 = 4_096;
+
 /// A store in one SQLite file.
 #[derive(Debug)]
 pub struct SqliteStore {
-    pub(crate) writer: SqlitePool,
-    pub(crate) readers: SqlitePool,
+    writer: Writer,
+    readers: Readers,
 }
 
 /// How the file is used.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
-    /// Connections that only read. Each costs a thread and its page cache.
+    /// Connections that only read. Each costs its page cache, and a thread while it reads.
     pub readers: u32,
-    /// How long a call waits for a connection before the store counts as unavailable.
+    /// How long a call waits for its turn before the store counts as unavailable.
     pub acquire_timeout: Duration,
     /// How long SQLite waits for a lock of somebody else on the file (a backup tool, a shell).
     pub busy_timeout: Duration,
@@ -48,32 +53,9 @@ impl SqliteStore {
     /// Open a file by path or `sqlite://` URL; it and its directory are made if there are none. The
     /// tables come with [`SqliteStore::migrate`].
     pub async fn open(path_or_url: &str, options: SqliteOptions) -> Result<Arc<Self>> {
-        let file = file_options(path_or_url)?;
-        if let Some(directory) = file.get_filename().parent().filter(|path| *path != Path::new("")) {
-            tokio::fs::create_dir_all(directory).await.map_err(|error| {
-                StoreError::Unavailable(format!("cannot create {}: {error}", directory.display()))
-            })?;
-        }
-
-        let file = file
-            .busy_timeout(options.busy_timeout)
-            .foreign_keys(false)
-            .statement_cache_capacity(256)
-            .pragma("temp_store", "MEMORY")
-            .pragma("cache_size", "-16384");
-        let writing = file
-            .clone()
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .pragma("journal_size_limit", "67108864");
-        let reading = file.read_only(true);
-
-        let writer = pool(1, &options).connect_with(writing).await.map_err(store_error)?;
-        check_version(&writer).await?;
-        let readers =
-            pool(options.readers.max(1), &options).connect_with(reading).await.map_err(store_error)?;
-        Ok(Arc::new(Self { writer, readers }))
+        let path = file_path(path_or_url)?;
+        let opened = tokio::task::spawn_blocking(move || open(&path, &options));
+        opened.await.map_err(|error| StoreError::Unavailable(format!("opening was cut short: {error}")))?
     }
 
     /// Wait for what is under way and close the file, which folds the WAL back into it.
@@ -85,57 +67,100 @@ impl SqliteStore {
     /// Write a consistent copy of the database to a file that does not exist yet. Writers go on
     /// meanwhile.
     pub async fn backup(&self, path: &Path) -> Result<()> {
-        let path = path.to_str().ok_or_else(|| {
-            StoreError::Unavailable(format!("the path {} is not valid Unicode", path.display()))
-        })?;
-        sqlx::query("VACUUM INTO ?1").bind(path).execute(&self.readers).await.map_err(store_error)?;
-        Ok(())
+        let path = path.to_owned();
+        self.readers
+            .run_bare(move |connection| {
+                let path = path.to_str().ok_or_else(|| {
+                    StoreError::Unavailable(format!("the path {} is not valid Unicode", path.display()))
+                })?;
+                connection.execute("VACUUM INTO ?1", [path])?;
+                Ok(())
+            })
+            .await
     }
 
-    /// The turn to write. Dropped without a commit, it rolls back.
-    pub(crate) async fn write(&self) -> Result<Transaction<'static, Sqlite>> {
-        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)
+    /// Run `work` in a write transaction; see [`Writer`].
+    pub(crate) async fn write<T, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: Fn(&Connection) -> Attempt<T> + Send + 'static,
+    {
+        self.writer.run(work).await
     }
 
-    /// Several reads of one and the same state of the database.
-    pub(crate) async fn read(&self) -> Result<Transaction<'static, Sqlite>> {
-        self.readers.begin().await.map_err(store_error)
+    /// Run `work` on one state of the database.
+    pub(crate) async fn read<T, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Connection) -> Attempt<T> + Send + 'static,
+    {
+        self.readers.run(work).await
     }
 }
 
-fn file_options(path_or_url: &str) -> Result<SqliteConnectOptions> {
-    let options = if path_or_url.starts_with("sqlite:") {
-        SqliteConnectOptions::from_str(path_or_url).map_err(store_error)?
-    } else {
-        SqliteConnectOptions::new().filename(path_or_url)
-    };
-    let name = options.get_filename().to_string_lossy();
-    if name.is_empty() || name.contains(":memory:") || name.contains("sqlx-in-memory") {
+fn open(path: &Path, options: &SqliteOptions) -> Result<Arc<SqliteStore>> {
+    if let Some(directory) = path.parent().filter(|path| *path != Path::new("")) {
+        std::fs::create_dir_all(directory).map_err(|error| {
+            StoreError::Unavailable(format!("cannot create {}: {error}", directory.display()))
+        })?;
+    }
+    let writer = open_writer(path, options)?;
+    check_version(&writer)?;
+    let readers = (0..options.readers.max(1)).map(|_| open_reader(path, options));
+    let readers = readers.collect::<Attempt<Vec<_>>>()?;
+    Ok(Arc::new(SqliteStore {
+        writer: Writer::start(writer, options.acquire_timeout)?,
+        readers: Readers::of(readers, options.acquire_timeout),
+    }))
+}
+
+/// WAL with `synchronous=FULL`: a commit is on the disk when it returns.
+fn open_writer(path: &Path, options: &SqliteOptions) -> Attempt<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let connection = open_connection(path, flags, options)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+    // A page that is written by many commits is folded into the file once.
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", 67_108_864)?;
+    Ok(connection)
+}
+
+fn open_reader(path: &Path, options: &SqliteOptions) -> Attempt<Connection> {
+    let connection = open_connection(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
+    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
+    Ok(connection)
+}
+
+fn open_connection(path: &Path, flags: OpenFlags, options: &SqliteOptions) -> Attempt<Connection> {
+    // Each connection is used by one thread at a time, so it needs no lock of its own.
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(options.busy_timeout)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "foreign_keys", false)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(connection)
+}
+
+fn file_path(path_or_url: &str) -> Result<PathBuf> {
+    let path = path_or_url.strip_prefix("sqlite://").or_else(|| path_or_url.strip_prefix("sqlite:"));
+    let path = path.unwrap_or(path_or_url);
+    if path.is_empty() || path.contains(":memory:") {
         return Err(StoreError::Unavailable("a store needs a file: several connections share it".to_owned()));
     }
-    Ok(options)
+    Ok(PathBuf::from(path))
 }
 
-/// Connections live as long as the store: reopening one would only lose its cache and statements.
-fn pool(size: u32, options: &SqliteOptions) -> SqlitePoolOptions {
-    SqlitePoolOptions::new()
-        .max_connections(size)
-        .acquire_timeout(options.acquire_timeout)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .test_before_acquire(false)
-}
-
-async fn check_version(pool: &SqlitePool) -> Result<()> {
-    let version: String =
-        sqlx::query_scalar("SELECT sqlite_version()").fetch_one(pool).await.map_err(store_error)?;
+fn check_version(connection: &Connection) -> Attempt<()> {
+    let version: String = connection.query_row("SELECT sqlite_version()", (), |row| row.get(0))?;
     if is_safe(&version) {
         return Ok(());
     }
     let (major, minor, patch) = OLDEST_SAFE_VERSION;
-    Err(StoreError::Unavailable(format!(
+    Err(Failure::from(StoreError::Unavailable(format!(
         "SQLite {version} can corrupt a database in WAL mode: {major}.{minor}.{patch} or newer is needed"
-    )))
+    ))))
 }
 
 /// A version that cannot be read is not safe.
@@ -165,10 +190,10 @@ mod tests {
     #[test]
     fn a_store_in_memory_is_refused() {
         for url in ["sqlite::memory:", ":memory:", "sqlite://:memory:", ""] {
-            assert!(file_options(url).is_err(), "{url}");
+            assert!(file_path(url).is_err(), "{url}");
         }
         assert_eq!(
-            file_options("sqlite://.millstream/millstream.db").unwrap().get_filename(),
+            file_path("sqlite://.millstream/millstream.db").unwrap(),
             Path::new(".millstream/millstream.db")
         );
     }

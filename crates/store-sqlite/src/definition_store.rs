@@ -4,12 +4,12 @@ use millstream_core::id::{DefinitionRef, Name, TenantId};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
-use sqlx::{Sqlite, SqliteConnection, SqliteExecutor};
+use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
-use crate::errors::store_error;
-use crate::param;
+use crate::errors::Attempt;
+use crate::param::{self, Free};
 
 #[async_trait::async_trait]
 impl DefinitionStore for SqliteStore {
@@ -19,25 +19,26 @@ impl DefinitionStore for SqliteStore {
         definition: &NewDefinition,
         now: Timestamp,
     ) -> Result<PutDefinition> {
-        let mut tx: sqlx::Transaction<'_, Sqlite> = self.write().await?;
-        let latest = read_latest(&mut *tx, tenant, &definition.name).await?;
-        let version = match latest {
-            Some(latest) if latest.checksum == definition.checksum => {
-                return Ok(PutDefinition::Unchanged(latest));
-            }
-            Some(latest) => latest.definition.version + 1,
-            None => 1,
-        };
-        let stored = StoredDefinition {
-            definition: DefinitionRef { name: definition.name.clone(), version },
-            dialect: definition.dialect,
-            source: definition.source.clone(),
-            checksum: definition.checksum.clone(),
-            created_at: now,
-        };
-        insert_definition(&mut tx, tenant, &stored).await?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(PutDefinition::Created(stored))
+        let (tenant, definition) = (tenant.clone(), definition.clone());
+        self.write(move |connection| {
+            let version = match read_latest(connection, &tenant, &definition.name)? {
+                Some(latest) if latest.checksum == definition.checksum => {
+                    return Ok(PutDefinition::Unchanged(latest));
+                }
+                Some(latest) => latest.definition.version + 1,
+                None => 1,
+            };
+            let stored = StoredDefinition {
+                definition: DefinitionRef { name: definition.name.clone(), version },
+                dialect: definition.dialect,
+                source: definition.source.clone(),
+                checksum: definition.checksum.clone(),
+                created_at: now,
+            };
+            insert_definition(connection, &tenant, &stored)?;
+            Ok(PutDefinition::Created(stored))
+        })
+        .await
     }
 
     async fn get(
@@ -49,15 +50,14 @@ impl DefinitionStore for SqliteStore {
         const GET: &str = "
             SELECT name AS definition, version, dialect, source, checksum, created_at FROM definitions
             WHERE tenant = ?1 AND name = ?2 AND version = ?3";
-        let Some(version) = version else { return read_latest(&self.readers, tenant, name).await };
-        let row = sqlx::query(GET)
-            .bind(tenant.as_str())
-            .bind(name.as_str())
-            .bind(version)
-            .fetch_optional(&self.readers)
-            .await
-            .map_err(store_error)?;
-        row.map(|row| Fields(&row).stored_definition()).transpose()
+        let (tenant, name) = (tenant.clone(), name.clone());
+        self.read(move |connection| {
+            let Some(version) = version else { return read_latest(connection, &tenant, &name) };
+            let mut get = connection.prepare_cached(GET)?;
+            let mut rows = get.query((tenant.as_str(), name.as_str(), version))?;
+            rows.next()?.map(|row| Fields(row).stored_definition()).transpose()
+        })
+        .await
     }
 
     async fn list(
@@ -74,59 +74,49 @@ impl DefinitionStore for SqliteStore {
             CROSS JOIN definitions AS d
                 ON d.tenant = latest.tenant AND d.name = latest.name AND d.version = latest.version
             ORDER BY d.name";
-        let rows = sqlx::query(LIST)
-            .bind(tenant.as_str())
-            .bind(after.map_or("", Name::as_str))
-            .bind(param::limit(limit))
-            .fetch_all(&self.readers)
-            .await
-            .map_err(store_error)?;
-        rows.iter().map(|row| Fields(row).stored_definition()).collect()
+        let (tenant, after) = (tenant.clone(), after.cloned());
+        self.read(move |connection| {
+            let mut list = connection.prepare_cached(LIST)?;
+            let after = after.as_ref().map_or("", Name::as_str);
+            let mut rows = list.query((tenant.as_str(), after, param::limit(limit)))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(Fields(row).stored_definition()?);
+            }
+            Ok(found)
+        })
+        .await
     }
 }
 
-async fn read_latest(
-    executor: impl SqliteExecutor<'_>,
-    tenant: &TenantId,
-    name: &Name,
-) -> Result<Option<StoredDefinition>> {
+fn read_latest(connection: &Connection, tenant: &TenantId, name: &Name) -> Attempt<Option<StoredDefinition>> {
     const READ_LATEST: &str = "
         SELECT name AS definition, version, dialect, source, checksum, created_at FROM definitions
         WHERE tenant = ?1 AND name = ?2
         ORDER BY version DESC LIMIT 1";
-    let row = sqlx::query(READ_LATEST)
-        .bind(tenant.as_str())
-        .bind(name.as_str())
-        .fetch_optional(executor)
-        .await
-        .map_err(store_error)?;
-    row.map(|row| Fields(&row).stored_definition()).transpose()
+    let mut read = connection.prepare_cached(READ_LATEST)?;
+    let mut rows = read.query((tenant.as_str(), name.as_str()))?;
+    rows.next()?.map(|row| Fields(row).stored_definition()).transpose()
 }
 
-async fn insert_definition(
-    connection: &mut SqliteConnection,
-    tenant: &TenantId,
-    stored: &StoredDefinition,
-) -> Result<()> {
+fn insert_definition(connection: &Connection, tenant: &TenantId, stored: &StoredDefinition) -> Attempt<()> {
     const INSERT_DEFINITION: &str = "
         INSERT INTO definitions (tenant, name, version, dialect, source, checksum, created_at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    sqlx::query(INSERT_DEFINITION)
-        .bind(tenant.as_str())
-        .bind(stored.definition.name.as_str())
-        .bind(stored.definition.version)
-        .bind(stored.dialect)
-        .bind(&stored.source)
-        .bind(&stored.checksum)
-        .bind(stored.created_at.as_millis())
-        .execute(connection)
-        .await
-        .map_err(store_error)?;
+    connection.prepare_cached(INSERT_DEFINITION)?.execute((
+        tenant.as_str(),
+        stored.definition.name.as_str(),
+        stored.definition.version,
+        stored.dialect,
+        Free(&stored.source),
+        Free(&stored.checksum),
+        stored.created_at.as_millis(),
+    ))?;
     Ok(())
 }
 
 impl Fields<'_> {
-    fn stored_definition(self) -> Result<StoredDefinition> {
+    fn stored_definition(self) -> Attempt<StoredDefinition> {
         Ok(StoredDefinition {
             definition: self.definition()?,
             dialect: self.small("dialect")?,

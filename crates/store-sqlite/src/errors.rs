@@ -6,46 +6,86 @@
 use std::fmt::Display;
 
 use millstream_store::StoreError;
-use sqlx::Error;
+use rusqlite::Error;
+
+/// What came of work on a connection.
+pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
+
+/// Why such work failed. It exists so that `?` understands the driver's errors and ours.
+#[derive(Debug)]
+pub(crate) struct Failure(StoreError);
 
 /// The primary result codes that blame the data and not the moment.
 mod code {
-    pub(super) const CORRUPT: u32 = 11;
-    pub(super) const TOOBIG: u32 = 18;
-    pub(super) const CONSTRAINT: u32 = 19;
-    pub(super) const MISMATCH: u32 = 20;
-    pub(super) const RANGE: u32 = 25;
-    pub(super) const NOTADB: u32 = 26;
+    pub(super) const CORRUPT: i32 = 11;
+    pub(super) const TOOBIG: i32 = 18;
+    pub(super) const CONSTRAINT: i32 = 19;
+    pub(super) const MISMATCH: i32 = 20;
+    pub(super) const RANGE: i32 = 25;
+    pub(super) const NOTADB: i32 = 26;
 }
 
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the driver's type may grow; what is not known to be about the data may pass"
-)]
-pub(crate) fn store_error(error: Error) -> StoreError {
-    match &error {
-        Error::Database(database) => {
-            let code = database.code().and_then(|code| code.parse::<u32>().ok()).unwrap_or(0);
+impl From<Error> for Failure {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the driver's type may grow; what is not known to be about the data may pass"
+    )]
+    fn from(error: Error) -> Self {
+        Self(match &error {
             // Extended codes carry the primary one in their low byte.
-            match code & 0xff {
+            Error::SqliteFailure(failure, _) => match failure.extended_code & 0xff {
                 code::CORRUPT
                 | code::TOOBIG
                 | code::CONSTRAINT
                 | code::MISMATCH
                 | code::RANGE
-                | code::NOTADB => StoreError::Corrupt(format!("{error} (code {code})")),
-                _ => StoreError::Unavailable(format!("{error} (code {code})")),
-            }
-        }
-        Error::ColumnDecode { .. }
-        | Error::Decode(_)
-        | Error::Encode(_)
-        | Error::TypeNotFound { .. }
-        | Error::RowNotFound => corrupt(&error),
-        _ => StoreError::Unavailable(error.to_string()),
+                | code::NOTADB => StoreError::Corrupt(with_code(&error, failure.extended_code)),
+                _ => StoreError::Unavailable(with_code(&error, failure.extended_code)),
+            },
+            Error::FromSqlConversionFailure(..)
+            | Error::ToSqlConversionFailure(_)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::Utf8Error(..)
+            | Error::InvalidColumnType(..)
+            | Error::InvalidColumnName(_)
+            | Error::InvalidColumnIndex(_)
+            | Error::QueryReturnedNoRows => StoreError::Corrupt(error.to_string()),
+            _ => StoreError::Unavailable(error.to_string()),
+        })
     }
 }
 
-pub(crate) fn corrupt(what: impl Display) -> StoreError {
-    StoreError::Corrupt(what.to_string())
+fn with_code(error: &Error, code: i32) -> String {
+    format!("{error} (code {code})")
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self(error)
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+pub(crate) fn corrupt(what: impl Display) -> Failure {
+    Failure(StoreError::Corrupt(what.to_string()))
+}
+
+/// The same error for everybody who shared what failed.
+pub(crate) fn shared(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable(why) => StoreError::Unavailable(why.clone()),
+        StoreError::Contention(why) => StoreError::Contention(why.clone()),
+        StoreError::Corrupt(why) => StoreError::Corrupt(why.clone()),
+    }
 }

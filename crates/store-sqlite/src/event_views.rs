@@ -1,7 +1,5 @@
 //! Reading events: single ones, lists, and the backlog. Nothing in here writes.
 
-use std::collections::HashMap;
-
 use millstream_core::id::{AcceptNo, EventId, TenantId};
 use millstream_core::status::EventStatus;
 use millstream_store::Result;
@@ -9,30 +7,27 @@ use millstream_store::views::{Backlog, EventFilter, EventView, EventViews};
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
-use crate::errors::store_error;
-use crate::param::{self, EventParam};
+use crate::errors::Attempt;
+use crate::param;
 
 #[async_trait::async_trait]
 impl EventViews for SqliteStore {
     async fn events(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<EventView>>> {
-        const EVENTS: &str = "
-            SELECT e.*
-            FROM json_each(?1) AS i
-            CROSS JOIN events AS e ON e.tenant = i.value ->> 'tenant' AND e.event_id = i.value ->> 'event'";
+        const EVENT: &str = "SELECT * FROM event_records WHERE tenant = ?1 AND event_id = ?2";
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = sqlx::query(EVENTS)
-            .bind(param::rows(keys.iter().map(|(tenant, event)| EventParam::of(tenant, *event)))?)
-            .fetch_all(&self.readers)
-            .await
-            .map_err(store_error)?;
-        let mut views = HashMap::new();
-        for row in rows.iter().map(Fields) {
-            let view = event_view(row)?;
-            views.insert((view.execution.tenant.clone(), view.event_id), view);
-        }
-        Ok(keys.iter().map(|key| views.get(key).cloned()).collect())
+        let keys = keys.to_vec();
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(EVENT)?;
+            keys.iter()
+                .map(|(tenant, event)| {
+                    let mut rows = read.query((tenant.as_str(), event.0.as_bytes()))?;
+                    rows.next()?.map(|row| event_view(Fields(row))).transpose()
+                })
+                .collect()
+        })
+        .await
     }
 
     async fn list_events(
@@ -42,60 +37,92 @@ impl EventViews for SqliteStore {
         after: Option<AcceptNo>,
         limit: usize,
     ) -> Result<Vec<EventView>> {
-        // Three texts for three indexes: a condition behind `?n IS NULL OR` finds none.
-        const LIST_OF_EXECUTION: &str = "
-            SELECT * FROM events
-            WHERE tenant = ?1 AND execution_id = ?2 AND accept_no > ?3 AND (?4 IS NULL OR status = ?4)
-            ORDER BY accept_no LIMIT ?5";
-        const LIST_STUCK: &str = "
-            SELECT * FROM events
-            WHERE tenant = ?1 AND ?2 IS NULL AND accept_no > ?3
-              AND status IN ('failed', 'dead') AND status = ?4
-            ORDER BY accept_no LIMIT ?5";
-        const LIST_ALL: &str = "
-            SELECT * FROM events
-            WHERE tenant = ?1 AND ?2 IS NULL AND accept_no > ?3 AND (?4 IS NULL OR status = ?4)
-            ORDER BY accept_no LIMIT ?5";
-        let statement = match (&filter.execution, filter.status) {
-            (Some(_), _) => LIST_OF_EXECUTION,
-            (None, Some(EventStatus::Failed | EventStatus::Dead)) => LIST_STUCK,
-            (None, _) => LIST_ALL,
-        };
-        let rows = sqlx::query(statement)
-            .bind(tenant.as_str())
-            .bind(filter.execution.as_ref().map(|execution| execution.as_str()))
-            .bind(after.map_or(0, |after| after.0))
-            .bind(filter.status.map(EventStatus::as_str))
-            .bind(param::limit(limit))
-            .fetch_all(&self.readers)
-            .await
-            .map_err(store_error)?;
-        rows.iter().map(|row| event_view(Fields(row))).collect()
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.read(move |connection| {
+            let mut list = connection.prepare_cached(list_statement(&filter))?;
+            let mut rows = list.query((
+                tenant.as_str(),
+                filter.execution.as_ref().map(|execution| execution.as_str()),
+                after.map_or(0, |after| after.0),
+                filter.status.map(EventStatus::as_str),
+                param::limit(limit),
+            ))?;
+            let mut views = Vec::new();
+            while let Some(row) = rows.next()? {
+                views.push(event_view(Fields(row))?);
+            }
+            Ok(views)
+        })
+        .await
     }
 
     async fn backlog(&self) -> Result<Backlog> {
         const BACKLOG: &str = "
             SELECT undecided, oldest,
-                   (SELECT count(*) FROM events WHERE status IN ('failed', 'dead') AND status = 'dead') AS dead,
+                   (SELECT count(*) FROM events
+                    WHERE verdict IN ('failed', 'dead') AND verdict = 'dead') AS dead,
                    (SELECT count(*) FROM executions
                     WHERE paused_reason IS NOT NULL AND phase = 'active') AS paused,
-                   (SELECT count(*) FROM actions WHERE status IN ('ready', 'leased'))
-                       + (SELECT count(*) FROM actions WHERE status = 'waiting') AS open_actions
-            FROM (SELECT count(*) AS undecided, min(created_at) AS oldest FROM events
-                  WHERE status IN ('pending', 'deferred') AND status = 'pending')";
-        let row = sqlx::query(BACKLOG).fetch_one(&self.readers).await.map_err(store_error)?;
-        let row = Fields(&row);
-        Ok(Backlog {
-            undecided: row.count("undecided")?,
-            oldest: row.opt_time("oldest")?,
-            dead: row.count("dead")?,
-            paused: row.count("paused")?,
-            open_actions: row.count("open_actions")?,
+                   (SELECT count(*) FROM actions WHERE settled_at IS NULL) AS open_actions
+            FROM (SELECT count(*) AS undecided, min(created_at) AS oldest FROM mailbox WHERE deferred = 0)";
+        self.read(|connection| {
+            let mut read = connection.prepare_cached(BACKLOG)?;
+            let mut rows = read.query(())?;
+            let Some(row) = rows.next()? else { return Ok(Backlog::default()) };
+            let row = Fields(row);
+            Ok(Backlog {
+                undecided: row.count("undecided")?,
+                oldest: row.opt_time("oldest")?,
+                dead: row.count("dead")?,
+                paused: row.count("paused")?,
+                open_actions: row.count("open_actions")?,
+            })
         })
+        .await
     }
 }
 
-fn event_view(row: Fields<'_>) -> Result<EventView> {
+/// A text for each index: a condition behind `?n IS NULL OR` finds none.
+fn list_statement(filter: &EventFilter) -> &'static str {
+    const OF_EXECUTION: &str = "
+        SELECT * FROM event_records
+        WHERE tenant = ?1 AND execution_id = ?2 AND accept_no > ?3 AND (?4 IS NULL OR status = ?4)
+        ORDER BY accept_no LIMIT ?5";
+    const STUCK: &str = "
+        SELECT * FROM event_records
+        WHERE ?2 IS NULL AND accept_no IN (
+            SELECT accept_no FROM events
+            WHERE tenant = ?1 AND verdict IN ('failed', 'dead') AND verdict = ?4 AND accept_no > ?3
+            ORDER BY accept_no LIMIT ?5)
+        ORDER BY accept_no";
+    const WAITING: &str = "
+        SELECT * FROM event_records
+        WHERE ?2 IS NULL AND accept_no IN (
+            SELECT accept_no FROM mailbox
+            WHERE tenant = ?1 AND accept_no > ?3 AND deferred = (?4 = 'deferred')
+            ORDER BY accept_no LIMIT ?5)
+        ORDER BY accept_no";
+    const ALL: &str = "
+        SELECT * FROM event_records
+        WHERE tenant = ?1 AND ?2 IS NULL AND accept_no > ?3 AND (?4 IS NULL OR status = ?4)
+        ORDER BY accept_no LIMIT ?5";
+    match (&filter.execution, filter.status) {
+        (Some(_), _) => OF_EXECUTION,
+        (None, Some(EventStatus::Failed | EventStatus::Dead)) => STUCK,
+        (None, Some(EventStatus::Pending | EventStatus::Deferred)) => WAITING,
+        (None, Some(EventStatus::Processing | EventStatus::Completed | EventStatus::Rejected) | None) => ALL,
+    }
+}
+
+fn event_view(row: Fields<'_>) -> Attempt<EventView> {
+    let decision = match row.opt_str("decision")? {
+        Some(_) => Some(row.decision()?),
+        None => None,
+    };
+    let (from_state, to_state) = match decision {
+        Some(decision) => (decision.from, Some(decision.to)),
+        None => (row.opt_id("rejected_in")?, None),
+    };
     Ok(EventView {
         event_id: row.event_id("event_id")?,
         execution: row.execution()?,
@@ -103,8 +130,8 @@ fn event_view(row: Fields<'_>) -> Result<EventView> {
         name: row.id("name")?,
         payload: row.raw("payload")?,
         status: row.word("status", EventStatus::parse)?,
-        from_state: row.opt_id("from_state")?,
-        to_state: row.opt_id("to_state")?,
+        from_state,
+        to_state,
         seq: row.opt_seq("seq")?,
         attempts: row.small("attempts")?,
         error: row.opt_text("error")?,

@@ -3,25 +3,20 @@
 //! A load is one read transaction for the whole batch: state, log and mailbox of an execution are of
 //! one moment. What cannot be decoded spoils its own execution only.
 
-use std::collections::HashMap;
-
-use millstream_core::id::{AcceptNo, EventId, ExecutionKey, Seq, WorkerId};
+use millstream_core::id::{EventId, ExecutionKey, Seq, WorkerId};
 use millstream_core::log::{State, Transition};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
 use millstream_store::execution_store::{
     Commit, Committed, ExecutionStore, Known, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, Wanted,
 };
-use serde::Serialize;
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
+use millstream_store::{Result, StoreError};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
-use crate::commit::commit_batch;
+use crate::commit::{Rendered, commit_batch};
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
-use crate::errors::{corrupt, store_error};
-use crate::mailbox::{Mailbox, read_mailboxes};
-use crate::param::{self, EventParam, ExecutionParam};
+use crate::errors::{Attempt, corrupt};
+use crate::mailbox::Mailboxes;
 
 #[async_trait::async_trait]
 impl ExecutionStore for SqliteStore {
@@ -29,25 +24,12 @@ impl ExecutionStore for SqliteStore {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let mut tx = self.read().await?;
-        let executions = read_executions(&mut tx, wanted).await?;
-        let mut log = read_log(&mut tx, wanted).await?;
-        let mut mailboxes =
-            read_mailboxes(&mut tx, wanted.iter().map(|wanted| &wanted.execution), limits).await?;
-        tx.commit().await.map_err(store_error)?;
-
-        let mut loaded: Vec<_> = wanted.iter().map(|_| Loaded::Missing).collect();
-        for row in &executions {
-            let place = Fields(row).index("place")?;
-            let (Some(slot), Some(wanted)) = (loaded.get_mut(place), wanted.get(place)) else { continue };
-            let log = log.remove(&place).unwrap_or_default();
-            let mailbox = mailboxes.remove(&place).unwrap_or_default();
-            *slot = match assemble(row, wanted, &log, mailbox) {
-                Ok(found) => Loaded::Found(Box::new(found)),
-                Err(error) => Loaded::Corrupt { reason: error.to_string() },
-            };
-        }
-        Ok(loaded)
+        let wanted = wanted.to_vec();
+        self.read(move |connection| {
+            let mut loading = Loading::prepare(connection, limits)?;
+            wanted.iter().map(|wanted| loading.load(wanted)).collect()
+        })
+        .await
     }
 
     async fn commit(
@@ -60,118 +42,110 @@ impl ExecutionStore for SqliteStore {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let mut tx = self.write().await?;
-        let committed = commit_batch(&mut tx, worker, batch, lease, now).await?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(committed)
+        let (worker, batch) = (worker.clone(), batch.iter().map(Rendered::of).collect::<Vec<_>>());
+        self.write(move |connection| commit_batch(connection, &worker, &batch, lease, now)).await
     }
 
     async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>> {
-        const COUNT_ATTEMPTS: &str = "
+        const COUNT_ATTEMPT: &str = "
             UPDATE events SET attempts = attempts + 1
-            WHERE status IN ('pending', 'deferred') AND (tenant, event_id) IN (
-                SELECT value ->> 'tenant', value ->> 'event' FROM json_each(?1))
-            RETURNING tenant, event_id, attempts";
+            WHERE tenant = ?1 AND event_id = ?2 AND EXISTS (
+                SELECT 1 FROM mailbox AS m
+                WHERE m.tenant = events.tenant AND m.execution_id = events.execution_id
+                  AND m.accept_no = events.accept_no)
+            RETURNING attempts";
         if events.is_empty() {
             return Ok(Vec::new());
         }
-        let keys = param::rows(events.iter().map(|(key, event)| EventParam::of(&key.tenant, *event)))?;
-        let mut tx = self.write().await?;
-        let rows = sqlx::query(COUNT_ATTEMPTS).bind(keys).fetch_all(&mut *tx).await.map_err(store_error)?;
-        tx.commit().await.map_err(store_error)?;
-        let mut counts = HashMap::new();
-        for row in rows.iter().map(Fields) {
-            counts.insert((row.id("tenant")?, row.event_id("event_id")?), row.small("attempts")?);
-        }
-        Ok(events
-            .iter()
-            .map(|(key, event)| counts.get(&(key.tenant.clone(), *event)).copied().unwrap_or(0))
-            .collect())
+        let events = events.to_vec();
+        self.write(move |connection| {
+            let mut count = connection.prepare_cached(COUNT_ATTEMPT)?;
+            let mut counted = |(key, event): &(ExecutionKey, EventId)| {
+                let counted = count.query_row((key.tenant.as_str(), event.0.as_bytes()), |row| row.get(0));
+                Ok(counted.optional()?.unwrap_or(0))
+            };
+            events.iter().map(&mut counted).collect()
+        })
+        .await
     }
 }
 
-#[derive(Serialize)]
-struct WantedParam<'a> {
-    #[serde(flatten)]
-    key: ExecutionParam<'a>,
-    known_position: Option<AcceptNo>,
-    known_seq: Option<Seq>,
+struct Loading<'c> {
+    connection: &'c Connection,
+    read_execution: CachedStatement<'c>,
+    mailboxes: Mailboxes<'c>,
 }
 
-fn wanted_param(wanted: &[Wanted]) -> Result<String> {
-    param::rows(wanted.iter().map(|wanted| WantedParam {
-        key: ExecutionParam::of(&wanted.execution),
-        known_position: wanted.known.map(|known| known.position),
-        known_seq: wanted.known.map(|known| known.seq),
-    }))
+impl<'c> Loading<'c> {
+    fn prepare(connection: &'c Connection, limits: MailboxLimits) -> Attempt<Self> {
+        const READ_EXECUTION: &str = "
+            SELECT position, seq, snapshot_seq, paused_reason, definition, version, snapshot
+            FROM executions WHERE tenant = ?1 AND execution_id = ?2";
+        Ok(Self {
+            connection,
+            read_execution: connection.prepare_cached(READ_EXECUTION)?,
+            mailboxes: Mailboxes::prepare(connection, limits)?,
+        })
+    }
+
+    fn load(&mut self, wanted: &Wanted) -> Attempt<Loaded> {
+        match self.find(wanted).map_err(StoreError::from) {
+            Ok(Some(found)) => Ok(Loaded::Found(Box::new(found))),
+            Ok(None) => Ok(Loaded::Missing),
+            Err(StoreError::Corrupt(reason)) => Ok(Loaded::Corrupt { reason }),
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => Err(error.into()),
+        }
+    }
+
+    fn find(&mut self, wanted: &Wanted) -> Attempt<Option<LoadedExecution>> {
+        let key = &wanted.execution;
+        let mut rows = self.read_execution.query((key.tenant.as_str(), key.execution.as_str()))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let row = Fields(row);
+        let (position, seq, snapshot_seq) = (row.accept_no(0)?, row.seq(1)?, row.seq(2)?);
+        let pause = row.pause(3)?;
+        let definition = row.definition()?;
+        let state = if wanted.known == Some(Known { position, seq }) {
+            None
+        } else {
+            let snapshot = row.snapshot(6, snapshot_seq)?;
+            let log =
+                if snapshot_seq == seq { Vec::new() } else { read_log(self.connection, key, snapshot_seq)? };
+            check_log(&snapshot, &log, seq)?;
+            Some((snapshot, log))
+        };
+        let (mailbox, more) = self.mailboxes.read(key, pause)?;
+        let execution = key.clone();
+        Ok(Some(LoadedExecution {
+            execution,
+            position,
+            definition,
+            seq,
+            pause,
+            state,
+            snapshot_seq,
+            mailbox,
+            more,
+        }))
+    }
 }
 
-async fn read_executions(connection: &mut SqliteConnection, wanted: &[Wanted]) -> Result<Vec<SqliteRow>> {
-    const READ_EXECUTIONS: &str = "
-        SELECT i.key AS place, x.position, x.definition, x.version, x.seq, x.paused_reason, x.snapshot_seq,
-               CASE WHEN i.value ->> 'known_position' IS x.position AND i.value ->> 'known_seq' IS x.seq
-                    THEN NULL ELSE x.snapshot END AS snapshot
-        FROM json_each(?1) AS i
-        CROSS JOIN executions AS x
-            ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'";
-    sqlx::query(READ_EXECUTIONS).bind(wanted_param(wanted)?).fetch_all(connection).await.map_err(store_error)
-}
-
-/// The transitions after the snapshot, by the place of their execution in `wanted`.
-async fn read_log(
-    connection: &mut SqliteConnection,
-    wanted: &[Wanted],
-) -> Result<HashMap<usize, Vec<SqliteRow>>> {
+/// The transitions after a snapshot.
+pub(crate) fn read_log(connection: &Connection, key: &ExecutionKey, after: Seq) -> Attempt<Vec<Transition>> {
     const READ_LOG: &str = "
-        SELECT i.key AS place, t.seq, t.event_id, t.name, t.at, t.decision
-        FROM json_each(?1) AS i
-        CROSS JOIN executions AS x
-            ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'
-           AND x.seq > x.snapshot_seq
-           AND (i.value ->> 'known_position' IS NOT x.position OR i.value ->> 'known_seq' IS NOT x.seq)
-        CROSS JOIN transitions AS t
-            ON t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq > x.snapshot_seq
-        ORDER BY i.key, t.seq";
-    let rows =
-        sqlx::query(READ_LOG).bind(wanted_param(wanted)?).fetch_all(connection).await.map_err(store_error)?;
-    let mut log: HashMap<usize, Vec<SqliteRow>> = HashMap::new();
-    for row in rows {
-        log.entry(Fields(&row).index("place")?).or_default().push(row);
+        SELECT seq, event_id, name, at, decision FROM transitions
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq > ?3 ORDER BY seq";
+    let mut read = connection.prepare_cached(READ_LOG)?;
+    let mut rows = read.query((key.tenant.as_str(), key.execution.as_str(), after.0))?;
+    let mut log = Vec::new();
+    while let Some(row) = rows.next()? {
+        log.push(Fields(row).transition()?);
     }
     Ok(log)
 }
 
-fn assemble(
-    row: &SqliteRow,
-    wanted: &Wanted,
-    log: &[SqliteRow],
-    mailbox: Mailbox,
-) -> Result<LoadedExecution> {
-    let fields = Fields(row);
-    let (position, seq) = (fields.accept_no("position")?, fields.seq("seq")?);
-    let state = if wanted.known == Some(Known { position, seq }) {
-        None
-    } else {
-        let snapshot = fields.snapshot()?;
-        let log = log.iter().map(|row| Fields(row).transition()).collect::<Result<Vec<_>>>()?;
-        check_log(&snapshot, &log, seq)?;
-        Some((snapshot, log))
-    };
-    Ok(LoadedExecution {
-        execution: wanted.execution.clone(),
-        position,
-        definition: fields.definition()?,
-        seq,
-        pause: fields.pause()?,
-        state,
-        snapshot_seq: fields.seq("snapshot_seq")?,
-        mailbox: mailbox.decode()?,
-        more: mailbox.more,
-    })
-}
-
 /// A log with a hole folds into a state that never was.
-pub(crate) fn check_log(snapshot: &State, log: &[Transition], seq: Seq) -> Result<()> {
+pub(crate) fn check_log(snapshot: &State, log: &[Transition], seq: Seq) -> Attempt<()> {
     let mut at = snapshot.seq;
     for transition in log {
         if transition.seq != at.next() {

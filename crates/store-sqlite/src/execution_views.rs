@@ -1,49 +1,42 @@
 //! Reading executions: state, lists, history, what is open. Nothing in here writes.
 
-use std::collections::HashMap;
-
 use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::log::{Context, FORMAT, State, Transition};
+use millstream_core::log::{Context, FORMAT, State};
 use millstream_core::machine::evolve;
 use millstream_core::status::{ActionStatus, ExecutionStatus, Phase};
-use millstream_store::Result;
 use millstream_store::execution_store::More;
 use millstream_store::paging::cut_history;
 use millstream_store::views::{
     ActionPlace, ActionView, ExecutionFilter, ExecutionView, ExecutionViews, HistoryEntry, HistoryPage,
     TimerPlace, TimerView,
 };
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
+use millstream_store::{Result, StoreError};
+use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
-use crate::errors::store_error;
-use crate::execution_store::check_log;
-use crate::param::{self, ExecutionParam};
+use crate::errors::Attempt;
+use crate::execution_store::{check_log, read_log};
+use crate::param;
 
 #[async_trait::async_trait]
 impl ExecutionViews for SqliteStore {
     async fn executions(&self, keys: &[ExecutionKey]) -> Result<Vec<Option<ExecutionView>>> {
-        const EXECUTIONS: &str = "
-            SELECT x.*
-            FROM json_each(?1) AS i
-            CROSS JOIN executions AS x
-                ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'";
+        const EXECUTION: &str = "SELECT * FROM executions WHERE tenant = ?1 AND execution_id = ?2";
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let mut tx = self.read().await?;
-        let rows = sqlx::query(EXECUTIONS)
-            .bind(param::rows(keys.iter().map(ExecutionParam::of))?)
-            .fetch_all(&mut *tx)
-            .await
-            .map_err(store_error)?;
-        let views = fold(&mut tx, &rows).await?;
-        tx.commit().await.map_err(store_error)?;
-        let views = views.into_iter().collect::<Result<Vec<_>>>()?;
-        let views: HashMap<_, _> = views.into_iter().map(|view| (view.execution.clone(), view)).collect();
-        Ok(keys.iter().map(|key| views.get(key).cloned()).collect())
+        let keys = keys.to_vec();
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(EXECUTION)?;
+            keys.iter()
+                .map(|key| {
+                    let mut rows = read.query((key.tenant.as_str(), key.execution.as_str()))?;
+                    rows.next()?.map(|row| execution_view(connection, Fields(row))).transpose()
+                })
+                .collect()
+        })
+        .await
     }
 
     async fn list_executions(
@@ -62,27 +55,29 @@ impl ExecutionViews for SqliteStore {
                                            THEN 'paused' ELSE phase END)
             ORDER BY position DESC
             LIMIT ?6";
-        let mut tx = self.read().await?;
-        let rows = sqlx::query(LIST_EXECUTIONS)
-            .bind(tenant.as_str())
-            .bind(after.map_or(i64::MAX, |after| after.0))
-            .bind(filter.definition.as_ref().map(Name::as_str))
-            .bind(filter.state.as_ref().map(Name::as_str))
-            .bind(filter.status.map(ExecutionStatus::as_str))
-            .bind(param::limit(limit))
-            .fetch_all(&mut *tx)
-            .await
-            .map_err(store_error)?;
-        let views = fold(&mut tx, &rows).await?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(rows.iter().map(Fields).zip(views).filter_map(|(row, view)| shown(row, view)).collect())
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.read(move |connection| {
+            let mut list = connection.prepare_cached(LIST_EXECUTIONS)?;
+            let mut rows = list.query((
+                tenant.as_str(),
+                after.map_or(i64::MAX, |after| after.0),
+                filter.definition.as_ref().map(Name::as_str),
+                filter.state.as_ref().map(Name::as_str),
+                filter.status.map(ExecutionStatus::as_str),
+                param::limit(limit),
+            ))?;
+            let mut views = Vec::new();
+            while let Some(row) = rows.next()? {
+                views.extend(shown(connection, Fields(row))?);
+            }
+            Ok(views)
+        })
+        .await
     }
 
     async fn history(&self, execution: &ExecutionKey, after: Seq, limit: usize) -> Result<HistoryPage> {
-        let mut tx = self.read().await?;
-        let page = read_history(&mut tx, execution, after, limit).await?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(page)
+        let execution = execution.clone();
+        self.read(move |connection| read_history(connection, &execution, after, limit)).await
     }
 
     async fn actions(
@@ -96,16 +91,23 @@ impl ExecutionViews for SqliteStore {
             WHERE tenant = ?1 AND execution_id = ?2 AND (?3 IS NULL OR (seq, ordinal) > (?3, ?4))
             ORDER BY seq, ordinal
             LIMIT ?5";
-        let rows = sqlx::query(ACTIONS)
-            .bind(execution.tenant.as_str())
-            .bind(execution.execution.as_str())
-            .bind(after.map(|after| after.seq.0))
-            .bind(after.map(|after| after.ordinal))
-            .bind(param::limit(limit))
-            .fetch_all(&self.readers)
-            .await
-            .map_err(store_error)?;
-        rows.iter().map(|row| action_view(Fields(row))).collect()
+        let execution = execution.clone();
+        self.read(move |connection| {
+            let mut list = connection.prepare_cached(ACTIONS)?;
+            let mut rows = list.query((
+                execution.tenant.as_str(),
+                execution.execution.as_str(),
+                after.map(|after| after.seq.0),
+                after.map(|after| after.ordinal),
+                param::limit(limit),
+            ))?;
+            let mut views = Vec::new();
+            while let Some(row) = rows.next()? {
+                views.push(action_view(Fields(row))?);
+            }
+            Ok(views)
+        })
+        .await
     }
 
     async fn timers(
@@ -120,37 +122,40 @@ impl ExecutionViews for SqliteStore {
               AND (?3 IS NULL OR (fire_at, armed_seq, ordinal) > (?3, ?4, ?5))
             ORDER BY fire_at, armed_seq, ordinal
             LIMIT ?6";
-        let rows = sqlx::query(TIMERS)
-            .bind(execution.tenant.as_str())
-            .bind(execution.execution.as_str())
-            .bind(after.map(|after| after.fire_at.as_millis()))
-            .bind(after.map(|after| after.armed_seq.0))
-            .bind(after.map(|after| after.ordinal))
-            .bind(param::limit(limit))
-            .fetch_all(&self.readers)
-            .await
-            .map_err(store_error)?;
-        rows.iter()
-            .map(Fields)
-            .map(|row| {
-                Ok(TimerView {
+        let execution = execution.clone();
+        self.read(move |connection| {
+            let mut list = connection.prepare_cached(TIMERS)?;
+            let mut rows = list.query((
+                execution.tenant.as_str(),
+                execution.execution.as_str(),
+                after.map(|after| after.fire_at.as_millis()),
+                after.map(|after| after.armed_seq.0),
+                after.map(|after| after.ordinal),
+                param::limit(limit),
+            ))?;
+            let mut views = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                views.push(TimerView {
                     armed_seq: row.seq("armed_seq")?,
                     ordinal: row.small("ordinal")?,
                     send: row.id("send")?,
                     fire_at: row.time("fire_at")?,
-                })
-            })
-            .collect()
+                });
+            }
+            Ok(views)
+        })
+        .await
     }
 }
 
 /// Sizes first, which the row headers answer, then only the rows that fit.
-async fn read_history(
-    connection: &mut SqliteConnection,
+fn read_history(
+    connection: &Connection,
     execution: &ExecutionKey,
     after: Seq,
     limit: usize,
-) -> Result<HistoryPage> {
+) -> Attempt<HistoryPage> {
     const SIZES: &str = "
         SELECT t.seq, octet_length(t.decision) + octet_length(e.payload) AS bytes
         FROM transitions AS t
@@ -164,67 +169,67 @@ async fn read_history(
         CROSS JOIN events AS e ON e.tenant = t.tenant AND e.event_id = t.event_id
         WHERE t.tenant = ?1 AND t.execution_id = ?2 AND t.seq > ?3 AND t.seq <= ?4
         ORDER BY t.seq";
-    let sizes = sqlx::query(SIZES)
-        .bind(execution.tenant.as_str())
-        .bind(execution.execution.as_str())
-        .bind(after.0)
-        .bind(param::limit(limit.saturating_add(1)))
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(store_error)?;
-    let sizes = sizes.iter().map(Fields).map(|row| Ok((row.seq("seq")?, row.index("bytes")?)));
-    let Some((last, more)) = cut_history(sizes.collect::<Result<Vec<_>>>()?, limit) else {
+    let (tenant, id) = (execution.tenant.as_str(), execution.execution.as_str());
+    let mut sizes = Vec::new();
+    let mut read = connection.prepare_cached(SIZES)?;
+    let mut rows = read.query((tenant, id, after.0, param::limit(limit.saturating_add(1))))?;
+    while let Some(row) = rows.next()? {
+        sizes.push((Fields(row).seq(0)?, Fields(row).size(1)?));
+    }
+    let Some((last, more)) = cut_history(sizes, limit) else {
         return Ok(HistoryPage { entries: Vec::new(), more: More::Nothing });
     };
-    let rows = sqlx::query(HISTORY)
-        .bind(execution.tenant.as_str())
-        .bind(execution.execution.as_str())
-        .bind(after.0)
-        .bind(last.0)
-        .fetch_all(connection)
-        .await
-        .map_err(store_error)?;
-    let entry = |row: Fields<'_>| {
-        Ok(HistoryEntry {
+    let mut entries = Vec::new();
+    let mut read = connection.prepare_cached(HISTORY)?;
+    let mut rows = read.query((tenant, id, after.0, last.0))?;
+    while let Some(row) = rows.next()? {
+        let row = Fields(row);
+        entries.push(HistoryEntry {
             transition: row.transition()?,
             payload: row.raw("payload")?,
             accepted_at: row.time("created_at")?,
-            origin: row.origin()?,
-        })
-    };
-    Ok(HistoryPage { entries: rows.iter().map(Fields).map(entry).collect::<Result<_>>()?, more })
+            origin: row.origin("timer_seq")?,
+        });
+    }
+    Ok(HistoryPage { entries, more })
 }
 
-/// Rows of `executions` into views, one each: the snapshot with the transitions after it.
-async fn fold(connection: &mut SqliteConnection, rows: &[SqliteRow]) -> Result<Vec<Result<ExecutionView>>> {
-    let is_behind = |row: &Fields<'_>| matches!((row.seq("snapshot_seq"), row.seq("seq")), (Ok(snapshot), Ok(seq)) if snapshot < seq);
-    // What cannot be read here is found out below.
-    let behind: Vec<ExecutionKey> =
-        rows.iter().map(Fields).filter(is_behind).filter_map(|row| row.execution().ok()).collect();
-    let mut log = read_log(connection, &behind).await?;
-    let view = |row: Fields<'_>| {
-        let log = log.remove(&row.execution()?).unwrap_or_default();
-        execution_view(row, &log.into_iter().collect::<Result<Vec<_>>>()?)
-    };
-    Ok(rows.iter().map(Fields).map(view).collect())
+/// A row of `executions` as a view: the snapshot with the transitions after it.
+fn execution_view(connection: &Connection, row: Fields<'_>) -> Attempt<ExecutionView> {
+    let (execution, seq, snapshot_seq) = (row.execution()?, row.seq("seq")?, row.seq("snapshot_seq")?);
+    let snapshot = row.snapshot("snapshot", snapshot_seq)?;
+    let log = if snapshot_seq == seq { Vec::new() } else { read_log(connection, &execution, snapshot_seq)? };
+    check_log(&snapshot, &log, seq)?;
+    Ok(ExecutionView {
+        execution,
+        position: row.accept_no("position")?,
+        definition: row.definition()?,
+        status: ExecutionStatus::of(row.word("phase", Phase::parse)?, row.pause("paused_reason")?),
+        state: log.iter().fold(snapshot, |state, transition| evolve(Some(state), transition)),
+        paused_reason: row.opt_text("paused_reason")?,
+        unreadable: None,
+        created_at: row.time("created_at")?,
+        updated_at: row.time("updated_at")?,
+    })
 }
 
 /// An execution in a list: if its state cannot be decoded, what its row says; if not even that can be
 /// read, a line in the log.
-fn shown(row: Fields<'_>, view: Result<ExecutionView>) -> Option<ExecutionView> {
-    let error = match view {
-        Ok(view) => return Some(view),
-        Err(error) => error,
+fn shown(connection: &Connection, row: Fields<'_>) -> Attempt<Option<ExecutionView>> {
+    let why = match execution_view(connection, row).map_err(StoreError::from) {
+        Ok(view) => return Ok(Some(view)),
+        Err(error @ StoreError::Corrupt(_)) => error.to_string(),
+        Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => return Err(error.into()),
     };
-    let unreadable = unreadable_view(row, error.to_string());
+    let unreadable = unreadable_view(row, why.clone());
     if unreadable.is_err() {
         let id = row.text("execution_id").unwrap_or_default();
-        tracing::error!(execution.id = id, %error, "an execution cannot be listed");
+        tracing::error!(execution.id = id, error = why, "an execution cannot be listed");
     }
-    unreadable.ok()
+    Ok(unreadable.ok())
 }
 
-fn unreadable_view(row: Fields<'_>, why: String) -> Result<ExecutionView> {
+fn unreadable_view(row: Fields<'_>, why: String) -> Attempt<ExecutionView> {
     let (phase, seq) = (row.word("phase", Phase::parse)?, row.seq("seq")?);
     let state = State {
         format: FORMAT,
@@ -240,7 +245,7 @@ fn unreadable_view(row: Fields<'_>, why: String) -> Result<ExecutionView> {
         execution: row.execution()?,
         position: row.accept_no("position")?,
         definition: row.definition()?,
-        status: ExecutionStatus::of(phase, row.pause()?),
+        status: ExecutionStatus::of(phase, row.pause("paused_reason")?),
         state,
         paused_reason: row.opt_text("paused_reason")?,
         unreadable: Some(why),
@@ -249,47 +254,7 @@ fn unreadable_view(row: Fields<'_>, why: String) -> Result<ExecutionView> {
     })
 }
 
-async fn read_log(
-    connection: &mut SqliteConnection,
-    behind: &[ExecutionKey],
-) -> Result<HashMap<ExecutionKey, Vec<Result<Transition>>>> {
-    const READ_LOG: &str = "
-        SELECT t.*
-        FROM json_each(?1) AS i
-        CROSS JOIN executions AS x
-            ON x.tenant = i.value ->> 'tenant' AND x.execution_id = i.value ->> 'execution'
-        CROSS JOIN transitions AS t
-            ON t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq > x.snapshot_seq
-        ORDER BY i.key, t.seq";
-    if behind.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let keys = param::rows(behind.iter().map(ExecutionParam::of))?;
-    let rows = sqlx::query(READ_LOG).bind(keys).fetch_all(connection).await.map_err(store_error)?;
-    let mut log: HashMap<_, Vec<_>> = HashMap::new();
-    for row in rows.iter().map(Fields) {
-        log.entry(row.execution()?).or_default().push(row.transition());
-    }
-    Ok(log)
-}
-
-fn execution_view(row: Fields<'_>, log: &[Transition]) -> Result<ExecutionView> {
-    let snapshot = row.snapshot()?;
-    check_log(&snapshot, log, row.seq("seq")?)?;
-    Ok(ExecutionView {
-        execution: row.execution()?,
-        position: row.accept_no("position")?,
-        definition: row.definition()?,
-        status: ExecutionStatus::of(row.word("phase", Phase::parse)?, row.pause()?),
-        state: log.iter().fold(snapshot, |state, transition| evolve(Some(state), transition)),
-        paused_reason: row.opt_text("paused_reason")?,
-        unreadable: None,
-        created_at: row.time("created_at")?,
-        updated_at: row.time("updated_at")?,
-    })
-}
-
-fn action_view(row: Fields<'_>) -> Result<ActionView> {
+fn action_view(row: Fields<'_>) -> Attempt<ActionView> {
     let status = row.word("status", ActionStatus::parse)?;
     let due_at = row.opt_time("due_at")?;
     let (lease_until, next_attempt_at) = match status {

@@ -6,12 +6,12 @@ use millstream_core::id::ExecutionKey;
 use millstream_core::time::Timestamp;
 use millstream_store::housekeeping::{Housekeeping, Outlived};
 use millstream_store::{Result, StoreError};
-use sqlx::SqliteConnection;
+use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
-use crate::errors::store_error;
-use crate::param::{self, ExecutionParam};
+use crate::errors::Attempt;
+use crate::param;
 
 #[async_trait::async_trait]
 impl Housekeeping for SqliteStore {
@@ -25,22 +25,20 @@ impl Housekeeping for SqliteStore {
             .duration_since(UNIX_EPOCH)
             .map_err(|error| StoreError::Unavailable(format!("the clock is before 1970: {error}")))?;
         let now = Timestamp::EPOCH.plus(since);
-        let mut tx = self.write().await?;
-        sqlx::query(PING).bind(now.as_millis().to_string()).execute(&mut *tx).await.map_err(store_error)?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(now)
+        self.write(move |connection| {
+            connection.prepare_cached(PING)?.execute([now.as_millis().to_string()])?;
+            Ok(now)
+        })
+        .await
     }
 
     async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64> {
-        let mut tx = self.write().await?;
-        let ended = find_ended(&mut tx, outlived, limit).await?;
-        if ended.is_empty() {
-            return Ok(0);
-        }
-        let keys = param::rows(ended.iter().map(ExecutionParam::of))?;
-        let removed = remove_executions(&mut tx, &keys).await?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(removed)
+        self.write(move |connection| {
+            let ended = find_ended(connection, outlived, limit)?;
+            let removed = ended.iter().map(|key| remove_execution(connection, key));
+            Ok(removed.sum::<Attempt<usize>>()? as u64)
+        })
+        .await
     }
 
     async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
@@ -50,35 +48,24 @@ impl Housekeeping for SqliteStore {
                 WHERE k.created_at < ?1 AND NOT EXISTS (
                     SELECT 1 FROM events AS e WHERE e.tenant = k.tenant AND e.event_id = k.event_id)
                 ORDER BY k.created_at LIMIT ?2)";
-        let mut tx = self.write().await?;
-        let purged = sqlx::query(PURGE_KEYS)
-            .bind(before.as_millis())
-            .bind(param::limit(limit))
-            .execute(&mut *tx)
-            .await
-            .map_err(store_error)?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(purged.rows_affected())
+        self.write(move |connection| {
+            let purged =
+                connection.prepare_cached(PURGE_KEYS)?.execute((before.as_millis(), param::limit(limit)))?;
+            Ok(purged as u64)
+        })
+        .await
     }
 
     async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
         const PURGE_WORKERS: &str = "DELETE FROM workers WHERE seen_at < ?1";
-        let mut tx = self.write().await?;
-        let purged = sqlx::query(PURGE_WORKERS)
-            .bind(before.as_millis())
-            .execute(&mut *tx)
-            .await
-            .map_err(store_error)?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(purged.rows_affected())
+        self.write(move |connection| {
+            Ok(connection.prepare_cached(PURGE_WORKERS)?.execute([before.as_millis()])? as u64)
+        })
+        .await
     }
 }
 
-async fn find_ended(
-    connection: &mut SqliteConnection,
-    outlived: Outlived,
-    limit: usize,
-) -> Result<Vec<ExecutionKey>> {
+fn find_ended(connection: &Connection, outlived: Outlived, limit: usize) -> Attempt<Vec<ExecutionKey>> {
     const FIND_ENDED: &str = "
         SELECT x.tenant, x.execution_id FROM executions AS x
         WHERE x.ended_at < max(?1, ?2, ?3) AND x.ended_at IS NOT NULL
@@ -87,44 +74,41 @@ async fn find_ended(
           AND NOT EXISTS (
               SELECT 1 FROM actions AS a
               WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
-                AND a.status IN ('waiting', 'ready', 'leased'))
+                AND a.settled_at IS NULL)
           AND NOT EXISTS (
-              SELECT 1 FROM events AS e INDEXED BY events_mailbox
-              WHERE e.tenant = x.tenant AND e.execution_id = x.execution_id
-                AND e.status IN ('pending', 'deferred') AND e.status = 'pending')
+              SELECT 1 FROM mailbox AS m
+              WHERE m.tenant = x.tenant AND m.execution_id = x.execution_id AND m.deferred = 0)
         ORDER BY x.ended_at
         LIMIT ?4";
-    let rows = sqlx::query(FIND_ENDED)
-        .bind(outlived.completed.as_millis())
-        .bind(outlived.failed.as_millis())
-        .bind(outlived.cancelled.as_millis())
-        .bind(param::limit(limit))
-        .fetch_all(connection)
-        .await
-        .map_err(store_error)?;
-    rows.iter().map(|row| Fields(row).execution()).collect()
+    let mut find = connection.prepare_cached(FIND_ENDED)?;
+    let mut rows = find.query((
+        outlived.completed.as_millis(),
+        outlived.failed.as_millis(),
+        outlived.cancelled.as_millis(),
+        param::limit(limit),
+    ))?;
+    let mut ended = Vec::new();
+    while let Some(row) = rows.next()? {
+        ended.push(Fields(row).execution()?);
+    }
+    Ok(ended)
 }
 
-/// Everything that belongs to these executions, together. Returns how many there were.
-async fn remove_executions(connection: &mut SqliteConnection, keys: &str) -> Result<u64> {
-    const REMOVE: [&str; 6] = [
-        "DELETE FROM events WHERE (tenant, execution_id) IN
-             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
-        "DELETE FROM transitions WHERE (tenant, execution_id) IN
-             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
-        "DELETE FROM actions WHERE (tenant, execution_id) IN
-             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
-        "DELETE FROM timers WHERE (tenant, execution_id) IN
-             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
-        "DELETE FROM decisions WHERE (tenant, execution_id) IN
-             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
-        "DELETE FROM executions WHERE (tenant, execution_id) IN
-             (SELECT value ->> 'tenant', value ->> 'execution' FROM json_each(?1))",
+/// Everything that belongs to an execution, together. Returns how many executions there were.
+fn remove_execution(connection: &Connection, key: &ExecutionKey) -> Attempt<usize> {
+    const REMOVE: [&str; 7] = [
+        "DELETE FROM events WHERE tenant = ?1 AND execution_id = ?2",
+        "DELETE FROM mailbox WHERE tenant = ?1 AND execution_id = ?2",
+        "DELETE FROM transitions WHERE tenant = ?1 AND execution_id = ?2",
+        "DELETE FROM actions WHERE tenant = ?1 AND execution_id = ?2",
+        "DELETE FROM timers WHERE tenant = ?1 AND execution_id = ?2",
+        "DELETE FROM decisions WHERE tenant = ?1 AND execution_id = ?2",
+        "DELETE FROM executions WHERE tenant = ?1 AND execution_id = ?2",
     ];
     let mut removed = 0;
     for statement in REMOVE {
-        let done = sqlx::query(statement).bind(keys).execute(&mut *connection).await.map_err(store_error)?;
-        removed = done.rows_affected();
+        removed =
+            connection.prepare_cached(statement)?.execute((key.tenant.as_str(), key.execution.as_str()))?;
     }
     Ok(removed)
 }

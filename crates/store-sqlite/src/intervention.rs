@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{EventId, ExecutionKey, Name, TenantId};
+use millstream_core::id::{AcceptNo, EventId, ExecutionKey, Name, TenantId};
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
 use millstream_store::reopening::{Settled, reopened};
-use serde::Serialize;
-use sqlx::{SqliteConnection, SqliteExecutor};
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
-use crate::errors::store_error;
-use crate::param::{self, ExecutionParam};
+use crate::errors::Attempt;
+use crate::param::{Free, free};
 
 #[async_trait::async_trait]
 impl Interventions for SqliteStore {
@@ -22,21 +21,18 @@ impl Interventions for SqliteStore {
         if burials.is_empty() {
             return Ok(());
         }
-        let mut tx = self.write().await?;
-        let mut buried = Vec::new();
-        for burial in burials {
-            // One statement per row: burials are rare, and each one decides whether it is recorded.
-            if bury_event(&mut tx, burial, now).await? {
-                buried.push(burial);
+        let burials = burials.to_vec();
+        self.write(move |connection| {
+            for burial in &burials {
+                if bury_event(connection, burial, now)? {
+                    pause_active(connection, &[(&burial.execution, &burial.error)], now)?;
+                    let by = Decision { actor: None, reason: Some(burial.error.clone()) };
+                    record(connection, &burial.execution, Some(burial.event_id), "bury", &by, now)?;
+                }
             }
-        }
-        let paused: Vec<_> = buried.iter().map(|one| (&one.execution, one.error.as_str())).collect();
-        pause_active(&mut tx, &paused, now).await?;
-        for burial in buried {
-            let by = Decision { actor: None, reason: Some(burial.error.clone()) };
-            record(&mut *tx, &burial.execution, Some(burial.event_id), "bury", &by, now).await?;
-        }
-        tx.commit().await.map_err(store_error)
+            Ok(())
+        })
+        .await
     }
 
     async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()> {
@@ -46,22 +42,18 @@ impl Interventions for SqliteStore {
         if executions.is_empty() {
             return Ok(());
         }
-        let mut tx = self.write().await?;
-        for (key, reason) in executions {
-            let done = sqlx::query(PAUSE)
-                .bind(key.tenant.as_str())
-                .bind(key.execution.as_str())
-                .bind(reason)
-                .bind(now.as_millis())
-                .execute(&mut *tx)
-                .await
-                .map_err(store_error)?;
-            if done.rows_affected() > 0 {
-                let by = Decision { actor: None, reason: Some(reason.clone()) };
-                record(&mut *tx, key, None, "pause", &by, now).await?;
+        let executions = executions.to_vec();
+        self.write(move |connection| {
+            for (key, reason) in &executions {
+                let pause = (key.tenant.as_str(), key.execution.as_str(), Free(reason), now.as_millis());
+                if connection.prepare_cached(PAUSE)?.execute(pause)? > 0 {
+                    let by = Decision { actor: None, reason: Some(reason.clone()) };
+                    record(connection, key, None, "pause", &by, now)?;
+                }
             }
-        }
-        tx.commit().await.map_err(store_error)
+            Ok(())
+        })
+        .await
     }
 
     async fn retry(
@@ -71,233 +63,222 @@ impl Interventions for SqliteStore {
         by: &Decision,
         now: Timestamp,
     ) -> Result<Retried> {
-        let mut tx = self.write().await?;
-        let Some((execution, status)) = find_event(&mut tx, tenant, event).await? else {
-            return Ok(Retried::NotFound);
-        };
-        match status {
-            EventStatus::Dead => reopen_event(&mut tx, tenant, event, EventStatus::Pending).await?,
-            EventStatus::Failed => {
-                reopen_event(&mut tx, tenant, event, EventStatus::Processing).await?;
-                reopen_actions(&mut tx, &execution, event, now).await?;
+        let (tenant, by) = (tenant.clone(), by.clone());
+        self.write(move |connection| {
+            let Some(found) = find_event(connection, &tenant, event)? else { return Ok(Retried::NotFound) };
+            match found.status {
+                EventStatus::Dead => {
+                    reopen_event(connection, found.accept_no)?;
+                    wait_again(connection, found.accept_no)?;
+                }
+                EventStatus::Failed => {
+                    reopen_event(connection, found.accept_no)?;
+                    reopen_actions(connection, &found.execution, event, now)?;
+                }
+                status @ (EventStatus::Pending
+                | EventStatus::Deferred
+                | EventStatus::Processing
+                | EventStatus::Completed
+                | EventStatus::Rejected) => return Ok(Retried::NotApplicable { status }),
             }
-            EventStatus::Pending
-            | EventStatus::Deferred
-            | EventStatus::Processing
-            | EventStatus::Completed
-            | EventStatus::Rejected => return Ok(Retried::NotApplicable { status }),
-        }
-        resume(&mut tx, &execution, now).await?;
-        record(&mut *tx, &execution, Some(event), "retry", by, now).await?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(Retried::Accepted { execution })
+            resume(connection, &found.execution, now)?;
+            record(connection, &found.execution, Some(event), "retry", &by, now)?;
+            Ok(Retried::Accepted { execution: found.execution })
+        })
+        .await
     }
 
     async fn decisions(&self, execution: &ExecutionKey) -> Result<Vec<RecordedDecision>> {
         const DECISIONS: &str = "
             SELECT event_id, kind, actor, reason, at FROM decisions
             WHERE tenant = ?1 AND execution_id = ?2 ORDER BY id";
-        let rows = sqlx::query(DECISIONS)
-            .bind(execution.tenant.as_str())
-            .bind(execution.execution.as_str())
-            .fetch_all(&self.readers)
-            .await
-            .map_err(store_error)?;
-        rows.iter()
-            .map(Fields)
-            .map(|row| {
-                Ok(RecordedDecision {
+        let execution = execution.clone();
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(DECISIONS)?;
+            let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str()))?;
+            let mut decisions = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                decisions.push(RecordedDecision {
                     event_id: row.opt_event_id("event_id")?,
                     kind: row.text("kind")?.to_owned(),
                     actor: row.opt_text("actor")?,
                     reason: row.opt_text("reason")?,
                     at: row.time("at")?,
-                })
-            })
-            .collect()
+                });
+            }
+            Ok(decisions)
+        })
+        .await
     }
 }
 
 /// Pause executions that are active and not paused; whoever paused one first has said why.
-pub(crate) async fn pause_active(
-    connection: &mut SqliteConnection,
+pub(crate) fn pause_active(
+    connection: &Connection,
     paused: &[(&ExecutionKey, &str)],
     now: Timestamp,
-) -> Result<()> {
-    // The first reason of each: with several rows for one execution SQLite would take any of them.
+) -> Attempt<()> {
     const PAUSE_ACTIVE: &str = "
-        UPDATE executions SET paused_reason = i.reason, updated_at = ?2
-        FROM (SELECT value ->> 'tenant' AS tenant, value ->> 'execution' AS execution,
-                     value ->> 'reason' AS reason, min(key)
-              FROM json_each(?1) GROUP BY 1, 2) AS i
-        WHERE executions.tenant = i.tenant AND executions.execution_id = i.execution
-          AND executions.phase = 'active' AND executions.paused_reason IS NULL";
-    #[derive(Serialize)]
-    struct Row<'a> {
-        #[serde(flatten)]
-        key: ExecutionParam<'a>,
-        reason: &'a str,
+        UPDATE executions SET paused_reason = ?3, updated_at = ?4
+        WHERE tenant = ?1 AND execution_id = ?2 AND phase = 'active' AND paused_reason IS NULL";
+    for (key, reason) in paused {
+        connection.prepare_cached(PAUSE_ACTIVE)?.execute((
+            key.tenant.as_str(),
+            key.execution.as_str(),
+            Free(reason),
+            now.as_millis(),
+        ))?;
     }
-    if paused.is_empty() {
-        return Ok(());
-    }
-    let rows = paused.iter().map(|(key, reason)| Row { key: ExecutionParam::of(key), reason });
-    sqlx::query(PAUSE_ACTIVE)
-        .bind(param::rows(rows)?)
-        .bind(now.as_millis())
-        .execute(connection)
-        .await
-        .map_err(store_error)?;
     Ok(())
 }
 
 /// Whether it was still undecided.
-async fn bury_event(connection: &mut SqliteConnection, burial: &Burial, now: Timestamp) -> Result<bool> {
-    const BURY_EVENT: &str = "
-        UPDATE events SET status = 'dead', error = ?4, completed_at = ?5
-        WHERE tenant = ?1 AND execution_id = ?2 AND event_id = ?3 AND status IN ('pending', 'deferred')";
-    let done = sqlx::query(BURY_EVENT)
-        .bind(burial.execution.tenant.as_str())
-        .bind(burial.execution.execution.as_str())
-        .bind(burial.event_id.to_string())
-        .bind(&burial.error)
-        .bind(now.as_millis())
-        .execute(connection)
-        .await
-        .map_err(store_error)?;
-    Ok(done.rows_affected() > 0)
+fn bury_event(connection: &Connection, burial: &Burial, now: Timestamp) -> Attempt<bool> {
+    const UNBOX: &str = "
+        DELETE FROM mailbox WHERE tenant = ?1 AND execution_id = ?2 AND accept_no = (
+            SELECT accept_no FROM events WHERE tenant = ?1 AND event_id = ?3)
+        RETURNING accept_no";
+    const BURY_EVENT: &str =
+        "UPDATE events SET verdict = 'dead', error = ?2, closed_at = ?3 WHERE accept_no = ?1";
+    let key = &burial.execution;
+    let place = (key.tenant.as_str(), key.execution.as_str(), burial.event_id.0.as_bytes());
+    let number: Option<i64> =
+        connection.prepare_cached(UNBOX)?.query_row(place, |row| row.get(0)).optional()?;
+    let Some(number) = number else { return Ok(false) };
+    connection.prepare_cached(BURY_EVENT)?.execute((number, Free(&burial.error), now.as_millis()))?;
+    Ok(true)
 }
 
-async fn find_event(
-    connection: &mut SqliteConnection,
-    tenant: &TenantId,
-    event: EventId,
-) -> Result<Option<(ExecutionKey, EventStatus)>> {
-    const FIND_EVENT: &str =
-        "SELECT tenant, execution_id, status FROM events WHERE tenant = ?1 AND event_id = ?2";
-    let row = sqlx::query(FIND_EVENT)
-        .bind(tenant.as_str())
-        .bind(event.to_string())
-        .fetch_optional(connection)
-        .await
-        .map_err(store_error)?;
-    row.map(|row| Ok((Fields(&row).execution()?, Fields(&row).word("status", EventStatus::parse)?)))
-        .transpose()
-}
-
-/// Attempts count deciding, so they start anew only with an event that is to be decided again.
-async fn reopen_event(
-    connection: &mut SqliteConnection,
-    tenant: &TenantId,
-    event: EventId,
+struct Found {
+    execution: ExecutionKey,
+    accept_no: AcceptNo,
     status: EventStatus,
-) -> Result<()> {
-    const REOPEN_EVENT: &str = "
-        UPDATE events SET status = ?3, error = NULL, completed_at = NULL,
-                          attempts = CASE ?3 WHEN 'pending' THEN 0 ELSE attempts END
+}
+
+fn find_event(connection: &Connection, tenant: &TenantId, event: EventId) -> Attempt<Option<Found>> {
+    const FIND_EVENT: &str = "
+        SELECT tenant, execution_id, accept_no, status FROM event_records
         WHERE tenant = ?1 AND event_id = ?2";
-    sqlx::query(REOPEN_EVENT)
-        .bind(tenant.as_str())
-        .bind(event.to_string())
-        .bind(status.as_str())
-        .execute(connection)
-        .await
-        .map_err(store_error)?;
+    let mut find = connection.prepare_cached(FIND_EVENT)?;
+    let mut rows = find.query((tenant.as_str(), event.0.as_bytes()))?;
+    let found = rows.next()?.map(|row| {
+        let row = Fields(row);
+        Ok(Found {
+            execution: row.execution()?,
+            accept_no: row.accept_no("accept_no")?,
+            status: row.word("status", EventStatus::parse)?,
+        })
+    });
+    found.transpose()
+}
+
+/// The verdict is taken back. Attempts count deciding, so they start anew only with an event that is to be
+/// decided again.
+fn reopen_event(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
+    const REOPEN_EVENT: &str = "
+        UPDATE events SET attempts = CASE verdict WHEN 'dead' THEN 0 ELSE attempts END,
+                          verdict = NULL, error = NULL, closed_at = NULL
+        WHERE accept_no = ?1";
+    connection.prepare_cached(REOPEN_EVENT)?.execute([accept_no.0])?;
     Ok(())
 }
 
-async fn reopen_actions(
-    connection: &mut SqliteConnection,
+/// Back to its place in the mailbox.
+fn wait_again(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
+    const WAIT_AGAIN: &str = "
+        INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
+        SELECT tenant, execution_id, accept_no, event_id, octet_length(payload),
+               name = 'millstream.cancel', created_at
+        FROM events WHERE accept_no = ?1";
+    connection.prepare_cached(WAIT_AGAIN)?.execute([accept_no.0])?;
+    Ok(())
+}
+
+fn reopen_actions(
+    connection: &Connection,
     execution: &ExecutionKey,
     event: EventId,
     now: Timestamp,
-) -> Result<()> {
-    const REOPEN_ACTIONS: &str = "
+) -> Attempt<()> {
+    const REOPEN_ACTION: &str = "
         UPDATE actions SET
             status = CASE status WHEN 'failed' THEN 'ready' ELSE 'waiting' END,
             due_at = CASE status WHEN 'failed' THEN ?5 END,
             worker_id = NULL, attempts = 0, error = NULL, settled_at = NULL
-        WHERE tenant = ?1 AND execution_id = ?2 AND event_id = ?3
-          AND action IN (SELECT value FROM json_each(?4))";
-    let reopened = reopened(&read_settled(connection, execution, event).await?);
-    sqlx::query(REOPEN_ACTIONS)
-        .bind(execution.tenant.as_str())
-        .bind(execution.execution.as_str())
-        .bind(event.to_string())
-        .bind(param::rows(reopened.ready.union(&reopened.waiting))?)
-        .bind(now.as_millis())
-        .execute(connection)
-        .await
-        .map_err(store_error)?;
+        WHERE tenant = ?1 AND execution_id = ?2 AND event_id = ?3 AND action = ?4";
+    let reopened = reopened(&read_settled(connection, execution, event)?);
+    for action in reopened.ready.union(&reopened.waiting) {
+        connection.prepare_cached(REOPEN_ACTION)?.execute((
+            execution.tenant.as_str(),
+            execution.execution.as_str(),
+            event.0.as_bytes(),
+            action.as_str(),
+            now.as_millis(),
+        ))?;
+    }
     Ok(())
 }
 
-async fn read_settled(
-    connection: &mut SqliteConnection,
+fn read_settled(
+    connection: &Connection,
     execution: &ExecutionKey,
     event: EventId,
-) -> Result<BTreeMap<Name, Settled>> {
+) -> Attempt<BTreeMap<Name, Settled>> {
     const READ_SETTLED: &str = "
         SELECT action, needs, status, handled FROM actions
-        WHERE tenant = ?1 AND execution_id = ?2 AND event_id = ?3";
-    let rows = sqlx::query(READ_SETTLED)
-        .bind(execution.tenant.as_str())
-        .bind(execution.execution.as_str())
-        .bind(event.to_string())
-        .fetch_all(connection)
-        .await
-        .map_err(store_error)?;
-    rows.iter()
-        .map(Fields)
-        .map(|row| {
-            let settled = Settled {
-                needs: row.needs()?,
-                status: row.word("status", ActionStatus::parse)?,
-                handling: row.handling()?,
-            };
-            Ok((row.id("action")?, settled))
-        })
-        .collect()
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = (
+            SELECT seq FROM transitions WHERE tenant = ?1 AND event_id = ?3)";
+    let mut read = connection.prepare_cached(READ_SETTLED)?;
+    let mut rows =
+        read.query((execution.tenant.as_str(), execution.execution.as_str(), event.0.as_bytes()))?;
+    let mut settled = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let row = Fields(row);
+        let one = Settled {
+            needs: row.needs()?,
+            status: row.word("status", ActionStatus::parse)?,
+            handling: row.handling()?,
+        };
+        settled.insert(row.id("action")?, one);
+    }
+    Ok(settled)
 }
 
 /// Resume unless another event of the execution is dead or failed.
-async fn resume(connection: &mut SqliteConnection, execution: &ExecutionKey, now: Timestamp) -> Result<()> {
+fn resume(connection: &Connection, execution: &ExecutionKey, now: Timestamp) -> Attempt<()> {
     const RESUME: &str = "
         UPDATE executions SET paused_reason = NULL, updated_at = ?3
         WHERE tenant = ?1 AND execution_id = ?2 AND NOT EXISTS (
             SELECT 1 FROM events AS e
-            WHERE e.tenant = ?1 AND e.execution_id = ?2 AND e.status IN ('failed', 'dead'))";
-    sqlx::query(RESUME)
-        .bind(execution.tenant.as_str())
-        .bind(execution.execution.as_str())
-        .bind(now.as_millis())
-        .execute(connection)
-        .await
-        .map_err(store_error)?;
+            WHERE e.tenant = ?1 AND e.execution_id = ?2 AND e.verdict IN ('failed', 'dead'))";
+    connection.prepare_cached(RESUME)?.execute((
+        execution.tenant.as_str(),
+        execution.execution.as_str(),
+        now.as_millis(),
+    ))?;
     Ok(())
 }
 
-async fn record(
-    executor: impl SqliteExecutor<'_>,
+fn record(
+    connection: &Connection,
     execution: &ExecutionKey,
     event: Option<EventId>,
     kind: &str,
     by: &Decision,
     now: Timestamp,
-) -> Result<()> {
+) -> Attempt<()> {
     const RECORD: &str = "
         INSERT INTO decisions (tenant, execution_id, event_id, kind, actor, reason, at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    sqlx::query(RECORD)
-        .bind(execution.tenant.as_str())
-        .bind(execution.execution.as_str())
-        .bind(event.map(|event| event.to_string()))
-        .bind(kind)
-        .bind(&by.actor)
-        .bind(&by.reason)
-        .bind(now.as_millis())
-        .execute(executor)
-        .await
-        .map_err(store_error)?;
+    connection.prepare_cached(RECORD)?.execute((
+        execution.tenant.as_str(),
+        execution.execution.as_str(),
+        event.map(|event| *event.0.as_bytes()),
+        kind,
+        free(by.actor.as_deref()),
+        free(by.reason.as_deref()),
+        now.as_millis(),
+    ))?;
     Ok(())
 }

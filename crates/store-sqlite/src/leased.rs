@@ -1,98 +1,91 @@
 //! Leased actions with everything that performing them takes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use millstream_core::id::{ActionKey, Epoch, Name};
 use millstream_core::raw::RawJson;
-use millstream_store::Result;
+use millstream_store::StoreError;
 use millstream_store::action_store::{Lease, LeasedAction};
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::Connection;
 
 use crate::decode::Fields;
-use crate::errors::store_error;
-use crate::param::{self, ActionParam};
+use crate::errors::Attempt;
 
 /// Read actions that were leased in this transaction, in the order of `keys`.
 ///
 /// One that cannot be decoded is left out and reported: its lease runs out and it is tried again, and
 /// the others are performed.
-pub(crate) async fn read_leased(
-    connection: &mut SqliteConnection,
-    keys: &[&ActionKey],
-) -> Result<Vec<LeasedAction>> {
-    if keys.is_empty() {
-        return Ok(Vec::new());
-    }
-    let keys = param::rows(keys.iter().map(|key| ActionParam::of(key)))?;
-    let rows = read_actions(connection, &keys).await?;
-    let mut results = read_results(connection, &keys).await?;
-    let mut leased = Vec::with_capacity(rows.len());
-    for row in rows.iter().map(Fields) {
-        let results = results.remove(&row.index("place")?).unwrap_or_default();
-        match decode(row, results) {
-            Ok(action) => leased.push(action),
-            Err(error) => tracing::error!(
-                tenant = row.text("tenant").unwrap_or_default(),
-                execution.id = row.text("execution_id").unwrap_or_default(),
-                action = row.text("action").unwrap_or_default(),
-                %error,
+pub(crate) fn read_leased(connection: &Connection, keys: &[ActionKey]) -> Attempt<Vec<LeasedAction>> {
+    let mut leased = Vec::with_capacity(keys.len());
+    for key in keys {
+        match read_action(connection, key).map_err(StoreError::from) {
+            Ok(action) => leased.extend(action),
+            Err(StoreError::Corrupt(why)) => tracing::error!(
+                tenant = %key.execution.tenant,
+                execution.id = %key.execution.execution,
+                action = %key.action,
+                error = why,
                 "a leased action cannot be decoded"
             ),
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => return Err(error.into()),
         }
     }
     Ok(leased)
 }
 
-fn decode(row: Fields<'_>, results: BTreeMap<Name, RawJson>) -> Result<LeasedAction> {
+fn read_action(connection: &Connection, key: &ActionKey) -> Attempt<Option<LeasedAction>> {
+    const READ_ACTION: &str = "
+        SELECT a.event_id, a.needs, a.attempts, a.epoch, a.due_at, a.input, a.scope, x.definition, x.version,
+               e.traceparent
+        FROM actions AS a
+        CROSS JOIN executions AS x ON x.tenant = a.tenant AND x.execution_id = a.execution_id
+        LEFT JOIN events AS e ON e.tenant = a.tenant AND e.event_id = a.event_id
+        WHERE a.tenant = ?1 AND a.execution_id = ?2 AND a.seq = ?3 AND a.action = ?4";
+    let mut read = connection.prepare_cached(READ_ACTION)?;
+    let mut rows = read.query((
+        key.execution.tenant.as_str(),
+        key.execution.execution.as_str(),
+        key.seq.0,
+        key.action.as_str(),
+    ))?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let row = Fields(row);
     let needs = row.needs()?;
-    Ok(LeasedAction {
-        lease: Lease { key: row.action_key()?, epoch: Epoch(row.int("epoch")?) },
+    Ok(Some(LeasedAction {
+        lease: Lease { key: key.clone(), epoch: Epoch(row.int("epoch")?) },
         event_id: row.event_id("event_id")?,
         definition: row.definition()?,
         attempt: row.small("attempts")?,
         input: row.opt_raw("input")?,
         scope: row.opt_raw("scope")?,
-        results: results.into_iter().filter(|(name, _)| needs.contains(name)).collect(),
+        results: read_results(connection, key, needs)?,
         traceparent: row.opt_text("traceparent")?,
         lease_until: row.time("due_at")?,
-    })
+    }))
 }
 
-async fn read_actions(connection: &mut SqliteConnection, keys: &str) -> Result<Vec<SqliteRow>> {
-    const READ_ACTIONS: &str = "
-        SELECT i.key AS place, a.tenant, a.execution_id, a.seq, a.action, a.event_id, a.needs, a.attempts,
-               a.epoch, a.due_at, a.input, a.scope, x.definition, x.version, e.traceparent
-        FROM json_each(?1) AS i
-        CROSS JOIN actions AS a
-            ON a.tenant = i.value ->> 'tenant' AND a.execution_id = i.value ->> 'execution'
-           AND a.seq = i.value ->> 'seq' AND a.action = i.value ->> 'action'
-        CROSS JOIN executions AS x ON x.tenant = a.tenant AND x.execution_id = a.execution_id
-        LEFT JOIN events AS e ON e.tenant = a.tenant AND e.event_id = a.event_id
-        ORDER BY i.key";
-    sqlx::query(READ_ACTIONS).bind(keys).fetch_all(connection).await.map_err(store_error)
-}
-
-/// Results of the other actions of the same transition, for those that need any.
-async fn read_results(
-    connection: &mut SqliteConnection,
-    keys: &str,
-) -> Result<HashMap<usize, BTreeMap<Name, RawJson>>> {
-    const READ_RESULTS: &str = "
-        SELECT i.key AS place, b.action, b.result
-        FROM json_each(?1) AS i
-        CROSS JOIN actions AS a
-            ON a.tenant = i.value ->> 'tenant' AND a.execution_id = i.value ->> 'execution'
-           AND a.seq = i.value ->> 'seq' AND a.action = i.value ->> 'action' AND a.needs <> '[]'
-        CROSS JOIN actions AS b
-            ON b.tenant = a.tenant AND b.execution_id = a.execution_id AND b.seq = a.seq
-        WHERE b.status = 'succeeded' AND b.result IS NOT NULL";
-    let rows = sqlx::query(READ_RESULTS).bind(keys).fetch_all(connection).await.map_err(store_error)?;
-    let mut results: HashMap<usize, BTreeMap<Name, RawJson>> = HashMap::new();
-    for row in rows.iter().map(Fields) {
-        // A name that does not decode cannot be among the needs of an action that does.
-        if let Ok(name) = row.id("action") {
-            results.entry(row.index("place")?).or_default().insert(name, row.raw("result")?);
+/// Results of other actions of the same transition.
+fn read_results(
+    connection: &Connection,
+    key: &ActionKey,
+    needs: Vec<Name>,
+) -> Attempt<BTreeMap<Name, RawJson>> {
+    const READ_RESULT: &str = "
+        SELECT result FROM actions
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND status = 'succeeded'";
+    let mut read = connection.prepare_cached(READ_RESULT)?;
+    let mut results = BTreeMap::new();
+    for need in needs {
+        let mut rows = read.query((
+            key.execution.tenant.as_str(),
+            key.execution.execution.as_str(),
+            key.seq.0,
+            need.as_str(),
+        ))?;
+        let result = rows.next()?.map(|row| Fields(row).opt_raw(0)).transpose()?.flatten();
+        drop(rows);
+        if let Some(result) = result {
+            results.insert(need, result);
         }
     }
     Ok(results)

@@ -1,10 +1,11 @@
 //! The persistence contract of Millstream on SQLite: one file, one process, one writer.
 //!
-//! Every write is one `BEGIN IMMEDIATE` transaction on the only writing connection; callers queue for
-//! it, so nothing in here can meet a concurrent writer, and no statement takes row locks. Inside the
-//! transaction the rows concerned are read, the verdicts follow from them, and what follows is written
-//! with one statement per table: many rows travel as one JSON parameter ([`param`]). Reads that write
-//! nothing go to a few read-only connections, which in WAL mode never wait for the writer.
+//! Writes queue for the only writing connection ([`writer`]), which runs them in one `BEGIN IMMEDIATE`
+//! transaction after the other, so nothing in here can meet a concurrent writer, and no statement takes row
+//! locks. Inside the transaction rows are read, verdicts follow from them, and what follows is written at
+//! once, row by row: SQLite is a library in this process, and a prepared statement is a function call. Reads
+//! that write nothing go to a few read-only connections ([`readers`]), which in WAL mode never wait for the
+//! writer.
 //!
 //! The process must hold an OS lock on the directory of the file before it opens it; that is the
 //! business of the program, because it is the one that can tell the user.
@@ -19,13 +20,17 @@ mod decode;
 mod errors;
 mod migrate;
 mod param;
+mod readers;
+mod writer;
 
 mod accept;
 mod append;
+mod doorbells;
 mod event_log;
 
 mod commit;
 mod commit_actions;
+mod commit_rows;
 mod execution_store;
 mod mailbox;
 
@@ -33,6 +38,7 @@ mod action_store;
 mod leased;
 mod settle;
 mod settle_graph;
+mod settle_rows;
 mod timer_store;
 
 mod definition_store;

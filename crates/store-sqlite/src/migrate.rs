@@ -1,52 +1,69 @@
 //! The tables: `migrations/sqlite`, embedded.
 
-use std::sync::LazyLock;
-
 use millstream_store::{Result, StoreError};
-use sqlx::SqlStr;
-use sqlx::migrate::{Migrate, Migration, MigrationType, Migrator};
+use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
-use crate::errors::store_error;
+use crate::errors::Attempt;
 
-/// Every file of `migrations/sqlite`: number, description, text. Listed by hand because the macro that would
-/// find them builds the whole of sqlx a second time.
+/// Every file of `migrations/sqlite`: number, description, text.
 const FILES: &[(i64, &str, &str)] =
     &[(1, "spine", include_str!("../../../migrations/sqlite/0001_spine.sql"))];
 
-static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let migration = |&(version, description, text): &(i64, &'static str, &'static str)| {
-        Migration::new(version, description.into(), MigrationType::Simple, SqlStr::from_static(text), false)
-    };
-    Migrator::with_migrations(FILES.iter().map(migration).collect())
-});
-
 impl SqliteStore {
-    /// Bring the tables up to this build. Each migration is one transaction; those applied before are
-    /// left alone, and one that was changed after it was applied is refused.
+    /// Bring the tables up to this build, in one transaction. Those applied before are left alone, and one
+    /// that was changed after it was applied is refused.
     pub async fn migrate(&self) -> Result<()> {
-        MIGRATIONS
-            .run(&self.writer)
-            .await
-            .map_err(|error| StoreError::Unavailable(format!("migration: {error}")))
+        self.write(migrate).await.map_err(|error| StoreError::Unavailable(format!("migration: {error}")))
     }
 
     /// Migrations of this build that the database lacks, by number and description.
     pub async fn pending(&self) -> Result<Vec<String>> {
-        let mut connection = self.writer.acquire().await.map_err(store_error)?;
-        let table = MIGRATIONS.table_name.as_ref();
-        connection.ensure_migrations_table(table).await.map_err(migrate_error)?;
-        let applied = connection.list_applied_migrations(table).await.map_err(migrate_error)?;
-        Ok(MIGRATIONS
+        let applied = self.write(read_applied).await?;
+        Ok(FILES
             .iter()
-            .filter(|migration| applied.iter().all(|done| done.version != migration.version))
-            .map(|migration| format!("{:04} {}", migration.version, migration.description))
+            .filter(|(version, _, _)| applied.iter().all(|done| done.version != *version))
+            .map(|(version, description, _)| format!("{version:04} {description}"))
             .collect())
     }
 }
 
-fn migrate_error(error: sqlx::migrate::MigrateError) -> StoreError {
-    StoreError::Unavailable(format!("migration: {error}"))
+/// The text itself is kept: nothing else tells so surely whether it was changed.
+struct Applied {
+    version: i64,
+    text: String,
+}
+
+fn migrate(connection: &Connection) -> Attempt<()> {
+    const RECORD: &str = "INSERT INTO migrations (version, description, text) VALUES (?1, ?2, ?3)";
+    let applied = read_applied(connection)?;
+    for (version, description, text) in FILES {
+        match applied.iter().find(|done| done.version == *version) {
+            Some(done) if done.text == *text => {}
+            Some(_) => {
+                let why = format!("{version:04} {description} was changed after it was applied");
+                return Err(StoreError::Unavailable(why).into());
+            }
+            None => {
+                connection.execute_batch(text)?;
+                connection.execute(RECORD, (version, description, text))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_applied(connection: &Connection) -> Attempt<Vec<Applied>> {
+    const CREATE: &str = "
+        CREATE TABLE IF NOT EXISTS migrations (
+            version     INTEGER NOT NULL PRIMARY KEY,
+            description TEXT    NOT NULL,
+            text        TEXT    NOT NULL
+        ) STRICT";
+    connection.execute(CREATE, ())?;
+    let mut read = connection.prepare("SELECT version, text FROM migrations ORDER BY version")?;
+    let applied = read.query_map((), |row| Ok(Applied { version: row.get(0)?, text: row.get(1)? }))?;
+    Ok(applied.collect::<rusqlite::Result<_>>()?)
 }
 
 #[cfg(test)]

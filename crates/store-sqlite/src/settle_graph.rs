@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{Epoch, EventId, Name};
+use millstream_core::id::{AcceptNo, Epoch, Name};
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
 
 /// All actions of one transition, with the event that caused it.
 #[derive(Debug)]
 pub(crate) struct Graph {
-    pub(crate) event_id: EventId,
+    /// Of the event.
+    pub(crate) accept_no: AcceptNo,
     pub(crate) event: EventStatus,
     /// Of its execution.
     pub(crate) phase: Phase,
@@ -117,7 +118,7 @@ mod tests {
         };
         let waiting = ActionStatus::Waiting;
         Graph {
-            event_id: EventId(uuid::Uuid::nil()),
+            accept_no: AcceptNo(1),
             event: EventStatus::Processing,
             phase: Phase::Active,
             nodes: BTreeMap::from([

@@ -7,92 +7,92 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::event_log::NewEvent;
 use millstream_store::timer_store::TimerStore;
-use sqlx::SqliteConnection;
-use sqlx::sqlite::SqliteRow;
+use rusqlite::Connection;
 
-use crate::accept::accept_pending;
+use crate::accept::accept_emitted;
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
-use crate::errors::store_error;
+use crate::errors::Attempt;
 use crate::param;
 
 #[async_trait::async_trait]
 impl TimerStore for SqliteStore {
     async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>> {
-        if ids.is_empty() || !self.is_any_timer_due(now).await? {
+        // A reader answers the usual "nothing yet" without the writer's queue.
+        if ids.is_empty() || !self.read(move |connection| is_any_due(connection, now)).await? {
             return Ok(Vec::new());
         }
-        let mut tx = self.write().await?;
-        let due = read_due(&mut tx, ids.len(), now).await?;
-        let places = due.iter().map(|row| Fields(row).int("place")).collect::<Result<Vec<_>>>()?;
-        delete_timers(&mut tx, &places).await?;
-        let events: Vec<_> =
-            due.iter().map(Fields).zip(ids).filter_map(|(row, id)| fired(row, *id)).collect();
-        accept_pending(&mut tx, &events.iter().collect::<Vec<_>>(), now).await?;
-        tx.commit().await.map_err(store_error)?;
-        Ok(events.into_iter().map(|event| event.execution).collect())
+        let ids = ids.to_vec();
+        self.write(move |connection| {
+            let due = take_due(connection, &ids, now)?;
+            accept_emitted(connection, &due, now)?;
+            Ok(due.into_iter().map(|event| event.execution).collect())
+        })
+        .await
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
+        // `settled_at IS NULL` is the condition of the index. Waiting actions stand at its head, without a
+        // time.
         const NEXT_DUE: &str = "
             SELECT min(due) FROM (
                 SELECT min(fire_at) AS due FROM timers
                 UNION ALL
                 SELECT * FROM (
                     SELECT due_at FROM actions
-                    WHERE status IN ('ready', 'leased') AND status = 'ready' ORDER BY due_at LIMIT 1))";
-        let due: Option<i64> =
-            sqlx::query_scalar(NEXT_DUE).fetch_one(&self.readers).await.map_err(store_error)?;
-        Ok(due.map(Timestamp::from_millis))
+                    WHERE settled_at IS NULL AND status = 'ready' AND due_at >= 0
+                    ORDER BY due_at LIMIT 1))";
+        self.read(|connection| {
+            let due: Option<i64> = connection.prepare_cached(NEXT_DUE)?.query_row((), |row| row.get(0))?;
+            Ok(due.map(Timestamp::from_millis))
+        })
+        .await
     }
 }
 
-impl SqliteStore {
-    /// A reader answers the usual "nothing yet" without the writer's queue.
-    async fn is_any_timer_due(&self, now: Timestamp) -> Result<bool> {
-        const IS_ANY_TIMER_DUE: &str = "SELECT EXISTS (SELECT 1 FROM timers WHERE fire_at <= ?1)";
-        sqlx::query_scalar(IS_ANY_TIMER_DUE)
-            .bind(now.as_millis())
-            .fetch_one(&self.readers)
-            .await
-            .map_err(store_error)
-    }
+fn is_any_due(connection: &Connection, now: Timestamp) -> Attempt<bool> {
+    const IS_ANY_DUE: &str = "SELECT EXISTS (SELECT 1 FROM timers WHERE fire_at <= ?1)";
+    Ok(connection.prepare_cached(IS_ANY_DUE)?.query_row([now.as_millis()], |row| row.get(0))?)
 }
 
-async fn read_due(connection: &mut SqliteConnection, limit: usize, now: Timestamp) -> Result<Vec<SqliteRow>> {
+/// Remove what is due, as far as there are ids, and return it as events.
+fn take_due(connection: &Connection, ids: &[EventId], now: Timestamp) -> Attempt<Vec<NewEvent>> {
     const READ_DUE: &str = "
         SELECT rowid AS place, tenant, execution_id, armed_seq, send FROM timers
         WHERE fire_at <= ?1
         ORDER BY fire_at, tenant, execution_id, armed_seq, ordinal
         LIMIT ?2";
-    sqlx::query(READ_DUE)
-        .bind(now.as_millis())
-        .bind(param::limit(limit))
-        .fetch_all(connection)
-        .await
-        .map_err(store_error)
+    const DELETE_TIMER: &str = "DELETE FROM timers WHERE rowid = ?1";
+    let (mut places, mut events) = (Vec::new(), Vec::new());
+    let mut read = connection.prepare_cached(READ_DUE)?;
+    let mut rows = read.query((now.as_millis(), param::limit(ids.len())))?;
+    let mut ids = ids.iter();
+    while let Some(row) = rows.next()?
+        && let Some(id) = ids.next()
+    {
+        places.push(Fields(row).int("place")?);
+        // A row that does not decode can never fire: it goes with a report, and the others fire.
+        match fired(Fields(row), *id) {
+            Ok(event) => events.push(event),
+            Err(error) => tracing::error!(%error, "a due timer cannot be decoded"),
+        }
+    }
+    let mut delete = connection.prepare_cached(DELETE_TIMER)?;
+    for place in places {
+        delete.execute([place])?;
+    }
+    Ok(events)
 }
 
-async fn delete_timers(connection: &mut SqliteConnection, places: &[i64]) -> Result<()> {
-    const DELETE_TIMERS: &str = "DELETE FROM timers WHERE rowid IN (SELECT value FROM json_each(?1))";
-    sqlx::query(DELETE_TIMERS).bind(param::rows(places)?).execute(connection).await.map_err(store_error)?;
-    Ok(())
-}
-
-/// A row that does not decode can never fire: it goes with a report, and the others fire.
-fn fired(row: Fields<'_>, event_id: EventId) -> Option<NewEvent> {
-    let decode = || {
-        Ok(NewEvent {
-            event_id,
-            execution: row.execution()?,
-            name: row.id("send")?,
-            payload: RawJson::null(),
-            origin: Origin::Timer { armed_seq: row.seq("armed_seq")? },
-            idempotency: None,
-            actor: Some("timer".to_owned()),
-            traceparent: None,
-        })
-    };
-    let event: Result<NewEvent> = decode();
-    event.inspect_err(|error| tracing::error!(%error, "a due timer cannot be decoded")).ok()
+fn fired(row: Fields<'_>, event_id: EventId) -> Attempt<NewEvent> {
+    Ok(NewEvent {
+        event_id,
+        execution: row.execution()?,
+        name: row.id("send")?,
+        payload: RawJson::null(),
+        origin: Origin::Timer { armed_seq: row.seq("armed_seq")? },
+        idempotency: None,
+        actor: Some("timer".to_owned()),
+        traceparent: None,
+    })
 }

@@ -6,11 +6,12 @@ use millstream_core::id::WorkerId;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
-use sqlx::Row;
+use rusqlite::OptionalExtension;
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
-use crate::errors::{corrupt, store_error};
+use crate::errors::corrupt;
+use crate::param::Free;
 
 #[async_trait::async_trait]
 impl WorkerStore for SqliteStore {
@@ -21,37 +22,39 @@ impl WorkerStore for SqliteStore {
             ON CONFLICT (worker_id) DO UPDATE SET
                 started_at = excluded.started_at, seen_at = excluded.seen_at, lanes = excluded.lanes,
                 in_flight = excluded.in_flight, version = excluded.version";
-        let mut tx = self.write().await?;
-        sqlx::query(BEAT)
-            .bind(worker.worker.as_str())
-            .bind(worker.started_at.as_millis())
-            .bind(now.as_millis())
-            .bind(serde_json::to_string(&worker.lanes).map_err(corrupt)?)
-            .bind(worker.in_flight)
-            .bind(&worker.version)
-            .execute(&mut *tx)
-            .await
-            .map_err(store_error)?;
-        tx.commit().await.map_err(store_error)
+        let worker = worker.clone();
+        self.write(move |connection| {
+            connection.prepare_cached(BEAT)?.execute((
+                worker.worker.as_str(),
+                worker.started_at.as_millis(),
+                now.as_millis(),
+                serde_json::to_string(&worker.lanes).map_err(corrupt)?,
+                worker.in_flight,
+                Free(&worker.version),
+            ))?;
+            Ok(())
+        })
+        .await
     }
 
     async fn leave(&self, worker: &WorkerId) -> Result<()> {
         const LEAVE: &str = "DELETE FROM workers WHERE worker_id = ?1";
-        let mut tx = self.write().await?;
-        sqlx::query(LEAVE).bind(worker.as_str()).execute(&mut *tx).await.map_err(store_error)?;
-        tx.commit().await.map_err(store_error)
+        let worker = worker.clone();
+        self.write(move |connection| {
+            connection.prepare_cached(LEAVE)?.execute([worker.as_str()])?;
+            Ok(())
+        })
+        .await
     }
 
     async fn workers(&self, since: Timestamp) -> Result<Vec<WorkerView>> {
         const WORKERS: &str = "SELECT * FROM workers WHERE seen_at >= ?1 ORDER BY worker_id";
-        let rows = sqlx::query(WORKERS)
-            .bind(since.as_millis())
-            .fetch_all(&self.readers)
-            .await
-            .map_err(store_error)?;
-        rows.iter()
-            .map(Fields)
-            .map(|row| {
+        self.read(move |connection| {
+            let mut list = connection.prepare_cached(WORKERS)?;
+            let mut rows = list.query([since.as_millis()])?;
+            let mut views = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
                 let beat = WorkerBeat {
                     worker: row.id("worker_id")?,
                     started_at: row.time("started_at")?,
@@ -59,9 +62,11 @@ impl WorkerStore for SqliteStore {
                     in_flight: row.small("in_flight")?,
                     version: row.text("version")?.to_owned(),
                 };
-                Ok(WorkerView { beat, seen_at: row.time("seen_at")? })
-            })
-            .collect()
+                views.push(WorkerView { beat, seen_at: row.time("seen_at")? });
+            }
+            Ok(views)
+        })
+        .await
     }
 
     async fn take_duty(
@@ -76,30 +81,25 @@ impl WorkerStore for SqliteStore {
             ON CONFLICT (duty) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
             WHERE duties.holder IS NULL OR duties.holder = excluded.holder OR duties.held_until <= ?4
             RETURNING done_at";
-        let mut tx = self.write().await?;
-        let row = sqlx::query(TAKE_DUTY)
-            .bind(duty)
-            .bind(worker.as_str())
-            .bind(now.plus(ttl).as_millis())
-            .bind(now.as_millis())
-            .fetch_all(&mut *tx)
-            .await
-            .map_err(store_error)?;
-        tx.commit().await.map_err(store_error)?;
-        row.first().map(|row| row.try_get(0).map(Timestamp::from_millis).map_err(corrupt)).transpose()
+        let (duty, worker) = (duty.to_owned(), worker.clone());
+        self.write(move |connection| {
+            let turn = (duty.as_str(), worker.as_str(), now.plus(ttl).as_millis(), now.as_millis());
+            let mut take = connection.prepare_cached(TAKE_DUTY)?;
+            let done_at = take.query_row(turn, |row| row.get(0)).optional()?;
+            Ok(done_at.map(Timestamp::from_millis))
+        })
+        .await
     }
 
     async fn finish_duty(&self, duty: &str, worker: &WorkerId, done_at: Timestamp) -> Result<()> {
         const FINISH_DUTY: &str = "
             UPDATE duties SET holder = NULL, held_until = 0, done_at = ?3 WHERE duty = ?1 AND holder = ?2";
-        let mut tx = self.write().await?;
-        sqlx::query(FINISH_DUTY)
-            .bind(duty)
-            .bind(worker.as_str())
-            .bind(done_at.as_millis())
-            .execute(&mut *tx)
-            .await
-            .map_err(store_error)?;
-        tx.commit().await.map_err(store_error)
+        let (duty, worker) = (duty.to_owned(), worker.clone());
+        self.write(move |connection| {
+            let done = (duty.as_str(), worker.as_str(), done_at.as_millis());
+            connection.prepare_cached(FINISH_DUTY)?.execute(done)?;
+            Ok(())
+        })
+        .await
     }
 }

@@ -47,9 +47,8 @@ impl Desk {
     }
 
     /// A connection beside the store, as a person with a shell has it.
-    pub(crate) async fn shell(&self) -> sqlx::SqliteConnection {
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(self.path());
-        sqlx::ConnectOptions::connect(&options).await.unwrap()
+    pub(crate) fn shell(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.path()).unwrap()
     }
 }
 

@@ -23,8 +23,7 @@ async fn a_lease_that_has_passed_on_changes_nothing() {
     let later = NOW.plus(GRANT.ttl).plus(Duration::from_millis(1));
     let taken = desk.store.lease(&worker(), GRANT, later).await.unwrap();
     assert_eq!(taken.len(), 1, "the case is void unless the lease has passed on");
-    let clear_input = "UPDATE actions SET input = NULL";
-    sqlx::query(clear_input).execute(&mut desk.shell().await).await.unwrap();
+    desk.shell().execute("UPDATE actions SET input = NULL", ()).unwrap();
     let before = format!("{:?}", desk.store.actions(&key, None, 100).await.unwrap());
 
     let longer = LeaseGrant { ttl: Duration::from_secs(600), ..GRANT };

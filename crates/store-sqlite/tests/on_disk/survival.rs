@@ -104,10 +104,8 @@ async fn a_file_of_another_kind_is_refused() {
 async fn a_ping_is_a_commit() {
     let desk = Desk::fresh().await;
     let now = desk.store.ping().await.unwrap();
-    let written: String = sqlx::query_scalar("SELECT value FROM settings WHERE key = 'pinged_at'")
-        .fetch_one(&mut desk.shell().await)
-        .await
-        .unwrap();
+    let pinged = "SELECT value FROM settings WHERE key = 'pinged_at'";
+    let written: String = desk.shell().query_row(pinged, (), |row| row.get(0)).unwrap();
     assert_eq!(written, now.as_millis().to_string());
 }
 

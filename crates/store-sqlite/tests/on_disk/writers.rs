@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_core::id::AcceptNo;
 use millstream_core::status::Phase;
 use millstream_store::StoreError;
-use millstream_store::event_log::{Append, EventLog};
+use millstream_store::event_log::{Append, Appended, EventLog, NewEvent};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::views::{EventFilter, EventViews};
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
-use sqlx::Connection;
+use rusqlite::TransactionBehavior;
 
 use crate::desk::{Desk, NOW, append, event, execution, load, start};
 
@@ -67,13 +68,13 @@ async fn a_file_that_somebody_else_holds_is_unavailable_and_then_works_again() {
     let options = SqliteOptions { busy_timeout: Duration::from_millis(20), ..SqliteOptions::default() };
     let store = SqliteStore::open(desk.path().to_str().unwrap(), options).await.unwrap();
 
-    let mut shell = desk.shell().await;
-    let held = shell.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let mut shell = desk.shell();
+    let held = shell.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     assert!(matches!(store.ping().await, Err(StoreError::Unavailable(_))));
     let key = execution("o-1");
     let refused = store.append(&[start(&key, "{}", Phase::Active)], NOW).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
-    held.rollback().await.unwrap();
+    held.rollback().unwrap();
     append(&store, &[start(&key, "{}", Phase::Active)]).await;
 }
 
@@ -87,8 +88,8 @@ async fn a_queue_that_does_not_move_is_unavailable() {
         ..SqliteOptions::default()
     };
     let store = SqliteStore::open(desk.path().to_str().unwrap(), options).await.unwrap();
-    let mut shell = desk.shell().await;
-    let held = shell.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let mut shell = desk.shell();
+    let held = shell.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let (first, second) = tokio::join!(
         async {
             let first = store.ping();
@@ -96,7 +97,7 @@ async fn a_queue_that_does_not_move_is_unavailable() {
             // Long enough that the second one gives up, short enough for the file's own patience.
             let waited = tokio::time::timeout(Duration::from_millis(500), &mut first).await;
             assert!(waited.is_err(), "the file is held: {waited:?}");
-            held.rollback().await.unwrap();
+            held.rollback().unwrap();
             first.await
         },
         async {
@@ -106,4 +107,49 @@ async fn a_queue_that_does_not_move_is_unavailable() {
     );
     assert!(matches!(second, Err(StoreError::Unavailable(_))), "{second:?}");
     first.unwrap();
+}
+
+/// Those who queue while the file is held go together; one of them cannot be written.
+#[tokio::test]
+async fn a_call_that_fails_does_not_spoil_those_that_share_its_transaction() {
+    let desk = Desk::fresh().await;
+    let key = execution("o-1");
+    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
+    let hostile = NewEvent { actor: Some("a\0b".to_owned()), ..event(&key, "{}") };
+    let batches = [event(&key, "1"), hostile, event(&key, "2")].map(|event| [Append::Event(event)]);
+
+    let mut shell = desk.shell();
+    let held = shell.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let (first, spoilt, last, ()) = tokio::join!(
+        desk.store.append(&batches[0], NOW),
+        desk.store.append(&batches[1], NOW),
+        desk.store.append(&batches[2], NOW),
+        async { held.rollback().unwrap() },
+    );
+    assert_eq!(first.unwrap(), [Appended::Accepted { accept_no: AcceptNo(2) }]);
+    assert!(matches!(spoilt, Err(StoreError::Corrupt(_))), "{spoilt:?}");
+    assert_eq!(last.unwrap(), [Appended::Accepted { accept_no: AcceptNo(3) }]);
+    assert_eq!(desk.store.backlog().await.unwrap().undecided, 2);
+}
+
+#[tokio::test]
+async fn a_call_that_gave_up_before_its_turn_is_never_run() {
+    let desk = Desk::fresh().await;
+    let key = execution("o-1");
+    append(&desk.store, &[start(&key, "{}", Phase::Active)]).await;
+    let options = SqliteOptions { acquire_timeout: Duration::from_millis(50), ..SqliteOptions::default() };
+    let store = SqliteStore::open(desk.path().to_str().unwrap(), options).await.unwrap();
+
+    let mut shell = desk.shell();
+    let held = shell.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let batch = [Append::Event(event(&key, "{}"))];
+    let (led, gave_up) = tokio::join!(store.ping(), async {
+        let gave_up = store.append(&batch, NOW).await;
+        held.rollback().unwrap();
+        gave_up
+    });
+    led.unwrap();
+    assert!(matches!(gave_up, Err(StoreError::Unavailable(_))), "{gave_up:?}");
+    store.ping().await.unwrap();
+    assert_eq!(store.backlog().await.unwrap().undecided, 0);
 }

@@ -1,0 +1,91 @@
+//! The connections that only read. In WAL mode they wait for nobody and nobody waits for them.
+//!
+//! They are opened read-only: a statement that writes by mistake fails here. Every read is a transaction,
+//! so that what it returns is of one moment.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use millstream_store::{Result, StoreError};
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use crate::errors::Attempt;
+
+#[derive(Debug)]
+pub(crate) struct Readers {
+    idle: Arc<Mutex<Vec<Connection>>>,
+    /// One for each connection.
+    turns: Arc<Semaphore>,
+    count: u32,
+    patience: Duration,
+}
+
+impl Readers {
+    pub(crate) fn of(connections: Vec<Connection>, patience: Duration) -> Self {
+        let count = u32::try_from(connections.len()).unwrap_or(u32::MAX);
+        let turns = Arc::new(Semaphore::new(connections.len()));
+        Self { idle: Arc::new(Mutex::new(connections)), turns, count, patience }
+    }
+
+    /// Run `work` on one state of the database.
+    pub(crate) async fn run<T, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Connection) -> Attempt<T> + Send + 'static,
+    {
+        self.run_bare(move |connection| at_one_moment(connection, work)).await
+    }
+
+    /// Run what cannot be part of a transaction.
+    pub(crate) async fn run_bare<T, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Connection) -> Attempt<T> + Send + 'static,
+    {
+        let turn = tokio::time::timeout(self.patience, Arc::clone(&self.turns).acquire_owned())
+            .await
+            .map_err(|_| StoreError::Unavailable(format!("no turn to read within {:?}", self.patience)))?
+            .map_err(|_| closed())?;
+        let idle = Arc::clone(&self.idle);
+        let read = tokio::task::spawn_blocking(move || {
+            let connection = pop(&idle).ok_or_else(closed)?;
+            let outcome = work(&connection);
+            push(&idle, connection);
+            drop(turn);
+            outcome.map_err(StoreError::from)
+        });
+        read.await.map_err(|error| StoreError::Unavailable(format!("a read was cut short: {error}")))?
+    }
+
+    /// Wait for what is under way and close the connections.
+    pub(crate) async fn close(&self) {
+        let _all = self.turns.acquire_many(self.count).await;
+        self.turns.close();
+        lock(&self.idle).clear();
+    }
+}
+
+fn at_one_moment<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Attempt<T>) -> Attempt<T> {
+    connection.prepare_cached("BEGIN")?.execute(())?;
+    let outcome = work(connection);
+    connection.prepare_cached("COMMIT")?.execute(())?;
+    outcome
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("the store is closed".to_owned())
+}
+
+/// Nothing panics while it is held, and a list of connections cannot be half changed.
+fn lock(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn pop(idle: &Mutex<Vec<Connection>>) -> Option<Connection> {
+    lock(idle).pop()
+}
+
+fn push(idle: &Mutex<Vec<Connection>>, connection: Connection) {
+    lock(idle).push(connection);
+}

@@ -1,0 +1,258 @@
+//! The one connection that writes, on a thread of its own.
+//!
+//! Calls queue for it in the order in which they came. Whatever has queued up while the last commit was
+//! on its way to the disk shares the next transaction, and so the next sync: each call in turn sees what
+//! the ones before it wrote, and all are answered after the commit. If one of them fails, everything is
+//! rolled back and each is run again alone, so that nobody pays for another's mistake; that is why a
+//! call is a function that can be run twice.
+//!
+//! A call waits for its turn for a limited time. One that gives up, or whose caller has gone, before its
+//! turn came is never run; one whose turn has come is run and answered, whatever becomes of the caller.
+//!
+//! Begins with `BEGIN IMMEDIATE`: a deferred transaction that turns into a writer fails at once when
+//! another one has written meanwhile, whatever the busy timeout.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use millstream_store::{Result, StoreError};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::errors::{Attempt, Failure, shared};
+
+/// How many calls share one transaction at most: the first must not wait long for the last.
+const GROUP: usize = 32;
+/// Callers wait for their turn in here. There are as many as there are tasks in the process that write;
+/// beyond this they wait in front of it, with the same patience.
+const QUEUE: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct Writer {
+    queue: mpsc::Sender<Message>,
+    patience: Duration,
+}
+
+enum Message {
+    Call(Box<dyn Call>),
+    Close(oneshot::Sender<()>),
+}
+
+impl Writer {
+    pub(crate) fn start(connection: Connection, patience: Duration) -> Result<Self> {
+        let (queue, calls) = mpsc::channel(QUEUE);
+        std::thread::Builder::new()
+            .name("sqlite-writer".to_owned())
+            .spawn(move || serve(connection, calls))
+            .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
+        Ok(Self { queue, patience })
+    }
+
+    /// Run `work` in a transaction. What it wrote is durable when this returns; if it fails, nothing is.
+    pub(crate) async fn run<T, W>(&self, work: W) -> Result<T>
+    where
+        T: Send + 'static,
+        W: Fn(&Connection) -> Attempt<T> + Send + 'static,
+    {
+        let turn = Arc::new(Turn::default());
+        let (answer, answered) = oneshot::channel();
+        let call = Work { work, turn: Arc::clone(&turn), outcome: None, answer };
+        let answered = async {
+            self.queue.send(Message::Call(Box::new(call))).await.map_err(|_| closed())?;
+            answered.await.map_err(|_| closed())?
+        };
+        tokio::pin!(answered);
+        match tokio::time::timeout(self.patience, &mut answered).await {
+            Ok(outcome) => outcome,
+            Err(_) if turn.give_up() => {
+                Err(StoreError::Unavailable(format!("no turn to write within {:?}", self.patience)))
+            }
+            Err(_) => answered.await,
+        }
+    }
+
+    /// Finish what is queued and close the connection.
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.queue.send(Message::Close(done)).await.is_ok() {
+            // An error means that the thread has gone, and the connection with it.
+            let _ = closed.await;
+        }
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("the store is closed".to_owned())
+}
+
+/// Who was first: the writer with the turn, or the caller with its patience.
+#[derive(Debug, Default)]
+struct Turn(AtomicU8);
+
+impl Turn {
+    const WAITING: u8 = 0;
+    const COME: u8 = 1;
+    const GIVEN_UP: u8 = 2;
+
+    fn come(&self) -> bool {
+        self.leave_waiting(Self::COME)
+    }
+
+    fn give_up(&self) -> bool {
+        self.leave_waiting(Self::GIVEN_UP)
+    }
+
+    fn leave_waiting(&self, to: u8) -> bool {
+        self.0.compare_exchange(Self::WAITING, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// A call in the queue, whatever it returns.
+trait Call: Send {
+    /// Take its turn; `false` when nobody wants it any more.
+    fn begin(&self) -> bool;
+    /// Run it, keep its outcome, and say whether it may be committed.
+    fn run(&mut self, connection: &Connection) -> Ran;
+    /// Its outcome, or what kept it from counting.
+    fn answer(self: Box<Self>, committed: std::result::Result<(), &StoreError>);
+}
+
+enum Ran {
+    Well,
+    Badly,
+}
+
+struct Work<T, W> {
+    work: W,
+    turn: Arc<Turn>,
+    outcome: Option<Attempt<T>>,
+    answer: oneshot::Sender<Result<T>>,
+}
+
+impl<T, W> Call for Work<T, W>
+where
+    T: Send,
+    W: Fn(&Connection) -> Attempt<T> + Send,
+{
+    fn begin(&self) -> bool {
+        !self.answer.is_closed() && self.turn.come()
+    }
+
+    fn run(&mut self, connection: &Connection) -> Ran {
+        let outcome = (self.work)(connection);
+        let ran = if outcome.is_ok() { Ran::Well } else { Ran::Badly };
+        self.outcome = Some(outcome);
+        ran
+    }
+
+    fn answer(self: Box<Self>, committed: std::result::Result<(), &StoreError>) {
+        let outcome = match (committed, self.outcome) {
+            (Ok(()), Some(outcome)) => outcome.map_err(StoreError::from),
+            (Err(error), Some(_) | None) => Err(shared(error)),
+            (Ok(()), None) => Err(closed()),
+        };
+        // A caller that has gone does not want to know.
+        let _ = self.answer.send(outcome);
+    }
+}
+
+fn serve(connection: Connection, mut queue: mpsc::Receiver<Message>) {
+    let mut closing = None;
+    while closing.is_none()
+        && let Some(message) = queue.blocking_recv()
+    {
+        match message {
+            Message::Close(done) => closing = Some(done),
+            Message::Call(first) => {
+                if first.begin() {
+                    closing = lead(&connection, first, &mut queue);
+                }
+            }
+        }
+    }
+    drop(connection);
+    if let Some(done) = closing {
+        // Nobody waits for it any more, and it is closed all the same.
+        let _ = done.send(());
+    }
+}
+
+/// The first one waits for the lock on the file, which may be somebody else's. Those who came meanwhile go
+/// with it; until then they may give up. Returns who asked to close, if somebody did.
+fn lead(
+    connection: &Connection,
+    first: Box<dyn Call>,
+    queue: &mut mpsc::Receiver<Message>,
+) -> Option<oneshot::Sender<()>> {
+    let mut group = vec![first];
+    if let Err(failure) = begin(connection) {
+        answer(group, Err(failure));
+        return None;
+    }
+    let mut closing = None;
+    while group.len() < GROUP
+        && closing.is_none()
+        && let Ok(message) = queue.try_recv()
+    {
+        match message {
+            Message::Close(done) => closing = Some(done),
+            Message::Call(call) => group.extend(call.begin().then_some(call)),
+        }
+    }
+    run_together(connection, group);
+    closing
+}
+
+/// The transaction has begun.
+fn run_together(connection: &Connection, mut group: Vec<Box<dyn Call>>) {
+    let failed = group.iter_mut().any(|call| match call.run(connection) {
+        Ran::Well => false,
+        Ran::Badly => true,
+    });
+    if !failed {
+        return answer(group, commit(connection));
+    }
+    match roll_back(connection) {
+        Ok(()) if group.len() > 1 => group.into_iter().for_each(|call| run_alone(connection, call)),
+        rolled_back => answer(group, rolled_back),
+    }
+}
+
+fn run_alone(connection: &Connection, call: Box<dyn Call>) {
+    match begin(connection) {
+        Ok(()) => run_together(connection, vec![call]),
+        Err(failure) => answer(vec![call], Err(failure)),
+    }
+}
+
+fn answer(group: Vec<Box<dyn Call>>, committed: Attempt<()>) {
+    let committed = committed.map_err(StoreError::from);
+    for call in group {
+        call.answer(committed.as_ref().copied());
+    }
+}
+
+fn begin(connection: &Connection) -> Attempt<()> {
+    Ok(connection.prepare_cached("BEGIN IMMEDIATE")?.execute(()).map(|_| ())?)
+}
+
+/// After a commit that failed nothing is left open, so that the next one can begin.
+fn commit(connection: &Connection) -> Attempt<()> {
+    let committed = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute(()));
+    committed.map(|_| ()).map_err(|error| {
+        let failure = Failure::from(error);
+        if let Err(error) = roll_back(connection) {
+            tracing::error!(%error, "a commit failed and cannot be rolled back");
+        }
+        failure
+    })
+}
+
+/// Some errors have rolled back already.
+fn roll_back(connection: &Connection) -> Attempt<()> {
+    if connection.is_autocommit() {
+        return Ok(());
+    }
+    Ok(connection.prepare_cached("ROLLBACK")?.execute(()).map(|_| ())?)
+}
