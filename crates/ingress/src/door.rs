@@ -15,6 +15,7 @@ use crate::auth::Keys;
 use crate::body::Budget;
 use crate::gate::Gate;
 use crate::http::health::Readiness;
+use crate::lookup::Lookup;
 use crate::machines::Machines;
 use crate::news::News;
 use crate::options::IngressOptions;
@@ -115,7 +116,10 @@ impl Door {
         let news = News::start(streams.announcer.clone(), life.closing.clone(), &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         Arc::new(Self {
-            machines: Machines::of(stores.events.clone(), stores.definitions.clone()),
+            machines: Machines::of(
+                Lookup::start(stores.events.clone(), &life.tasks),
+                stores.definitions.clone(),
+            ),
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),

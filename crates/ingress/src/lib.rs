@@ -21,6 +21,7 @@ mod door;
 mod fields;
 mod gate;
 pub mod http;
+mod lookup;
 mod machines;
 pub mod metrics;
 mod news;

@@ -15,9 +15,10 @@ use millstream_core::definition::{self, Format};
 use millstream_core::id::{DefinitionRef, ExecutionKey, Name, TenantId};
 use millstream_core::machine::Machine;
 use millstream_store::definition_store::{DefinitionStore, StoredDefinition};
-use millstream_store::event_log::EventLog;
 use millstream_store::{Result, StoreError};
 use tokio::time::Instant;
+
+use crate::lookup::Lookup;
 
 const MACHINES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(512);
 const TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(100_000);
@@ -25,7 +26,7 @@ const TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(100_000);
 const MEMORY: Duration = Duration::from_secs(60);
 
 pub(crate) struct Machines {
-    log: Arc<dyn EventLog>,
+    lookup: Lookup,
     definitions: Arc<dyn DefinitionStore>,
     machines: Mutex<LruCache<(TenantId, DefinitionRef), Arc<Machine>>>,
     targets: Mutex<LruCache<ExecutionKey, (DefinitionRef, Instant)>>,
@@ -40,9 +41,9 @@ pub(crate) enum Remembered {
 }
 
 impl Machines {
-    pub(crate) fn of(log: Arc<dyn EventLog>, definitions: Arc<dyn DefinitionStore>) -> Self {
+    pub(crate) fn of(lookup: Lookup, definitions: Arc<dyn DefinitionStore>) -> Self {
         Self {
-            log,
+            lookup,
             definitions,
             machines: Mutex::new(LruCache::new(MACHINES)),
             targets: Mutex::new(LruCache::new(TARGETS)),
@@ -86,7 +87,7 @@ impl Machines {
             return Ok(found);
         }
         let keys: Vec<ExecutionKey> = missing.iter().map(|&at| executions[at].clone()).collect();
-        let asked = self.log.targets(&keys).await?;
+        let asked = self.lookup.targets(keys.clone()).await?;
         let mut targets = lock(&self.targets);
         for ((at, key), target) in missing.into_iter().zip(keys).zip(asked) {
             if let Some(target) = &target {

@@ -1,7 +1,7 @@
 //! What can go wrong in a store, as decisions for the caller.
 
 /// Errors of a whole call. Verdicts on single items are values, not errors.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The store cannot be reached or refuses to work now. Nothing was written, or it is in doubt:
     /// read again by key. Retry with patience; answer 503.

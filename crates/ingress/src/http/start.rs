@@ -4,6 +4,7 @@
 //! on nothing but the definition and the input, so the execution, its first transition, its timers and
 //! the events that come with it are one append.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -115,7 +116,11 @@ async fn start(
         (None, Some(idempotency)) => Some(id_of_key(&caller.tenant, &idempotency.key)?),
         (None, None) => None,
     };
-    let ready = match (prepare(&door, &caller, &trace, wish, idempotency.clone()).await, execution) {
+    let ready = match find(&door, &caller, &wish).await {
+        Ok(found) => prepare(&door, &caller, &trace, wish, idempotency.clone(), found),
+        Err(problem) => Err(problem),
+    };
+    let ready = match (ready, execution) {
         (Ok(ready), _) => ready,
         // Refused today; but what was started before by this key gets its old answer.
         (Err(problem), Some(execution)) => {
@@ -190,9 +195,21 @@ fn located(answer: impl IntoResponse, key: &ExecutionKey) -> Response {
 async fn start_many(door: &Door, caller: &Caller, trace: &Trace, text: &str) -> Result<Response, Problem> {
     let limits = &door.options.limits;
     let mut prepared = Vec::new();
+    // One moment for all: the latest version of a name is asked for once.
+    let mut latest: HashMap<Name, Found> = HashMap::new();
     for (at, item) in batch::array(text, limits.batch_items)?.into_iter().enumerate() {
         let ready = match wish(item, &format!("items[{at}]"), limits) {
-            Ok(wish) => prepare(door, caller, trace, wish, None).await,
+            Ok(wish) => {
+                let known = latest.get(&wish.definition).filter(|_| wish.version.is_none()).cloned();
+                let found = match known {
+                    Some(found) => Ok(found),
+                    None => find(door, caller, &wish).await,
+                };
+                if let (Ok(found), None) = (&found, wish.version) {
+                    latest.insert(wish.definition.clone(), found.clone());
+                }
+                found.and_then(|found| prepare(door, caller, trace, wish, None, found))
+            }
             Err(problem) => Err(problem),
         };
         match ready {
@@ -272,20 +289,25 @@ fn wish(text: &str, path: &str, limits: &Limits) -> Result<Wish, Problem> {
     Ok(Wish { definition, version, execution_id, input, events })
 }
 
-async fn prepare(
+/// A definition, compiled.
+type Found = (DefinitionRef, Arc<Machine>);
+
+async fn find(door: &Door, caller: &Caller, wish: &Wish) -> Result<Found, Problem> {
+    let found = door.machines.find(&caller.tenant, &wish.definition, wish.version).await?;
+    found.ok_or_else(|| match wish.version {
+        None => Problem::not_found("definition", &wish.definition),
+        Some(version) => Problem::not_found("definition", format_args!("{}@{version}", wish.definition)),
+    })
+}
+
+fn prepare(
     door: &Door,
     caller: &Caller,
     trace: &Trace,
     wish: Wish,
     key: Option<Idempotency>,
+    (definition, machine): Found,
 ) -> Result<Ready, Problem> {
-    let found = door.machines.find(&caller.tenant, &wish.definition, wish.version).await?;
-    let Some((definition, machine)) = found else {
-        return Err(match wish.version {
-            None => Problem::not_found("definition", &wish.definition),
-            Some(version) => Problem::not_found("definition", format_args!("{}@{version}", wish.definition)),
-        });
-    };
     for event in &wish.events {
         posting::known(&machine, &event.name)?;
     }
