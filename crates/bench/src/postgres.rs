@@ -4,9 +4,11 @@
 //! only to make and drop databases of its own beside it.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use serde::Serialize;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Row};
 use url::Url;
 
 use crate::error::{BenchError, Result};
@@ -96,8 +98,12 @@ fn is_local(url: &str) -> bool {
     matches!(host.as_str(), "" | "localhost" | "127.0.0.1" | "[::1]" | "::1")
 }
 
-async fn connect(url: &str) -> Result<PgConnection> {
-    PgConnection::connect(url).await.map_err(|error| BenchError::unreachable("PostgreSQL", error))
+pub(crate) async fn connect(url: &str) -> Result<PgConnection> {
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|error| BenchError::Usage(format!("the database url cannot be used: {error}")))?;
+    // Dropping a large database takes its time, and that is no news.
+    let connection = PgConnection::connect_with(&options.disable_statement_logging()).await;
+    connection.map_err(|error| BenchError::unreachable("PostgreSQL", error))
 }
 
 async fn execute(url: &str, statement: String) -> Result<()> {

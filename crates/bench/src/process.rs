@@ -27,11 +27,26 @@ pub(crate) fn family_cpu_seconds(pid: u32) -> Option<f64> {
     Some(head.own + head.waited + children)
 }
 
+/// Seconds of CPU that everything on this machine has used so far.
+pub(crate) fn machine_cpu_seconds() -> Option<f64> {
+    parse_machine(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// Memory of a process and its children, what they share counted once, in bytes; now, not at the most.
+pub(crate) fn family_rss(pid: u32) -> Option<u64> {
+    let memory = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        Some((kilobytes(&status, "RssAnon:")?, kilobytes(&status, "RssShmem:")?))
+    };
+    let all: Vec<(u64, u64)> = std::iter::once(pid).chain(children(pid)).filter_map(memory).collect();
+    let shared = all.iter().map(|(_, shared)| *shared).max()?;
+    Some((all.iter().map(|(own, _)| own).sum::<u64>() + shared) * 1024)
+}
+
 /// The most memory that a process has had, in bytes.
 pub(crate) fn peak_rss(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    kilobytes(&status, "VmHWM:").map(|kilobytes| kilobytes * 1024)
 }
 
 /// The parent of a process of this name, if there is such a process on this machine.
@@ -45,6 +60,19 @@ fn children(of: u32) -> impl Iterator<Item = u32> {
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(move |pid| read_stat(*pid).is_some_and(|stat| stat.parent == of))
+}
+
+fn kilobytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// Everything but idle and waiting for the disk.
+fn parse_machine(text: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let fields: Vec<f64> = line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
+    let [user, nice, system, _idle, _waiting, hard, soft, ..] = fields[..] else { return None };
+    Some((user + nice + system + hard + soft) / TICKS_PER_SECOND)
 }
 
 fn read_stat(pid: u32) -> Option<Stat> {
@@ -65,6 +93,14 @@ fn parse_stat(text: &str) -> Option<Stat> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_machine_is_busy_when_it_is_not_idle() {
+        let text = "cpu  100 50 200 9999 888 7 3 0 0 0\ncpu0 1 1 1 1 1 1 1\n";
+        assert_eq!(parse_machine(text), Some(3.6));
+        assert_eq!(parse_machine("intr 1 2 3"), None);
+        assert_eq!(parse_machine("cpu  1 2"), None);
+    }
 
     #[test]
     fn reads_past_any_name() {

@@ -67,6 +67,8 @@ pub struct RunReport {
     pub end_to_end_seconds: f64,
     pub end_to_end_per_second: f64,
     pub roles: Vec<RoleUsage>,
+    /// CPU cores that neither the engine, nor its services, nor the generator used meanwhile.
+    pub cores_taken_by_others: Option<f64>,
     pub database_bytes_per_event: Option<f64>,
     pub redis_used_memory_before: Option<u64>,
     pub redis_used_memory_after: Option<u64>,

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use serde::Serialize;
-use sqlx::{Connection, SqliteConnection};
 
-use crate::error::{BenchError, Result};
+use crate::error::Result;
 
 /// How the embedded store opens its file. `synchronous` belongs to a connection and cannot be asked
 /// for from outside; the store sets it.
@@ -17,10 +16,7 @@ pub struct SqliteFacts {
 }
 
 pub(crate) async fn facts() -> Result<SqliteFacts> {
-    let failed = |error: sqlx::Error| BenchError::Wrong(format!("SQLite: {error}"));
-    let mut connection = SqliteConnection::connect("sqlite::memory:").await.map_err(failed)?;
-    let version =
-        sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut connection).await.map_err(failed)?;
+    let version = millstream_store_sqlite::sqlite_version().to_owned();
     Ok(SqliteFacts { version, journal_mode: "wal", synchronous: "full" })
 }
 

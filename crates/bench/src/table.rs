@@ -13,6 +13,7 @@ pub fn render(report: &Report) -> String {
     parts.extend(floors(report));
     parts.extend(report.workloads.iter().filter_map(history));
     parts.extend(report.latency.as_ref().map(latency));
+    parts.extend(disturbed(&report.workloads));
     parts.join("\n\n")
 }
 
@@ -199,6 +200,14 @@ fn latency(latency: &LatencyReport) -> String {
         )
     });
     format!("{}{}", table.trim_fmt(), capacity.unwrap_or_default())
+}
+
+/// Figures that were taken beside somebody else's work are not what the machine can do.
+fn disturbed(workloads: &[WorkloadReport]) -> Option<String> {
+    let most = workloads.iter().filter_map(|one| one.median.cores_taken_by_others).fold(0.0, f64::max);
+    (most > 0.15).then(|| {
+        format!("Other processes took up to {most:.1} cores meanwhile: the machine was not quiet, the figures are too low.")
+    })
 }
 
 const fn words(stage: Stage) -> &'static str {

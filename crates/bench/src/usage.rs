@@ -12,7 +12,7 @@ pub struct RoleUsage {
     pub role: String,
     pub cpu_seconds: f64,
     pub cpu_micros_per_event: f64,
-    /// The most it ever had, in bytes; 0 where it is not known.
+    /// The most it ever had, in bytes (of PostgreSQL: what it had at the end); 0 where it is not known.
     pub peak_rss: u64,
 }
 
@@ -20,6 +20,7 @@ pub struct RoleUsage {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     readings: Vec<Reading>,
+    machine: Option<f64>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,7 +41,8 @@ impl Meter {
             }
         }
         if let Some(cpu_seconds) = postmaster.and_then(process::family_cpu_seconds) {
-            readings.push(Reading { role: "postgres".to_owned(), cpu_seconds, peak_rss: 0 });
+            let peak_rss = postmaster.and_then(process::family_rss).unwrap_or(0);
+            readings.push(Reading { role: "postgres".to_owned(), cpu_seconds, peak_rss });
         }
         if let Some(redis) = redis {
             let peak_rss = redis.pid.and_then(process::peak_rss).unwrap_or(0);
@@ -51,7 +53,7 @@ impl Meter {
             let peak_rss = process::peak_rss(own).unwrap_or(0);
             readings.push(Reading { role: "generator".to_owned(), cpu_seconds, peak_rss });
         }
-        Self { readings }
+        Self { readings, machine: process::machine_cpu_seconds() }
     }
 
     /// What was used since an earlier reading; a role that was not there started at zero.
@@ -72,7 +74,41 @@ impl Meter {
     }
 }
 
+/// CPU seconds that nobody of ours used: compilers, neighbours. Figures taken beside them are too low.
+pub(crate) fn others(now: &Meter, earlier: &Meter) -> Option<f64> {
+    let ours: f64 = now.since(earlier, 1).iter().map(|role| role.cpu_seconds).sum();
+    Some((now.machine? - earlier.machine? - ours).max(0.0))
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
 pub(crate) fn as_f64(count: usize) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter(machine: f64, roles: &[(&str, f64)]) -> Meter {
+        let reading = |(role, cpu_seconds): &(&str, f64)| Reading {
+            role: (*role).to_owned(),
+            cpu_seconds: *cpu_seconds,
+            peak_rss: 1,
+        };
+        Meter { readings: roles.iter().map(reading).collect(), machine: Some(machine) }
+    }
+
+    #[test]
+    fn a_role_that_was_not_there_began_at_zero() {
+        let (before, after) =
+            (meter(10.0, &[("ingress", 1.0)]), meter(16.0, &[("ingress", 2.0), ("worker", 3.0)]));
+        let used: Vec<(String, f64, f64)> = after
+            .since(&before, 1_000_000)
+            .into_iter()
+            .map(|role| (role.role, role.cpu_seconds, role.cpu_micros_per_event))
+            .collect();
+        assert_eq!(used, [("ingress".to_owned(), 1.0, 1.0), ("worker".to_owned(), 3.0, 3.0)]);
+        assert_eq!(others(&after, &before), Some(2.0));
+        assert_eq!(others(&before, &after), Some(0.0), "never less than nothing");
+    }
 }

@@ -127,7 +127,7 @@ impl Workload {
     /// The payload of every event, a JSON object.
     pub fn payload(self) -> String {
         match self {
-            Self::Payload => format!("{{\"amount\":7,\"note\":\"{}\"}}", "n".repeat(10 * 1024)),
+            Self::Payload => format!("{{\"amount\":7,\"note\":\"{}\"}}", note(10 * 1024)),
             Self::Many
             | Self::Plain
             | Self::Chain
@@ -169,6 +169,19 @@ impl Workload {
     }
 }
 
+/// Text that does not compress well: a database that shrinks it would be measured at something else.
+fn note(length: usize) -> String {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        letters[usize::try_from(state >> 33).unwrap_or(0) % letters.len()]
+    };
+    (0..length).map(next).collect()
+}
+
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -200,6 +213,14 @@ mod tests {
                 "{said}"
             );
         }
+    }
+
+    #[test]
+    fn a_large_payload_is_ten_kibibytes_of_json_that_does_not_repeat() {
+        let payload: serde_json::Value = serde_json::from_str(&Workload::Payload.payload()).unwrap();
+        let note = payload["note"].as_str().unwrap();
+        assert_eq!(note.len(), 10 * 1024);
+        assert_ne!(note[..1000], note[1000..2000]);
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl World {
     /// Stops the engine of a run and removes its data; the failure of a run comes with its last words.
     pub(crate) async fn finish<T>(&self, subject: Subject, outcome: Result<T>) -> Result<T> {
         let outcome = outcome.map_err(|error| with_logs(error, &subject));
-        subject.stop().await;
+        drop(subject);
         self.clean_up().await;
         outcome
     }

@@ -16,7 +16,12 @@ use crate::output::Output;
 use crate::{signals, telemetry};
 
 pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> Result<()> {
-    telemetry::start_logging(config)?;
+    let mut own = config.clone();
+    // The bench talks by a progress bar and tables; what its own store logs by default would tear them up.
+    if own.log == "info" {
+        own.log = "error".to_owned();
+    }
+    telemetry::start_logging(&own)?;
     let plan = plan(args, global, config, output)?;
     let shutdown = signals::shutdown_token()?;
     let report = millstream_bench::run(&plan, shutdown.cancelled()).await.map_err(failure)?;

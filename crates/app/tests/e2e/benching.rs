@@ -79,7 +79,7 @@ async fn an_embedded_engine_is_measured_from_start_to_end() {
     assert_eq!(report["sqlite"]["synchronous"], "full");
     let picture = std::fs::read_to_string(plot).unwrap();
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"), "{picture}");
-    assert!(picture.contains("many: throughput over time") && picture.contains("Latency from POST"));
+    assert!(picture.contains("Throughput, median run") && picture.contains("Latency from POST"));
 }
 
 /// A cluster of its own: nobody else's databases are to be counted.

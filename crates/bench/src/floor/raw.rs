@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::error::{BenchError, Result};
+use crate::postgres::connect;
 use crate::world::World;
 
 const BATCH: usize = 100;
@@ -98,10 +99,6 @@ async fn hand(mut connection: PgConnection, next: Arc<AtomicUsize>, events: usiz
 
 fn names(first: usize, end: usize) -> Vec<String> {
     (first..end).map(|number| format!("raw-{number}")).collect()
-}
-
-async fn connect(url: &str) -> Result<PgConnection> {
-    PgConnection::connect(url).await.map_err(|error| BenchError::unreachable("PostgreSQL", error))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

@@ -20,6 +20,8 @@ use crate::{setup, verify};
 /// How long one rate is kept up, and how many events that may be.
 const LENGTH: Duration = Duration::from_secs(10);
 const MOST: usize = 50_000;
+/// After the executions were made, before the first event is due.
+const SETTLE: Duration = Duration::from_millis(200);
 
 /// Measures all stages at all rates.
 pub(crate) async fn measure(world: &World) -> Result<LatencyReport> {
@@ -34,12 +36,14 @@ async fn course(world: &World, subject: &mut Subject, run: &str) -> Result<Laten
         setup::apply(subject, workload, &world.sink.url()).await?;
         warm_up(world, workload, subject, &format!("{run}-{workload}")).await?;
     }
-    let capacity = match world.plan.rates.iter().any(|rate| rate.needs_capacity()) {
-        true => Some(capacity(world, subject, run).await?),
-        false => None,
-    };
-    let mut figures = Vec::new();
-    for (number, rate) in world.plan.rates.iter().enumerate() {
+    // Fixed rates first: they are the low ones, and the capacity run leaves a mess to vacuum.
+    let (parts, fixed): (Vec<Rate>, Vec<Rate>) =
+        world.plan.rates.iter().partition(|rate| rate.needs_capacity());
+    let (mut figures, mut capacity) = (Vec::new(), None);
+    for (number, rate) in fixed.iter().chain(&parts).enumerate() {
+        if rate.needs_capacity() && capacity.is_none() {
+            capacity = Some(measure_capacity(world, subject, run).await?);
+        }
         for stage in Stage::ALL {
             let prefix = format!("l-{run}-{number}-{}-", stage.name());
             let pace = pace(world, *rate, capacity.unwrap_or(0.0));
@@ -67,7 +71,7 @@ fn pace(world: &World, rate: Rate, capacity: f64) -> Pace {
 }
 
 /// What single POSTs reach end to end, in a short run.
-async fn capacity(world: &World, subject: &mut Subject, run: &str) -> Result<f64> {
+async fn measure_capacity(world: &World, subject: &mut Subject, run: &str) -> Result<f64> {
     let events = match world.plan.size {
         Size::Full => 20_000,
         Size::Smoke => 200,
@@ -102,6 +106,7 @@ async fn one(
     let address = subject.address.clone();
     let requests = Requests::new(&address, workload, prefix, pace.count, Submit::Single).until(stage.until());
     let _bar = world.plan.progress.bar(&format!("{} at {}", stage.name(), rate.describe()), pace.count);
+    tokio::time::sleep(SETTLE).await;
     // Nobody watches meanwhile: scraping would be felt at this scale.
     let (sent, schedule) = on_own_thread(move || generator::open(address, requests, pace)).await?;
     let load = Load {

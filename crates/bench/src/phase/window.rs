@@ -9,7 +9,7 @@ use crate::quiet::Quiet;
 use crate::redis_server::RedisFacts;
 use crate::report::{CoursePoint, RunReport};
 use crate::target::{Data, Subject};
-use crate::usage::{Meter, as_f64};
+use crate::usage::{Meter, as_f64, others};
 use crate::world::World;
 use crate::{postgres, sqlite};
 
@@ -69,6 +69,7 @@ impl Window {
             pushed_back: sent.pushed_back,
             end_to_end_seconds,
             end_to_end_per_second: per_second(sent.accepted, end_to_end_seconds),
+            cores_taken_by_others: others(&meter, &self.meter).map(|seconds| seconds / end_to_end_seconds),
             roles: meter.since(&self.meter, sent.accepted),
             database_bytes_per_event: per_event(self.size, size),
             redis_used_memory_before: memory_before,

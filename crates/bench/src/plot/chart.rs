@@ -7,6 +7,7 @@ const LEFT: f64 = 78.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 44.0;
 const BOTTOM: f64 = 46.0;
+const WIDEST_BAR: f64 = 60.0;
 
 /// Where a chart is and what it is called.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +57,10 @@ impl Frame<'_> {
         self.axes(svg, top);
         let groups = crate::usage::as_f64(bars.groups.len().max(1));
         let width = (self.x(1.0) - self.x(0.0)) / groups;
-        let each = width * 0.8 / crate::usage::as_f64(bars.series.len().max(1));
+        let each = (width * 0.8 / crate::usage::as_f64(bars.series.len().max(1))).min(WIDEST_BAR);
         for (group, (name, values)) in bars.groups.iter().enumerate() {
-            let left = self.x(0.0) + width * (crate::usage::as_f64(group) + 0.1);
+            let middle = self.x(0.0) + width * (crate::usage::as_f64(group) + 0.5);
+            let left = middle - each * crate::usage::as_f64(values.len()) / 2.0;
             for (at, value) in values.iter().enumerate() {
                 let y = self.y(value / top);
                 let title =
@@ -67,7 +69,7 @@ impl Frame<'_> {
                 svg.bar((x, y), (each * 0.92, self.bottom() - y), COLOURS[at % COLOURS.len()], &title);
                 svg.text((x + each / 2.0, y - 4.0), 9.0, Anchor::Middle, &label(*value));
             }
-            svg.text((left + width * 0.4, self.bottom() + 16.0), 11.0, Anchor::Middle, name);
+            svg.text((middle, self.bottom() + 16.0), 11.0, Anchor::Middle, name);
         }
         self.legend(svg, &bars.series.iter().map(String::as_str).collect::<Vec<_>>());
     }
@@ -122,14 +124,17 @@ fn ceiling(value: f64) -> f64 {
     steps.iter().map(|step| step * magnitude).find(|top| *top >= value * 1.000_001).unwrap_or(value * 1.2)
 }
 
+/// Three digits at most, without zeros that say nothing.
 fn label(value: f64) -> String {
-    match value {
-        value if value >= 10_000.0 => format!("{:.0}k", value / 1000.0),
-        value if value >= 1000.0 => format!("{:.1}k", value / 1000.0),
-        value if value >= 100.0 || value.fract() == 0.0 => format!("{value:.0}"),
+    let (value, unit) = if value >= 1000.0 { (value / 1000.0, "k") } else { (value, "") };
+    let digits = match value {
+        value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),
-    }
+    };
+    let digits =
+        if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { &digits };
+    format!("{digits}{unit}")
 }
 
 #[cfg(test)]
@@ -146,7 +151,7 @@ mod tests {
     #[test]
     fn labels_are_short() {
         for (value, text) in
-            [(0.0, "0"), (0.25, "0.25"), (12.5, "12.5"), (250.4, "250"), (1500.0, "1.5k"), (20_000.0, "20k")]
+            [(0.0, "0"), (0.25, "0.25"), (12.5, "12.5"), (250.4, "250"), (1250.0, "1.25k"), (20_000.0, "20k")]
         {
             assert_eq!(label(value), text);
         }

@@ -29,11 +29,18 @@ pub fn draw(report: &Report) -> String {
         overview(&mut svg, place(), &report.workloads);
     }
     for workload in &report.workloads {
-        over_time(&mut svg, place(), workload);
+        let curves = over_time(workload);
+        // A run of a few samples has no course worth a picture.
+        if curves.iter().all(|curve| curve.points.len() >= 3) {
+            let title = format!("{}: throughput over time", workload.workload);
+            frame(place(), &title, "seconds", "events/s").curves(&mut svg, &curves);
+        }
     }
     if let Some(latency) = &report.latency {
         by_percentile(&mut svg, place(), latency);
-        curves(&mut svg, place(), latency);
+        for rate in rates_of(latency) {
+            curves(&mut svg, place(), latency, rate);
+        }
     }
     svg.finish(WIDTH, y)
 }
@@ -52,7 +59,7 @@ fn overview(svg: &mut Svg, at: (f64, f64), workloads: &[WorkloadReport]) {
 }
 
 /// Rates within windows of the median run.
-fn over_time(svg: &mut Svg, at: (f64, f64), one: &WorkloadReport) {
+fn over_time(one: &WorkloadReport) -> Vec<Curve> {
     let course = &one.median.course;
     let accepted: Vec<(f64, f64)> = course
         .iter()
@@ -64,12 +71,11 @@ fn over_time(svg: &mut Svg, at: (f64, f64), one: &WorkloadReport) {
             Some((point.seconds, crate::usage::as_f64(usize::try_from(point.decided?).ok()?)))
         })
         .collect();
-    let title = format!("{}: throughput over time", one.workload);
-    let curves = [
-        Curve { name: "accepted".to_owned(), points: rates(&accepted) },
-        Curve { name: "decided".to_owned(), points: rates(&decided) },
-    ];
-    frame(at, &title, "seconds", "events/s").curves(svg, &curves);
+    [("accepted", accepted), ("decided", decided)]
+        .into_iter()
+        .filter(|(_, totals)| !totals.is_empty())
+        .map(|(name, totals)| Curve { name: name.to_owned(), points: rates(&totals) })
+        .collect()
 }
 
 /// From running totals to rates, over at least a twentieth of the whole.
@@ -94,16 +100,24 @@ fn by_percentile(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport) {
         (name, vec![seen.p50_ms, seen.p90_ms, seen.p99_ms])
     });
     let series = ["p50", "p90", "p99"].map(str::to_owned).to_vec();
-    let frame = frame(at, "Latency from POST", "stage and rate", "ms");
+    let frame = frame(at, "Latency from POST, all rates", "stage and rate", "ms");
     frame.bars(svg, &Bars { series, groups: groups.collect() });
 }
 
-fn curves(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport) {
+/// The rates of a report, each once.
+fn rates_of(latency: &LatencyReport) -> Vec<f64> {
+    let mut rates: Vec<f64> = latency.figures.iter().map(|figure| figure.per_second).collect();
+    rates.dedup();
+    rates
+}
+
+fn curves(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport, rate: f64) {
     let curves: Vec<Curve> = latency
         .figures
         .iter()
+        .filter(|figure| figure.per_second.total_cmp(&rate).is_eq())
         .map(|figure| Curve {
-            name: format!("{} {:.0}/s", words(figure.stage), figure.per_second),
+            name: words(figure.stage).to_owned(),
             points: figure
                 .latency
                 .curve
@@ -113,7 +127,8 @@ fn curves(svg: &mut Svg, at: (f64, f64), latency: &LatencyReport) {
                 .collect(),
         })
         .collect();
-    frame(at, "Latency from POST", "percentile (up to 99)", "ms").curves(svg, &curves);
+    let title = format!("Latency from POST at {rate:.0} events/s");
+    frame(at, &title, "percentile (up to 99)", "ms").curves(svg, &curves);
 }
 
 const fn words(stage: Stage) -> &'static str {

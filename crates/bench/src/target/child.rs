@@ -7,21 +7,16 @@ use std::process::{Child as Process, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-
 use super::guard::Guard;
 use crate::error::{BenchError, Result};
 use crate::wire::{Address, Connection};
 
 const READY: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A drain that takes longer is cut short: the measurement is over.
-const DRAINED: Duration = Duration::from_secs(10);
 /// As much of a log as an error shows.
 const LOG_TAIL: usize = 2000;
 
-/// A process that dies with its owner.
+/// A process that dies with its owner, without a drain: its data is private and about to be removed.
 #[derive(Debug)]
 pub(super) struct Child {
     name: String,
@@ -106,23 +101,10 @@ impl Child {
         }
     }
 
-    /// SIGTERM, and SIGKILL when the drain takes too long.
-    pub(super) async fn stop(mut self) {
-        let _ = kill(self.id(), Signal::SIGTERM);
-        let deadline = Instant::now() + DRAINED;
-        while Instant::now() < deadline && matches!(self.process.try_wait(), Ok(None)) {
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    }
-
     pub(super) fn log_tail(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_TAIL)..]).into_owned();
         if text.is_empty() { "(it said nothing)".to_owned() } else { text }
-    }
-
-    fn id(&self) -> Pid {
-        Pid::from_raw(self.process.id().cast_signed())
     }
 }
 

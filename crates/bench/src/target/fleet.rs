@@ -8,7 +8,7 @@ use super::subject::{Role, Start};
 use crate::error::Result;
 use crate::wire::Address;
 
-/// Children in the order of their stopping: workers drain before the ingress goes.
+/// Children, killed in this order when they are dropped: the workers before the ingress.
 #[derive(Debug)]
 pub(super) struct Processes {
     workers: Vec<Child>,
@@ -90,13 +90,6 @@ impl Processes {
             .map(|child| format!("--- {}\n{}", child.name(), child.log_tail()))
             .collect::<Vec<_>>()
             .join("\n")
-    }
-
-    pub(super) async fn stop(self) {
-        for worker in self.workers {
-            worker.stop().await;
-        }
-        self.front.stop().await;
     }
 }
 

@@ -184,10 +184,4 @@ impl Subject {
     pub(crate) fn logs(&self) -> String {
         self.processes.as_ref().map(Processes::logs).unwrap_or_default()
     }
-
-    pub(crate) async fn stop(self) {
-        if let Some(processes) = self.processes {
-            processes.stop().await;
-        }
-    }
 }
