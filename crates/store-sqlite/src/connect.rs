@@ -104,8 +104,8 @@ fn open(path: &Path, options: &SqliteOptions) -> Result<Arc<SqliteStore>> {
             StoreError::Unavailable(format!("cannot create {}: {error}", directory.display()))
         })?;
     }
+    check_version()?;
     let writer = open_writer(path, options)?;
-    check_version(&writer)?;
     let readers = (0..options.readers.max(1)).map(|_| open_reader(path, options));
     let readers = readers.collect::<Attempt<Vec<_>>>()?;
     Ok(Arc::new(SqliteStore {
@@ -152,9 +152,14 @@ fn file_path(path_or_url: &str) -> Result<PathBuf> {
     Ok(PathBuf::from(path))
 }
 
-fn check_version(connection: &Connection) -> Attempt<()> {
-    let version: String = connection.query_row("SELECT sqlite_version()", (), |row| row.get(0))?;
-    if is_safe(&version) {
+/// The version of the library.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}
+
+fn check_version() -> Attempt<()> {
+    let version = sqlite_version();
+    if is_safe(version) {
         return Ok(());
     }
     let (major, minor, patch) = OLDEST_SAFE_VERSION;

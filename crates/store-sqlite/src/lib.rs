@@ -49,4 +49,4 @@ mod intervention;
 mod key_store;
 mod worker_store;
 
-pub use connect::{SqliteOptions, SqliteStore};
+pub use connect::{SqliteOptions, SqliteStore, sqlite_version};
