@@ -80,12 +80,3 @@ impl Display for Failure {
 pub(crate) fn corrupt(what: impl Display) -> Failure {
     Failure(StoreError::Corrupt(what.to_string()))
 }
-
-/// The same error for everybody who shared what failed.
-pub(crate) fn shared(error: &StoreError) -> StoreError {
-    match error {
-        StoreError::Unavailable(why) => StoreError::Unavailable(why.clone()),
-        StoreError::Contention(why) => StoreError::Contention(why.clone()),
-        StoreError::Corrupt(why) => StoreError::Corrupt(why.clone()),
-    }
-}

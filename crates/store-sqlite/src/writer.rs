@@ -20,7 +20,7 @@ use millstream_store::{Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::errors::{Attempt, Failure, shared};
+use crate::errors::{Attempt, Failure};
 
 /// How many calls share one transaction at most: the first must not wait long for the last.
 const GROUP: usize = 32;
@@ -149,7 +149,7 @@ where
     fn answer(self: Box<Self>, committed: std::result::Result<(), &StoreError>) {
         let outcome = match (committed, self.outcome) {
             (Ok(()), Some(outcome)) => outcome.map_err(StoreError::from),
-            (Err(error), Some(_) | None) => Err(shared(error)),
+            (Err(error), Some(_) | None) => Err(error.clone()),
             (Ok(()), None) => Err(closed()),
         };
         // A caller that has gone does not want to know.
