@@ -112,6 +112,8 @@ pub struct FloorReport {
 pub struct LatencyReport {
     /// What single POSTs reach end to end; measured when a rate is a part of it.
     pub capacity_per_second: Option<f64>,
+    /// As of a throughput run.
+    pub cores_taken_by_others: Option<f64>,
     pub figures: Vec<LatencyFigure>,
 }
 
@@ -122,6 +124,8 @@ pub struct LatencyFigure {
     pub stage: Stage,
     /// From when a request was due.
     pub latency: Percentiles,
+    /// How late requests left, because of the generator: part of `latency`.
+    pub send_delay: Percentiles,
 }
 
 /// How far an event has come.

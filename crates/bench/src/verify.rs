@@ -4,8 +4,6 @@
 //! execution's `seq` is 1 after its start and grows by one with every event that is applied. Together
 //! with nothing undecided, nothing dead and no open action, that is all there is to lose.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
 use crate::error::{BenchError, Result};
@@ -35,17 +33,20 @@ pub(crate) async fn applied(
     executions: usize,
     events: usize,
 ) -> Result<()> {
-    let mut seen = BTreeMap::new();
+    let mut seen = vec![Seen::Nothing; executions];
+    let mut found = 0;
     let mut cursor = String::new();
     // Newest first: ours are all there before anything that was there before us.
-    while seen.len() < executions {
+    while found < executions {
         let path = format!("/v1/executions?definition=bench_{workload}&limit={PAGE}{cursor}");
         let body = subject.front().get(&path).await?;
         let page: Page = serde_json::from_slice(&body)
             .map_err(|error| BenchError::Wrong(format!("a list of executions cannot be read: {error}")))?;
         for item in page.items {
-            if let Some(number) = item.execution_id.strip_prefix(prefix).and_then(|text| text.parse().ok()) {
-                seen.insert(number, (item.seq, item.status));
+            let number = item.execution_id.strip_prefix(prefix).and_then(|text| text.parse::<usize>().ok());
+            if let Some(slot) = number.and_then(|number| seen.get_mut(number)) {
+                found += usize::from(*slot == Seen::Nothing);
+                *slot = if item.status == "active" { Seen::At(item.seq) } else { Seen::Stopped };
             }
         }
         match page.next_cursor {
@@ -53,7 +54,7 @@ pub(crate) async fn applied(
             None => break,
         }
     }
-    judge(&seen, executions, events)?;
+    judge(&seen, events)?;
     let metrics = subject.front_metrics().await?;
     for (name, what) in [
         ("millstream_undecided", "undecided events"),
@@ -69,16 +70,26 @@ pub(crate) async fn applied(
     Ok(())
 }
 
-fn judge(seen: &BTreeMap<usize, (u64, String)>, executions: usize, events: usize) -> Result<()> {
+/// What became of one execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    /// Active, at this seq.
+    At(u64),
+    /// Paused or ended, which no workload asks for.
+    Stopped,
+}
+
+fn judge(seen: &[Seen], events: usize) -> Result<()> {
+    let executions = seen.len();
     let mut wrong = Vec::new();
-    for number in 0..executions {
+    for (number, seen) in seen.iter().enumerate() {
         let wanted = 1 + (events / executions + usize::from(number < events % executions)) as u64;
-        match seen.get(&number) {
-            Some((seq, status)) if *seq == wanted && status == "active" => {}
-            Some((seq, status)) => {
-                wrong.push(format!("execution {number} is {status} at seq {seq}, not {wanted}"))
-            }
-            None => wrong.push(format!("execution {number} is not there")),
+        match seen {
+            Seen::At(seq) if *seq == wanted => {}
+            Seen::At(seq) => wrong.push(format!("execution {number} is at seq {seq}, not {wanted}")),
+            Seen::Stopped => wrong.push(format!("execution {number} is not active any more")),
+            Seen::Nothing => wrong.push(format!("execution {number} is not there")),
         }
     }
     if wrong.is_empty() {
@@ -94,23 +105,18 @@ fn judge(seen: &BTreeMap<usize, (u64, String)>, executions: usize, events: usize
 mod tests {
     use super::*;
 
-    fn seen(seqs: &[u64]) -> BTreeMap<usize, (u64, String)> {
-        seqs.iter().copied().map(|seq| (seq, "active".to_owned())).enumerate().collect()
-    }
-
     #[test]
     fn events_go_round_and_a_missing_one_is_found() {
-        assert!(judge(&seen(&[4, 3, 3]), 3, 7).is_ok());
+        let judged = |seqs: &[u64]| judge(&seqs.iter().map(|seq| Seen::At(*seq)).collect::<Vec<_>>(), 7);
+        assert!(judged(&[4, 3, 3]).is_ok());
         for wrong in [&[3, 3, 3][..], &[4, 4, 3], &[4, 3]] {
-            assert!(judge(&seen(wrong), 3, 7).is_err(), "{wrong:?}");
+            assert!(judged(wrong).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
-    fn a_paused_execution_is_wrong() {
-        let mut seen = seen(&[2]);
-        seen.insert(0, (2, "paused".to_owned()));
-        let said = judge(&seen, 1, 1).unwrap_err().to_string();
-        assert!(said.contains("execution 0 is paused"), "{said}");
+    fn an_execution_that_stopped_or_is_missing_is_wrong() {
+        let said = judge(&[Seen::At(2), Seen::Stopped, Seen::Nothing], 3).unwrap_err().to_string();
+        assert!(said.contains("2 of those") && said.contains("execution 1 is not active"), "{said}");
     }
 }

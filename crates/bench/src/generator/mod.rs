@@ -1,7 +1,7 @@
 //! The load: requests sent and answers timed, on a thread of its own.
 //!
 //! Two cores are shared by everything, so the generator allocates nothing per event and runs all its
-//! connections on one thread. [`closed`] keeps every connection busy; [`open`] sends at set times and
+//! connections on one thread. [`mod@closed`] keeps every connection busy; [`mod@open`] sends at set times and
 //! counts the wait of a request that had to queue.
 
 mod closed;
@@ -11,7 +11,6 @@ mod schedule;
 mod tally;
 
 pub(crate) use closed::closed;
-pub(crate) use open::{Pace, open};
+pub(crate) use open::{Opened, Pace, open};
 pub(crate) use own_thread::on_own_thread;
-pub(crate) use schedule::Schedule;
 pub(crate) use tally::Sent;

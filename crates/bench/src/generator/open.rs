@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use super::schedule::Schedule;
 use super::tally::{Sent, Tally, Verdict, judge};
 use crate::error::{BenchError, Result};
+use crate::latency::Latencies;
 use crate::request::{Requests, Until};
 use crate::wire::{Address, Connection};
 
@@ -30,8 +31,18 @@ pub(crate) struct Pace {
     pub(crate) count: usize,
 }
 
-/// Sends `count` single requests at the rate; answers the schedule too, for who measures elsewhere.
-pub(crate) async fn open(address: Address, requests: Requests, pace: Pace) -> Result<(Sent, Schedule)> {
+/// What an open loop found.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) sent: Sent,
+    /// For who measures elsewhere.
+    pub(crate) schedule: Schedule,
+    /// How late requests left, because of us: part of every latency.
+    pub(crate) delay: Latencies,
+}
+
+/// Sends `count` single requests at the rate.
+pub(crate) async fn open(address: Address, requests: Requests, pace: Pace) -> Result<Opened> {
     let mut connections = Vec::with_capacity(CONNECTIONS);
     for _ in 0..CONNECTIONS.min(pace.count.max(1)) {
         let connection = Connection::open(&address).await;
@@ -46,6 +57,7 @@ pub(crate) async fn open(address: Address, requests: Requests, pace: Pace) -> Re
         arrived: Notify::new(),
         closed: Cell::new(false),
         tally: RefCell::new(Tally::new()?),
+        delay: RefCell::new(Latencies::new()?),
     });
     let (requests, mut lanes) = (Rc::new(requests), JoinSet::new());
     for connection in connections {
@@ -62,9 +74,9 @@ pub(crate) async fn open(address: Address, requests: Requests, pace: Pace) -> Re
             BenchError::Wrong(format!("a connection of the generator stopped: {error}"))
         })??;
     }
-    let tally = Rc::try_unwrap(desk).map(|desk| desk.tally.into_inner());
-    let tally = tally.map_err(|_| BenchError::Wrong("the generator's counts are still in use".to_owned()))?;
-    Ok((tally.finish(), schedule))
+    let desk = Rc::try_unwrap(desk)
+        .map_err(|_| BenchError::Wrong("the generator's counts are still in use".to_owned()))?;
+    Ok(Opened { sent: desk.tally.into_inner().finish(), schedule, delay: desk.delay.into_inner() })
 }
 
 /// Where due requests wait for a connection.
@@ -73,6 +85,7 @@ struct Desk {
     arrived: Notify,
     closed: Cell<bool>,
     tally: RefCell<Tally>,
+    delay: RefCell<Latencies>,
 }
 
 async fn lane(
@@ -92,6 +105,7 @@ async fn lane(
             continue;
         };
         requests.write(&mut request, &mut scratch, number, 1);
+        desk.delay.borrow_mut().record(Instant::now().saturating_duration_since(schedule.at(number)));
         loop {
             let reply = connection.exchange(&request).await;
             let reply = reply.map_err(|error| BenchError::unreachable("the ingress", error))?;

@@ -1,11 +1,11 @@
 //! From POST to what follows, at set rates: one engine, an open loop per stage and rate.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::load::Load;
 use super::throughput::warm_up;
 use crate::error::{BenchError, Result};
-use crate::generator::{self, Pace, Schedule, Sent, on_own_thread};
+use crate::generator::{self, Opened, Pace, on_own_thread};
 use crate::latency::{Latencies, Percentiles};
 use crate::plan::{Amount, Size};
 use crate::quiet::{self, Counters};
@@ -13,6 +13,7 @@ use crate::rate::Rate;
 use crate::report::{LatencyFigure, LatencyReport, Stage};
 use crate::request::{Requests, Submit, Until};
 use crate::target::{Subject, Workers};
+use crate::usage::others;
 use crate::workload::Workload;
 use crate::world::World;
 use crate::{setup, verify};
@@ -40,6 +41,7 @@ async fn course(world: &World, subject: &mut Subject, run: &str) -> Result<Laten
     let (parts, fixed): (Vec<Rate>, Vec<Rate>) =
         world.plan.rates.iter().partition(|rate| rate.needs_capacity());
     let (mut figures, mut capacity) = (Vec::new(), None);
+    let ((before, _), began) = (world.meter(&subject.roles()).await?, Instant::now());
     for (number, rate) in fixed.iter().chain(&parts).enumerate() {
         if rate.needs_capacity() && capacity.is_none() {
             capacity = Some(measure_capacity(world, subject, run).await?);
@@ -47,11 +49,13 @@ async fn course(world: &World, subject: &mut Subject, run: &str) -> Result<Laten
         for stage in Stage::ALL {
             let prefix = format!("l-{run}-{number}-{}-", stage.name());
             let pace = pace(world, *rate, capacity.unwrap_or(0.0));
-            let latency = one(world, subject, &prefix, stage, pace, *rate).await?;
-            figures.push(LatencyFigure { rate: *rate, per_second: pace.per_second, stage, latency });
+            figures.push(one(world, subject, &prefix, stage, pace, *rate).await?);
         }
     }
-    Ok(LatencyReport { capacity_per_second: capacity, figures })
+    let (after, _) = world.meter(&subject.roles()).await?;
+    let cores_taken_by_others =
+        others(&after, &before).map(|seconds| seconds / began.elapsed().as_secs_f64());
+    Ok(LatencyReport { capacity_per_second: capacity, cores_taken_by_others, figures })
 }
 
 fn pace(world: &World, rate: Rate, capacity: f64) -> Pace {
@@ -98,7 +102,7 @@ async fn one(
     stage: Stage,
     pace: Pace,
     rate: Rate,
-) -> Result<Percentiles> {
+) -> Result<LatencyFigure> {
     let workload = stage.workload();
     setup::start_executions(&subject.address, workload, prefix, pace.count).await?;
     world.sink.expect(pace.count);
@@ -108,7 +112,7 @@ async fn one(
     let _bar = world.plan.progress.bar(&format!("{} at {}", stage.name(), rate.describe()), pace.count);
     tokio::time::sleep(SETTLE).await;
     // Nobody watches meanwhile: scraping would be felt at this scale.
-    let (sent, schedule) = on_own_thread(move || generator::open(address, requests, pace)).await?;
+    let opened = on_own_thread(move || generator::open(address, requests, pace)).await?;
     let load = Load {
         workload,
         prefix: prefix.to_owned(),
@@ -117,21 +121,23 @@ async fn one(
         connections: 1,
     };
     quiet::watch(subject, baseline, || Some(load.leads_to(pace.count)), |_| {}).await?;
-    verify::applied(subject, workload, prefix, pace.count, sent.accepted).await?;
-    match stage {
-        Stage::Accepted | Stage::Applied | Stage::Completed => Ok(sent.latencies.percentiles()),
-        Stage::ActionStarted => started(world, &sent, schedule),
-    }
+    verify::applied(subject, workload, prefix, pace.count, opened.sent.accepted).await?;
+    let latency = match stage {
+        Stage::Accepted | Stage::Applied | Stage::Completed => opened.sent.latencies.percentiles(),
+        Stage::ActionStarted => started(world, &opened)?,
+    };
+    let send_delay = opened.delay.percentiles();
+    Ok(LatencyFigure { rate, per_second: pace.per_second, stage, latency, send_delay })
 }
 
 /// From when an event was due to when the sink was asked on its behalf.
-fn started(world: &World, sent: &Sent, schedule: Schedule) -> Result<Percentiles> {
+fn started(world: &World, opened: &Opened) -> Result<Percentiles> {
     let mut latencies = Latencies::new()?;
-    for (number, arrival) in world.sink.arrivals().into_iter().enumerate().take(sent.accepted) {
+    for (number, arrival) in world.sink.arrivals().into_iter().enumerate().take(opened.sent.accepted) {
         let arrival = arrival.ok_or_else(|| {
             BenchError::Wrong(format!("the action of event {number} never reached the sink"))
         })?;
-        latencies.record(arrival.saturating_duration_since(schedule.at(number)));
+        latencies.record(arrival.saturating_duration_since(opened.schedule.at(number)));
     }
     Ok(latencies.percentiles())
 }
