@@ -7,7 +7,8 @@
 -- Text that is part of a key collates "C": the order of the bytes is the order of locks, here and in
 -- the program, whatever the locale of the database.
 -- No foreign keys: their checks take locks that deadlock. Retention removes the rows of an execution
--- together. Every key begins with the tenant.
+-- together. Every key has the tenant in it, behind the id: what tells rows apart comes first, so that a
+-- comparison of two keys mostly ends at the first column.
 
 CREATE TABLE tenants (
     tenant      TEXT COLLATE "C" NOT NULL PRIMARY KEY,
@@ -54,7 +55,7 @@ CREATE TABLE executions (
     created_at    BIGINT  NOT NULL,
     updated_at    BIGINT  NOT NULL, -- of the last transition
     ended_at      BIGINT,           -- of the transition that ended it
-    PRIMARY KEY (tenant, execution_id)
+    PRIMARY KEY (execution_id, tenant)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 -- For lists. The tenant is an expression: an index that can be asked for a tenant alone is taken, as long
@@ -87,11 +88,11 @@ CREATE TABLE events (
     rejected_in   TEXT,             -- the state that rejected it
     rejected_by   TEXT,             -- the worker that did
     closed_at     BIGINT,           -- when the verdict was given
-    PRIMARY KEY (tenant, event_id)
+    PRIMARY KEY (event_id, tenant)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 -- For lists, of an execution and over all. The tenant is an expression (see executions_position).
-CREATE INDEX events_list ON events ((tenant || ''), execution_id, accept_no);
+CREATE INDEX events_list ON events (execution_id, (tenant || ''), accept_no);
 CREATE INDEX events_accepted ON events ((tenant || ''), (accept_no + 0));
 -- Dead and failed events are few and looked for by status alone.
 CREATE INDEX events_stuck ON events (tenant, verdict, accept_no) WHERE verdict IN ('failed', 'dead');
@@ -108,13 +109,13 @@ CREATE TABLE mailbox (
     cancels       BOOLEAN NOT NULL, -- a cancellation is decided also while the execution is paused
     deferred      BOOLEAN NOT NULL DEFAULT FALSE,
     created_at    BIGINT  NOT NULL,
-    PRIMARY KEY (tenant, execution_id, accept_no)
+    PRIMARY KEY (execution_id, tenant, accept_no)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 -- Deferred events are found without reading past all the undecided ones; by an expression, because the
 -- primary key would look as good to a planner without statistics.
 CREATE INDEX mailbox_deferred
-    ON mailbox (tenant, (CASE WHEN deferred THEN execution_id END), accept_no) WHERE deferred;
+    ON mailbox ((CASE WHEN deferred THEN execution_id END), (tenant || ''), accept_no) WHERE deferred;
 
 CREATE TABLE transitions (
     tenant        TEXT COLLATE "C" NOT NULL,
@@ -126,10 +127,11 @@ CREATE TABLE transitions (
     decision      TEXT    NOT NULL,
     worker_id     TEXT,             -- of a start: none
     committed_at  BIGINT  NOT NULL,
-    PRIMARY KEY (tenant, execution_id, seq)
+    PRIMARY KEY (execution_id, tenant, seq)
 );
 
-CREATE UNIQUE INDEX transitions_event ON transitions (event_id, (tenant || ''));
+-- To be asked for with the tenant as an expression, or the primary key would look as good.
+CREATE INDEX transitions_event ON transitions (event_id);
 
 CREATE TABLE actions (
     tenant        TEXT COLLATE "C" NOT NULL,
@@ -153,7 +155,7 @@ CREATE TABLE actions (
     handled       BOOLEAN NOT NULL DEFAULT FALSE, -- failed: whether an event of the definition answers it
     created_at    BIGINT  NOT NULL,
     settled_at    BIGINT,
-    PRIMARY KEY (tenant, execution_id, seq, action)
+    PRIMARY KEY (execution_id, tenant, seq, action)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 -- Waiting ones have no time and stand at the end, where only those who count open actions go.
@@ -195,7 +197,7 @@ CREATE TABLE timers (
     ordinal       INTEGER NOT NULL,
     fire_at       BIGINT  NOT NULL,
     send          TEXT COLLATE "C" NOT NULL,
-    PRIMARY KEY (tenant, execution_id, armed_seq, ordinal)
+    PRIMARY KEY (execution_id, tenant, armed_seq, ordinal)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 CREATE INDEX timers_due ON timers (fire_at);

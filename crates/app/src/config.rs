@@ -32,6 +32,7 @@ pub(crate) struct Config {
     pub http_allow: Networks,
     pub log: String,
     pub log_format: LogFormat,
+    pub threads: usize,
     pub dev: Dev,
     pub postgres: Postgres,
     pub redis: Redis,

@@ -28,31 +28,44 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::output::Output;
 
+/// Half of what a worker does between two round trips is to allocate and free many small things.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     // The one TLS provider of the process; a second call (it cannot happen) would keep the first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
-    let outcome = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(anyhow::Error::from)
-        .and_then(|runtime| {
-            let outcome = runtime.block_on(run(&cli));
-            // A name that is being looked up, say, must not hold up the exit.
-            runtime.shutdown_background();
-            outcome
-        });
+    let outcome = settings(&cli).and_then(|config| {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads(&config))
+            .enable_all()
+            .build()?;
+        let outcome = runtime.block_on(run(&cli, config));
+        // A name that is being looked up, say, must not hold up the exit.
+        runtime.shutdown_background();
+        outcome
+    });
     if let Err(error) = outcome {
         eprintln!("error: {error:#}");
         std::process::exit(failure::exit_code(&error));
     }
 }
 
-async fn run(cli: &Cli) -> Result<()> {
-    let output = if cli.global.json { Output::Json } else { Output::Text };
+fn settings(cli: &Cli) -> Result<Config> {
     let environment = std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_"));
-    let config =
-        config::load(cli.global.config.as_deref(), environment, &cli.global.flags(cli.command.listen()))?;
+    config::load(cli.global.config.as_deref(), environment, &cli.global.flags(cli.command.listen()))
+}
+
+fn threads(config: &Config) -> usize {
+    match config.threads {
+        0 => std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
+        threads => threads,
+    }
+}
+
+async fn run(cli: &Cli, config: Config) -> Result<()> {
+    let output = if cli.global.json { Output::Json } else { Output::Text };
     match &cli.command {
         Command::Dev(args) => cmd::dev::run(args, &config).await,
         Command::Ingress(args) => cmd::ingress::run(args, &config).await,

@@ -18,6 +18,7 @@ pub mod id;
 pub mod lane;
 pub mod log;
 pub mod machine;
+pub mod pace;
 pub mod problem;
 pub mod raw;
 pub mod retry;

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Whatever arrived while the last commit was in flight is the next batch, capped by count and bytes;
-//! one event alone never waits for company. The commit belongs to the dispatcher and not to the
+//! one event alone never waits for company. A second commit begins beside it when it is as large
+//! ([`millstream_core::pace`]). The commit belongs to the dispatcher and not to the
 //! request: a client that goes away cancels nothing, and what was committed is rung.
 //!
 //! When things fail: a full queue refuses before memory grows. `Contention` wrote nothing and the batch
@@ -15,11 +16,13 @@
 //! stands alone. `Unavailable` leaves the outcome in doubt: everybody is told so (503), nobody is told
 //! 202; if it did commit, the client's repeat by key finds it and rings, or the overdue sweep does.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::ExecutionKey;
+use millstream_core::pace::{Pace, UnderWay, pace};
 use millstream_core::status::EventStatus;
 use millstream_store::StoreError;
 use millstream_store::clock::Clock;
@@ -142,6 +145,56 @@ struct Caps {
     bytes: usize,
 }
 
+/// What has arrived and is not in a commit yet: never much more than one batch, the rest is in the queue.
+#[derive(Debug, Default)]
+struct Waiting {
+    submissions: VecDeque<Submission>,
+    items: usize,
+}
+
+impl Waiting {
+    fn push(&mut self, submission: Submission) {
+        self.items += submission.items.len();
+        self.submissions.push_back(submission);
+    }
+
+    /// As much as one commit takes, but at least one submission.
+    fn take(&mut self, caps: Caps) -> Vec<Submission> {
+        let (mut items, mut bytes, mut batch) = (0, 0, Vec::new());
+        while let Some(next) = self.submissions.front() {
+            items += next.items.len();
+            bytes += next.bytes;
+            if !batch.is_empty() && (items > caps.items || bytes > caps.bytes) {
+                break;
+            }
+            self.items -= next.items.len();
+            batch.extend(self.submissions.pop_front());
+        }
+        batch
+    }
+}
+
+/// A commit under way.
+#[derive(Debug)]
+struct Flight {
+    id: u64,
+    items: usize,
+    begun: Instant,
+}
+
+/// Says that a commit is over, however it ended.
+#[derive(Debug)]
+struct Landing {
+    id: u64,
+    land: mpsc::Sender<u64>,
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        let _ = self.land.try_send(self.id);
+    }
+}
+
 async fn dispatch(
     mut arrivals: mpsc::Receiver<Submission>,
     committer: Arc<Committer>,
@@ -149,36 +202,47 @@ async fn dispatch(
     appenders: usize,
     tasks: TaskTracker,
 ) {
-    let turns = Arc::new(Semaphore::new(appenders));
-    // What did not fit into the last batch opens the next one.
-    let mut over: Option<Submission> = None;
+    let mut waiting = Waiting::default();
+    let mut flights: Vec<Flight> = Vec::new();
+    // Room for all that can be under way: whoever lands never waits.
+    let (land, mut landed) = mpsc::channel(appenders);
+    let (mut next_id, mut closed) = (0, false);
     loop {
-        let Ok(turn) = turns.clone().acquire_owned().await else { return };
-        let first = match over.take() {
-            Some(first) => first,
-            None => match arrivals.recv().await {
-                Some(first) => first,
-                None => return,
-            },
-        };
-        let (mut items, mut bytes) = (first.items.len(), first.bytes);
-        let mut batch = vec![first];
-        while let Ok(next) = arrivals.try_recv() {
-            if items + next.items.len() > caps.items || bytes + next.bytes > caps.bytes {
-                over = Some(next);
+        let mut hold = None;
+        while !waiting.submissions.is_empty() && flights.len() < appenders {
+            let under_way = |flight: &Flight| UnderWay { items: flight.items, age: flight.begun.elapsed() };
+            if let Pace::Wait(longest) = pace(waiting.items.min(caps.items), flights.iter().map(under_way)) {
+                hold = Some(longest);
                 break;
             }
-            items += next.items.len();
-            bytes += next.bytes;
-            batch.push(next);
+            let batch = waiting.take(caps);
+            #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+            metrics::gauge!("millstream_append_queue_depth").decrement(batch.len() as f64);
+            let items = batch.iter().map(|submission| submission.items.len()).sum();
+            next_id += 1;
+            flights.push(Flight { id: next_id, items, begun: Instant::now() });
+            let (committer, landing) = (committer.clone(), Landing { id: next_id, land: land.clone() });
+            tasks.spawn(async move {
+                committer.commit(batch).await;
+                drop(landing);
+            });
         }
-        #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
-        metrics::gauge!("millstream_append_queue_depth").decrement(batch.len() as f64);
-        let committer = committer.clone();
-        tasks.spawn(async move {
-            committer.commit(batch).await;
-            drop(turn);
-        });
+        if closed && waiting.submissions.is_empty() {
+            return;
+        }
+        tokio::select! {
+            arrival = arrivals.recv(), if !closed && waiting.items < caps.items => match arrival {
+                Some(first) => {
+                    waiting.push(first);
+                    while waiting.items < caps.items && let Ok(next) = arrivals.try_recv() {
+                        waiting.push(next);
+                    }
+                }
+                None => closed = true,
+            },
+            Some(id) = landed.recv(), if !flights.is_empty() => flights.retain(|flight| flight.id != id),
+            () = tokio::time::sleep(hold.unwrap_or_default()), if hold.is_some() => {}
+        }
     }
 }
 

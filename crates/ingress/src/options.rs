@@ -28,7 +28,7 @@ pub struct IngressOptions {
     /// How long an answer waits for its commit. After that the outcome is in doubt and the answer is
     /// 503; the commit itself is not cut off.
     pub commit_timeout: Duration,
-    /// How many commits may be in flight at once. One keeps batches large and is right for one writer.
+    /// How many commits may be in flight at once, under load: see [`millstream_core::pace`].
     pub appenders: usize,
     /// How long a looked-up key, or its absence, is believed. At most 5 s: a revoked key works that
     /// long.
@@ -54,7 +54,7 @@ impl Default for IngressOptions {
             reread: Duration::from_millis(500),
             keep_alive: Duration::from_secs(15),
             commit_timeout: Duration::from_secs(15),
-            appenders: 1,
+            appenders: 2,
             key_ttl: Duration::from_secs(3),
             worker_ttl: Duration::from_secs(30),
             drain_delay: Duration::ZERO,

@@ -1,11 +1,13 @@
 //! Committing what is almost every batch, in one statement: events that are applied, with their
 //! transitions, timers and actions.
 //!
-//! All or nothing. The executions' rows are locked in the order of their keys; unless every fence holds,
-//! nothing is written and the careful path ([`crate::commit`]) finds out who lost. Rows are changed at the
-//! place where they were found. One that somebody else moved or removed in between (an event rejected
-//! without moving its execution; a lock that was waited for) cannot be found there: then the statement
-//! fails as a whole, which undoes it, and the careful path decides as well.
+//! All or nothing. Unless every execution is found where the commit expects it, nothing is written and the
+//! careful path ([`crate::commit`]) finds out who lost. Executions are changed first, in the order of their
+//! keys, each at the place where it was found a moment ago: that is their lock. The fence is in that change:
+//! if it had to wait for somebody, it is judged by what they left (a row's place alone would not be judged
+//! again). An execution that has moved on in that moment, or an event that was decided without moving its
+//! execution (a rejection), makes the statement fail as a whole, which undoes it, and the careful path
+//! decides as well.
 //!
 //! Rejections, deferrals, failures, cancellations and emitted events are left to the careful path.
 
@@ -49,7 +51,7 @@ WITH clock AS MATERIALIZED (
         SELECT x.ctid AS place, x.seq AS stored_seq, x.paused_reason, x.phase AS stored_phase
         FROM executions x
         WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id
-        FOR NO KEY UPDATE) x
+        OFFSET 0) x
 ), fence AS MATERIALIZED (
     SELECT count(*) FILTER (WHERE stored_seq = expected AND (paused_reason IS NULL OR stored_phase <> 'active'))
            = cardinality($18) AS holds
@@ -63,8 +65,11 @@ WITH clock AS MATERIALIZED (
         updated_at = w.updated_at,
         ended_at = CASE WHEN w.phase <> 'active' THEN coalesce(x.ended_at, w.updated_at) END
     FROM wanted w
-    WHERE x.ctid = w.place AND (SELECT holds FROM fence)
+    WHERE x.ctid = w.place AND x.seq = w.expected AND (x.paused_reason IS NULL OR x.phase <> 'active')
+      AND (SELECT holds FROM fence)
     RETURNING 1
+), won AS MATERIALIZED (
+    SELECT count(*) = cardinality($18) AS all FROM moved
 ), letters AS MATERIALIZED (
     SELECT m.place
     FROM unnest($26::text[], $27::text[], $28::bigint[], $29::uuid[]) AS k(tenant, execution_id, accept_no, event_id)
@@ -73,7 +78,7 @@ WITH clock AS MATERIALIZED (
         WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND m.accept_no = k.accept_no
           AND m.event_id = k.event_id
         OFFSET 0) m
-    WHERE (SELECT holds FROM fence)
+    WHERE (SELECT won.all FROM won)
 ), taken AS (
     DELETE FROM mailbox m USING letters l WHERE m.ctid = l.place
     RETURNING 1
@@ -82,29 +87,29 @@ WITH clock AS MATERIALIZED (
     SELECT k.*, $15, $17
     FROM unnest($30::text[], $31::text[], $32::bigint[], $33::uuid[], $34::text[], $35::bigint[], $36::text[])
         AS k(tenant, execution_id, seq, event_id, name, at, decision)
-    WHERE (SELECT holds FROM fence)
+    WHERE (SELECT won.all FROM won)
 ), disarmed AS (
     DELETE FROM timers t
     USING unnest($37::text[], $38::text[], $39::bigint[]) AS k(tenant, execution_id, armed_seq)
     WHERE t.tenant = k.tenant AND t.execution_id = k.execution_id AND t.armed_seq = k.armed_seq
-      AND (SELECT holds FROM fence)
+      AND (SELECT won.all FROM won)
 ), armed AS (
     INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send)
     SELECT k.*
     FROM unnest($40::text[], $41::text[], $42::bigint[], $43::integer[], $44::bigint[], $45::text[])
         AS k(tenant, execution_id, armed_seq, ordinal, fire_at, send)
-    WHERE (SELECT holds FROM fence)
+    WHERE (SELECT won.all FROM won)
 ), acting AS (",
     insert_new_actions!(),
     "
-    WHERE (SELECT holds FROM fence)
+    WHERE (SELECT won.all FROM won)
 )
 SELECT fence.holds, clock.now + $16 AS until,
        1 / CASE WHEN NOT fence.holds THEN 1
-                WHEN (SELECT count(*) FROM moved) <> cardinality($18) THEN 0
+                WHEN NOT won.all THEN 0
                 WHEN (SELECT count(*) FROM taken) <> cardinality($26) THEN 0
                 ELSE 1 END AS complete
-FROM fence, clock"
+FROM fence, won, clock"
 );
 
 /// `None`, and nothing written, when a fence does not hold.

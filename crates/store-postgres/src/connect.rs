@@ -153,6 +153,8 @@ fn session_settings(options: &PostgresOptions) -> Vec<(&'static str, String)> {
         ("enable_seqscan", off()),
         ("enable_hashjoin", off()),
         ("enable_mergejoin", off()),
+        // A lookup of one row by its key is no work for a bitmap.
+        ("enable_bitmapscan", off()),
         ("jit", off()),
         // A plan that does not depend on statistics does not depend on the arrays either: without this the
         // larger statements are planned anew at every call, which costs more than running them.

@@ -29,7 +29,7 @@ CROSS JOIN LATERAL (
     Ok(executions.iter().map(|key| found.get(key).cloned()).collect())
 }
 
-/// In the order of the mailbox, which is the order of keys: a page stops where it is full.
+/// In the order of the mailbox: a page stops where it is full.
 pub(crate) async fn list_undecided(
     pool: &PgPool,
     bands: Option<&[Band]>,
@@ -37,15 +37,15 @@ pub(crate) async fn list_undecided(
     limit: usize,
 ) -> Attempt<Vec<ExecutionKey>> {
     const LIST: &str = "
-SELECT DISTINCT m.tenant, m.execution_id
+SELECT DISTINCT m.execution_id, m.tenant
 FROM mailbox m
 JOIN executions x ON x.tenant = m.tenant AND x.execution_id = m.execution_id
-WHERE NOT m.deferred AND (m.tenant, m.execution_id) > ($1, $2)
+WHERE NOT m.deferred AND (m.execution_id, m.tenant) > ($2, $1)
   AND ($3::bigint[] IS NULL OR EXISTS (
         SELECT FROM unnest($3::bigint[], $4::bigint[]) AS b(after, until)
         WHERE m.created_at > b.after AND m.created_at <= b.until))
   AND (x.paused_reason IS NULL OR m.cancels)
-ORDER BY m.tenant, m.execution_id
+ORDER BY m.execution_id, m.tenant
 LIMIT $5";
     let millis = |edge: fn(&Band) -> i64| bands.map(|bands| bands.iter().map(edge).collect::<Vec<_>>());
     let rows = sqlx::query(LIST)

@@ -128,7 +128,7 @@ SELECT w.ord, 2, m.accept_no, e.event_id, e.name, e.payload, e.created_at, e.tim
 FROM wanted w
 CROSS JOIN LATERAL (
     SELECT m.* FROM mailbox m
-    WHERE m.tenant = w.tenant AND CASE WHEN m.deferred THEN m.execution_id END = w.execution_id AND m.deferred
+    WHERE m.tenant || '' = w.tenant AND CASE WHEN m.deferred THEN m.execution_id END = w.execution_id AND m.deferred
     OFFSET 0) m
 CROSS JOIN LATERAL (
     SELECT e.* FROM events e WHERE e.tenant = w.tenant AND e.event_id = m.event_id OFFSET 0) e

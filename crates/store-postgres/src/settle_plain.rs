@@ -2,10 +2,10 @@
 //! of its transition, with the event that it emits.
 //!
 //! No other row depends on such an action, so the event needs no lock: nobody waits for it, and that the
-//! event is completed is read off the action itself. The rows are locked in the order of their keys and
-//! changed where they were found; one that was renewed in that very moment is not found there. What is not
-//! recorded here (that, other outcomes, actions with company, leases that have passed on) is for the careful
-//! path ([`crate::settle`]).
+//! event is completed is read off the action itself. The rows are changed in the order of their keys, each
+//! where it was found a moment ago; the fence is in that change, so one that was leased anew in that moment
+//! stays as it is. What is not recorded here (other outcomes, actions with company, leases that have passed
+//! on) is for the careful path ([`crate::settle`]).
 
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Settlement, Settling};
@@ -32,12 +32,12 @@ WITH held AS MATERIALIZED (
         SELECT a.ctid AS row_place FROM actions a
         WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
           AND a.alone AND CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
-        FOR NO KEY UPDATE) a
+        OFFSET 0) a
 ), settled AS (
     UPDATE actions a
     SET status = 'succeeded', due_at = NULL, result = h.result, error = NULL, handled = FALSE, settled_at = $13
     FROM held h
-    WHERE a.ctid = h.row_place
+    WHERE a.ctid = h.row_place AND CASE a.status WHEN 'leased' THEN a.epoch END = h.epoch
     RETURNING h.*
 ), accepted AS (
     INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, actor, traceparent, created_at)

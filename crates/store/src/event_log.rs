@@ -45,7 +45,7 @@ pub trait EventLog: Send + Sync {
     /// One page of executions for ringing again: those with an undecided event that a worker may
     /// decide now, which is any while the execution is not paused and only `millstream.cancel` while
     /// it is. Deferred events do not count. With `bands`, only events accepted within one of them;
-    /// without, all. Each execution once, ordered by execution key, continuing after `after`.
+    /// without, all. Each execution once, in an order of the store's own, continuing after `after`.
     async fn undecided(
         &self,
         bands: Option<&[Band]>,

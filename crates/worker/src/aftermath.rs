@@ -3,7 +3,7 @@
 //! All of it may be lost with the process; each loss is repaired elsewhere (leases run out, listeners
 //! read again, undecided events are swept).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Instant;
 
 use millstream_core::id::{EventId, ExecutionKey, Seq};
@@ -11,6 +11,7 @@ use millstream_store::action_store::LeasedAction;
 use millstream_stream::announce::News;
 use millstream_stream::doorbell::Bell;
 
+use crate::metrics;
 use crate::perform::slots::Reserved;
 use crate::perform::{self, Errand};
 use crate::turn::Line;
@@ -21,6 +22,8 @@ pub(crate) struct Aftermath {
     news: Vec<News>,
     bells: BTreeSet<Bell>,
     lines: Vec<Line>,
+    /// How many events were decided, by verdict: counted once per visit.
+    decided: BTreeMap<&'static str, u64>,
 }
 
 impl Aftermath {
@@ -60,6 +63,10 @@ impl Aftermath {
         }
     }
 
+    pub(crate) fn decided(&mut self, verdict: &'static str) {
+        *self.decided.entry(verdict).or_default() += 1;
+    }
+
     pub(crate) fn lines(&mut self, lines: Vec<Line>) {
         self.lines.extend(lines);
     }
@@ -71,6 +78,9 @@ impl Aftermath {
         worker: &Worker,
         before_bells: impl Future<Output = ()>,
     ) -> HashSet<ExecutionKey> {
+        for (verdict, count) in self.decided {
+            ::metrics::counter!(metrics::DECIDED, "verdict" => verdict).increment(count);
+        }
         for line in self.lines {
             perform::log::write(&line.key, &line.text);
         }

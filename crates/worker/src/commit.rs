@@ -202,12 +202,11 @@ fn committed(
     aftermath: &mut Aftermath,
 ) {
     for decided in &commit.decided {
-        let verdict = match &decided.verdict {
+        aftermath.decided(match &decided.verdict {
             EventVerdict::Applied { .. } => "applied",
             EventVerdict::Rejected { .. } => "rejected",
             EventVerdict::Deferred => "deferred",
-        };
-        ::metrics::counter!(metrics::DECIDED, "verdict" => verdict).increment(1);
+        });
         aftermath.news(&commit.execution, commit.state.seq, decided.event_id);
     }
     for timer in &commit.timers {

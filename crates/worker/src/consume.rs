@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use millstream_core::id::ExecutionKey;
+use millstream_core::pace::{Pace, UnderWay, pace};
 use millstream_stream::doorbell::{Bell, Delivery, EntryId, Redelivered};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -31,6 +32,24 @@ pub(crate) enum Arrival {
     Rung(Vec<Delivery>),
     /// Found in the store while nobody could ring.
     Found(Vec<ExecutionKey>),
+}
+
+/// The sizes of the visits under way, and when they began.
+#[derive(Debug, Default)]
+struct Visits(Vec<(usize, Instant)>);
+
+impl Visits {
+    fn at(&self, now: Instant) -> impl Iterator<Item = UnderWay> {
+        self.0.iter().map(move |(items, begun)| UnderWay { items: *items, age: now.duration_since(*begun) })
+    }
+
+    /// One without a result was the oldest, as far as anybody knows.
+    fn ended(&mut self, items: usize) {
+        let at = self.0.iter().position(|(other, _)| *other == items).unwrap_or(0);
+        if at < self.0.len() {
+            self.0.remove(at);
+        }
+    }
 }
 
 /// What can happen to the driver.
@@ -52,23 +71,40 @@ pub(crate) struct Holding {
 pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Arrival>) -> Holding {
     let mut kept = Kept::default();
     let mut visits = JoinSet::new();
+    let mut under_way = Visits::default();
     // Acks of doorbells for actions and refreshes: nobody waits for them.
     let mut background = JoinSet::new();
     let mut refresh = tokio::time::interval(worker.options.reclaim_idle / 3);
     refresh.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let bearable = worker.unsettled.is_bearable();
+        let mut hold = None;
         while bearable && visits.len() < worker.options.visits {
-            let batch = kept.take(worker.options.batch, Instant::now());
+            let now = Instant::now();
+            let ready = kept.ready(now).min(worker.options.batch);
+            if ready == 0 {
+                break;
+            }
+            if let Pace::Wait(longest) = pace(ready, under_way.at(now)) {
+                hold = Some(now + longest);
+                break;
+            }
+            let batch = kept.take(worker.options.batch, now);
             if batch.is_empty() {
                 break;
             }
+            under_way.0.push((batch.len(), now));
             visits.spawn(guarded(Arc::clone(worker), batch));
         }
-        let due = kept.next().filter(|_| bearable && visits.len() < worker.options.visits);
+        let free = bearable && visits.len() < worker.options.visits;
+        let due = kept.next().filter(|_| free && hold.is_none()).or(hold);
         let next = tokio::select! {
             arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
-            Some(ended) = visits.join_next(), if !visits.is_empty() => Next::Ended(finished(ended)),
+            Some(ended) = visits.join_next(), if !visits.is_empty() => {
+                let ended = finished(ended);
+                under_way.ended(ended.len());
+                Next::Ended(ended)
+            }
             () = sleep_until(due), if due.is_some() => Next::KeptIsDue,
             () = worker.unsettled.bearable(), if !bearable => Next::KeptIsDue,
             _ = refresh.tick() => Next::Refresh,

@@ -143,8 +143,14 @@ impl Kept {
         self.held.insert(execution, held);
     }
 
-    /// Up to `max` executions whose time has come, or one suspect alone.
-    pub(crate) fn take(&mut self, max: usize, now: Instant) -> Vec<Visit> {
+    /// How many executions could be visited now.
+    pub(crate) fn ready(&mut self, now: Instant) -> usize {
+        self.promote(now);
+        let suspects = if self.suspect.is_none() { self.suspects.len() } else { 0 };
+        self.ready.len() + suspects
+    }
+
+    fn promote(&mut self, now: Instant) {
         while let Some((until, _)) = self.waiting.first()
             && *until <= now
             && let Some((_, execution)) = self.waiting.pop_first()
@@ -154,6 +160,11 @@ impl Kept {
                 self.ready.push_back(execution);
             }
         }
+    }
+
+    /// Up to `max` executions whose time has come, or one suspect alone.
+    pub(crate) fn take(&mut self, max: usize, now: Instant) -> Vec<Visit> {
+        self.promote(now);
         let mut visits = match self.next {
             Turn::Suspect => {
                 self.next = Turn::Company;

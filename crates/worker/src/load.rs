@@ -60,6 +60,14 @@ impl Found {
     }
 }
 
+/// What was loaded of one visit, before it is looked at.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    at: usize,
+    cached: Option<(AcceptNo, State)>,
+    loaded: Result<Loaded, StoreError>,
+}
+
 /// Loads the `open` ones; those that end here get their end.
 pub(crate) async fn load(
     worker: &Worker,
@@ -67,6 +75,12 @@ pub(crate) async fn load(
     open: &[usize],
     ends: &mut [Option<End>],
 ) -> Vec<Found> {
+    let fetched = fetch(worker, visits, open).await;
+    sort_out(worker, visits, fetched, ends).await
+}
+
+/// Asks the store for the `open` ones.
+pub(crate) async fn fetch(worker: &Worker, visits: &[Visit], open: &[usize]) -> Vec<Fetched> {
     let cached: Vec<Option<(AcceptNo, State)>> =
         open.iter().map(|at| worker.states.take(&visits[*at].execution)).collect();
     let wanted: Vec<Wanted> = open
@@ -80,10 +94,27 @@ pub(crate) async fn load(
     let started = Instant::now();
     let loaded = load_all(worker, &wanted).await;
     ::metrics::histogram!(metrics::LOAD_SECONDS).record(started.elapsed().as_secs_f64());
+    let fetched = open.iter().copied().zip(cached).zip(loaded);
+    fetched.map(|((at, cached), loaded)| Fetched { at, cached, loaded }).collect()
+}
 
+/// Those that have something to decide. What belongs to a visit that has ended meanwhile (its lock is
+/// busy) is put back.
+pub(crate) async fn sort_out(
+    worker: &Worker,
+    visits: &[Visit],
+    fetched: Vec<Fetched>,
+    ends: &mut [Option<End>],
+) -> Vec<Found> {
     let mut found = Vec::new();
     let mut unreadable = Vec::new();
-    for ((at, cached), loaded) in open.iter().copied().zip(cached).zip(loaded) {
+    for Fetched { at, cached, loaded } in fetched {
+        if ends[at].is_some() {
+            if let Some((position, state)) = cached {
+                worker.states.put(visits[at].execution.clone(), position, state);
+            }
+            continue;
+        }
         match sort(worker, cached.map(|(_, state)| state), loaded).await {
             Sorted::Decide(loaded, state, by) => {
                 found.push(Found { at, loaded: *loaded, state, by, company: Company::Welcome });

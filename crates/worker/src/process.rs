@@ -1,4 +1,4 @@
-//! One visit to a batch of executions: lock → load → decide → commit → tell → unlock → ack.
+//! One visit to a batch of executions: lock and load → decide → commit → tell → unlock → ack.
 //!
 //! The ack comes last, and only where the store alone knows what is left: everything that the visit
 //! loaded is decided and, where more remains, a new doorbell has been rung. Whatever goes wrong on the
@@ -27,7 +27,7 @@ use millstream_stream::locks::LockToken;
 
 use crate::aftermath::Aftermath;
 use crate::kept::{Attempt, End, Suspicion, Visit, Why};
-use crate::load::{self, Found};
+use crate::load::{self, Fetched, Found};
 use crate::worker::Worker;
 use crate::{commit, metrics, poison, renew};
 
@@ -40,7 +40,13 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
     ::metrics::histogram!(metrics::BATCH_EXECUTIONS).record(visits.len() as f64);
     let mut ends = vec![None; visits.len()];
     settle_answered(&worker, &visits, &mut ends).await;
-    let token = lock(&worker, &visits, &mut ends).await;
+    let (token, first) = if is_suspect(&visits) {
+        (lock(&worker, &visits, &mut ends).await, Vec::new())
+    } else {
+        // Side by side: the lock is rarely busy, and what was loaded without it is judged by the fence.
+        let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
+        futures::join!(lock(&worker, &visits, &mut ends), load::fetch(&worker, &visits, &open))
+    };
     let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
     let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
 
@@ -50,7 +56,7 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
             [Visit { suspicion: Suspicion::Alone { why, attempt }, .. }] if !open.is_empty() => {
                 decide_alone(&worker, &visits, (why, *attempt), &mut ends, &mut aftermath).await;
             }
-            _ => decide(&worker, &visits, open, &mut ends, &mut aftermath).await,
+            _ => decide(&worker, &visits, first, open, &mut ends, &mut aftermath).await,
         }
         pass_on(&visits, &mut ends, &mut aftermath);
     };
@@ -118,23 +124,30 @@ async fn lock(worker: &Worker, visits: &[Visit], ends: &mut [Option<End>]) -> Op
     }
 }
 
-/// Loads, decides and commits until nothing conflicts any more. Fills in the ends of `open`; one that
-/// is still open afterwards lost every round.
+/// Whether this is the visit to a suspect, alone.
+fn is_suspect(visits: &[Visit]) -> bool {
+    matches!(visits, [Visit { suspicion: Suspicion::Alone { .. }, .. }])
+}
+
+/// Decides and commits what was loaded, and loads again what conflicts, until nothing does any more. Fills
+/// in the ends of `open`; one that is still open afterwards lost every round.
 async fn decide(
     worker: &Worker,
     visits: &[Visit],
+    first: Vec<Fetched>,
     mut open: Vec<usize>,
     ends: &mut [Option<End>],
     aftermath: &mut Aftermath,
 ) {
-    for round in 0..ROUNDS {
-        if open.is_empty() {
-            return;
-        }
-        let found = load::load(worker, visits, &open, ends).await;
-        let found = match round {
-            0 => poison::judge(worker, visits, found, ends).await,
-            _ => found,
+    let mut first = Some(first);
+    for _ in 0..ROUNDS {
+        let found = match first.take() {
+            Some(fetched) => {
+                let found = load::sort_out(worker, visits, fetched, ends).await;
+                poison::judge(worker, visits, found, ends).await
+            }
+            None if open.is_empty() => return,
+            None => load::load(worker, visits, &open, ends).await,
         };
         open.clear();
         for group in commit::groups(found, worker.options.visit_bytes) {

@@ -104,7 +104,7 @@ pub(crate) fn decision(
     let commit = Commit {
         expected: before.seq,
         snapshot: snapshot(&before, &turn.state),
-        cancelled_timers: cancelled_timers(&before, &turn.state),
+        cancelled_timers: cancelled_timers(machine, &before, &turn.state),
         open_actions,
         execution: before.execution,
         definition: before.definition,
@@ -342,12 +342,18 @@ fn still_valid(timers: Vec<ArmedTimer>, after: &State) -> Vec<ArmedTimer> {
     timers.into_iter().filter(valid).collect()
 }
 
-fn cancelled_timers(before: &Before, after: &State) -> Vec<Seq> {
+/// What a definition never arms need not be looked for.
+fn cancelled_timers(machine: Option<&Machine>, before: &Before, after: &State) -> Vec<Seq> {
+    let definition = machine.map(Machine::definition);
+    let times_out = definition.is_none_or(|definition| definition.timeout().is_some());
+    let state = definition.and_then(|definition| definition.states().get(&before.state));
+    let arms = state.is_none_or(|state| !state.after.is_empty());
+    let ends = after.phase.is_ended() && !before.phase.is_ended();
     let mut cancelled = Vec::new();
-    if after.phase.is_ended() && !before.phase.is_ended() {
+    if ends && times_out {
         cancelled.push(ArmedTimer::EXECUTION_TIMEOUT);
     }
-    if before.entered_seq != after.entered_seq || (after.phase.is_ended() && !before.phase.is_ended()) {
+    if arms && (ends || before.entered_seq != after.entered_seq) {
         cancelled.push(before.entered_seq);
     }
     cancelled

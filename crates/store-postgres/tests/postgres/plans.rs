@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::support::{self, Fixture, event, grant, raw, worker};
 use millstream_core::id::{EventId, ExecutionKey, Seq};
+use millstream_core::time::Timestamp;
 use millstream_store::action_store::{ActionStore, Settlement, Settling};
 use millstream_store::event_log::{Append, EventLog};
 use millstream_store::execution_store::{
@@ -56,6 +57,66 @@ async fn a_visit_reads_its_own_mailbox_and_nothing_else() {
     let read = rows_read(&fixture).await - before;
     let everything = i64::try_from(EXECUTIONS * BACKLOG).unwrap();
     assert!(read < everything / 10, "20 visits read {read} index entries, all mailboxes hold {everything}");
+}
+
+/// A mailbox is empty most of the time, and that is when it is analysed and when connections make their
+/// plans. They keep them while it fills up.
+#[tokio::test]
+async fn plans_made_for_empty_tables_hold_for_full_ones() {
+    let fixture = Fixture::fresh().await;
+    let now = fixture.store.ping().await.unwrap();
+    let one = PostgresOptions { max_connections: 1, ..PostgresOptions::default() };
+    let store = PostgresStore::connect(&fixture.database.url, one).await.unwrap();
+    execute(&fixture, "ANALYZE").await;
+    let first = fixture.start(1, "first").await;
+    execute(&fixture, "ANALYZE").await;
+    // More often than the server waits before it settles for a plan.
+    for _ in 0..8 {
+        store.append(&[Append::Event(event(&first[0], "go"))], now).await.unwrap();
+        assert_eq!(visit(&store, &first[0], now).await, Visited::Lost);
+    }
+
+    let keys = fixture.start(EXECUTIONS, "busy").await;
+    for _ in 0..BACKLOG {
+        let batch: Vec<_> = keys.iter().map(|key| Append::Event(event(key, "go"))).collect();
+        fixture.store.append(&batch, now).await.unwrap();
+    }
+    fixture.store.close().await;
+    let before = rows_read(&fixture).await;
+    for key in &keys[..20] {
+        assert_eq!(visit(&store, key, now).await, Visited::Done);
+        store.append(&[Append::Event(event(key, "go"))], now).await.unwrap();
+    }
+    store.close().await;
+    let read = rows_read(&fixture).await - before;
+    assert!(read < 2_000, "20 visits with plans from before the burst read {read} index entries");
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Visited {
+    /// The commit expects another seq than there is.
+    Lost,
+    Done,
+}
+
+/// Load, commit with one action, settle it.
+async fn visit(store: &PostgresStore, key: &ExecutionKey, now: Timestamp) -> Visited {
+    let loaded = load(store, key).await;
+    let first = &loaded.mailbox[0];
+    let mut commit = support::act(key, first.event_id, &["a"], now);
+    commit.decided[0].accept_no = first.accept_no;
+    if key.execution.as_str().starts_with("first") {
+        commit.expected = Seq(99);
+    }
+    let mut committed = store.commit(&worker(), &[commit], grant(1), now).await.unwrap();
+    let Committed::Done { leased, .. } = committed.remove(0) else { return Visited::Lost };
+    let settlement = Settlement {
+        lease: leased[0].lease.clone(),
+        event_id: first.event_id,
+        outcome: Settling::Succeeded { result: raw("1"), emit: None },
+    };
+    store.settle(&worker(), &[settlement], grant(0), now).await.unwrap();
+    Visited::Done
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ macro_rules! conformance_tests {
                 many_starts_of_one_id_at_once_make_one_execution,
             }
             mailbox {
-                undecided_pages_by_execution_key,
+                undecided_pages_name_each_execution_once,
                 undecided_in_bands_looks_at_the_time_of_acceptance,
                 what_is_decided_or_deferred_is_not_undecided,
                 a_paused_execution_has_no_work_but_its_cancellation,
