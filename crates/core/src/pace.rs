@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// A batch of so many holds up nobody.
 const FEW: usize = 4;
 /// A batch of so many is worth its own round trips, whatever else is under way.
-const WORTHWHILE: usize = 100;
+const WORTHWHILE: usize = 16;
 
 /// A batch that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

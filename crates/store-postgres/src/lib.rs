@@ -1,16 +1,16 @@
 //! The persistence contract of Millstream on PostgreSQL.
 //!
 //! Every method is one transaction of few multi-row statements (`unnest` of arrays, never a statement
-//! per row). Locks are always taken in one order: idempotency keys, executions, events, actions,
-//! timers; each kind sorted by its key, by a `… ORDER BY … FOR NO KEY UPDATE` of its own before rows
-//! are changed in bulk. Whoever changes an undecided or deferred event holds its execution's row.
-//! Leases and due times are judged by the clock of the database.
+//! per row); append, load, commit and settlement are one statement each in almost every case. Locks are
+//! always taken in one order: idempotency keys, executions, events, actions, timers; each kind sorted by
+//! its key, by a statement (or a part of one) of its own before rows are changed in bulk. Whoever changes a
+//! mailbox holds its execution's row. Leases and due times are judged by the clock of the database.
 //!
-//! Plans must not depend on statistics, which are always from before the last burst. Hash joins, merge joins
-//! and sequential scans are off for our sessions, and statements that find rows by their key ask for the status
-//! in words (`NOT IN (…)`, `CASE`) from which no partial index follows: a cached plan that went through the
-//! index of the mailbox or of due actions would read everybody's for each row. The mailbox in turn is asked
-//! for by the expression that only its index is over.
+//! Plans must not depend on statistics, which are always from before the last burst. Hash joins, merge joins,
+//! bitmaps and sequential scans are off for our sessions. Lookups by key in the hot statements are `LATERAL …
+//! OFFSET 0`, secondary indexes have the tenant as an expression, and rows are changed at the `ctid` where
+//! they were found: otherwise a plan made while a table was small is kept and reads all of the large one. The
+//! status of actions is asked for in words (`NOT IN (…)`, `CASE`) from which no partial index follows.
 //!
 //! Refuses: decisions of the domain, and transactions that outlive a call.
 //!
