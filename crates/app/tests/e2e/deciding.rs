@@ -55,7 +55,7 @@ async fn whole_numbers_stay_whole(mode: Mode) {
     let id = api.start("counter", json!({ "n": 7 })).await;
     api.send_and_settle(&id, "add", json!({ "i": 9_007_199_254_740_993_i64 })).await;
     let context = api.client.get(&format!("/v1/executions/{id}")).await.body;
-    assert!(context.contains(r#""n":8"#) && !context.contains("8.0"), "{context}");
+    assert!(context.contains(r#""n":8,"#), "{context}");
     assert!(context.contains("9007199254740993"), "{context}");
 }
 
