@@ -21,6 +21,7 @@ use anyhow::Result;
 use clap::Parser;
 use millstream_core::time::Timestamp;
 use millstream_store::Stores;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::backend::Database;
 use crate::cli::{Cli, Command};
@@ -37,10 +38,7 @@ fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
     let outcome = settings(&cli).and_then(|config| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads(&config))
-            .enable_all()
-            .build()?;
+        let runtime = runtime(threads(&config))?;
         let outcome = runtime.block_on(run(&cli, config));
         // A name that is being looked up, say, must not hold up the exit.
         runtime.shutdown_background();
@@ -61,6 +59,15 @@ fn threads(config: &Config) -> usize {
     match config.threads {
         0 => std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
         threads => threads,
+    }
+}
+
+/// One thread does everything itself: with a second one, which only waits for the main future, every
+/// arrival of an event would cross from one to the other and back.
+fn runtime(threads: usize) -> std::io::Result<Runtime> {
+    match threads {
+        1 => Builder::new_current_thread().enable_all().build(),
+        threads => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
     }
 }
 

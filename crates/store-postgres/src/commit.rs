@@ -50,7 +50,7 @@ impl PostgresStore {
         now: Timestamp,
     ) -> Attempt<Vec<Committed>> {
         if batch.iter().all(commit_plain::is_plain)
-            && let Some(committed) = commit_plain::commit(&self.pool, worker, batch, grant, now).await?
+            && let Some(committed) = commit_plain::commit(&self.warm, worker, batch, grant, now).await?
         {
             return Ok(committed);
         }

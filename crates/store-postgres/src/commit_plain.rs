@@ -18,13 +18,14 @@ use millstream_core::time::Timestamp;
 use millstream_store::execution_store::{
     Commit, Committed, Decided, EventVerdict, LeaseGrant, OpenActions, SnapshotWrite,
 };
-use sqlx::{PgPool, Row};
+use sqlx::Row;
 use uuid::Uuid;
 
 use crate::action_rows::{NewActionColumns, insert_new_actions};
 use crate::commit::{hand_out, take_slots};
 use crate::commit_rows::LetterColumns;
-use crate::errors::{Attempt, Failure};
+use crate::errors::Attempt;
+use crate::warm::Warm;
 
 pub(crate) fn is_plain(commit: &Commit) -> bool {
     let applied = |decided: &Decided| match &decided.verdict {
@@ -114,7 +115,7 @@ FROM fence, won, clock"
 
 /// `None`, and nothing written, when a fence does not hold.
 pub(crate) async fn commit(
-    pool: &PgPool,
+    warm: &Warm,
     worker: &WorkerId,
     batch: &[Commit],
     grant: LeaseGrant,
@@ -159,7 +160,7 @@ pub(crate) async fn commit(
         .bind(armed.iter().map(|(_, timer)| timer.ordinal).collect::<Vec<_>>())
         .bind(armed.iter().map(|(_, timer)| timer.fire_at.as_millis()).collect::<Vec<_>>())
         .bind(armed.iter().map(|(_, timer)| timer.send.as_str()).collect::<Vec<_>>());
-    let row = match query.fetch_one(pool).await.map_err(Failure::from) {
+    let row = match warm.row(query).await {
         Ok(row) => row,
         Err(failure) if failure.is_division_by_zero() => return Ok(None),
         Err(failure) => return Err(failure),

@@ -14,6 +14,7 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::errors::Failure;
+use crate::warm::Warm;
 
 /// How a store talks to PostgreSQL. All limits are per process.
 #[derive(Debug, Clone)]
@@ -60,6 +61,8 @@ impl Default for PostgresOptions {
 pub struct PostgresStore {
     /// For everything but renewals and beats.
     pub(crate) pool: PgPool,
+    /// The same connections, for single statements on the way of every event.
+    pub(crate) warm: Warm,
     /// For renewals and beats.
     pub(crate) leases: PgPool,
     /// Without our limits: migrations may take their time.
@@ -81,12 +84,13 @@ impl PostgresStore {
                 .acquire_timeout(options.acquire_timeout)
                 .idle_timeout(Duration::from_secs(300))
                 .max_lifetime(Duration::from_secs(1800))
-                // A round trip per call for what the next statement finds out by itself.
-                .test_before_acquire(false)
                 .connect_lazy_with(limited.clone())
         };
+        let main = pool(options.max_connections.max(1));
         Ok(Arc::new(Self {
-            pool: pool(options.max_connections.max(1)),
+            // Half of them stay with the pool: transactions and reads by people take theirs from there.
+            warm: Warm::new(main.clone(), options.max_connections as usize / 2),
+            pool: main,
             leases: pool(options.lease_connections.max(1)),
             unlimited,
             call_timeout: options.call_timeout,
@@ -95,6 +99,7 @@ impl PostgresStore {
 
     /// Close all connections, waiting for those in use.
     pub async fn close(&self) {
+        self.warm.forget();
         self.pool.close().await;
         self.leases.close().await;
     }

@@ -9,9 +9,10 @@ use sqlx::PgPool;
 use crate::decode;
 use crate::errors::Attempt;
 use crate::execution_store::KeyColumns;
+use crate::warm::Warm;
 
 pub(crate) async fn read_targets(
-    pool: &PgPool,
+    warm: &Warm,
     executions: &[ExecutionKey],
 ) -> Attempt<Vec<Option<DefinitionRef>>> {
     const READ: &str = "
@@ -21,7 +22,7 @@ CROSS JOIN LATERAL (
     SELECT x.tenant, x.execution_id, x.definition, x.version
     FROM executions x WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id OFFSET 0) x";
     let columns: KeyColumns<'_> = executions.iter().collect();
-    let rows = columns.bound(READ).fetch_all(pool).await?;
+    let rows = warm.rows(columns.bound(READ)).await?;
     let found = rows
         .iter()
         .map(|row| Ok((decode::execution_key(row)?, decode::definition_ref(row)?)))
@@ -59,7 +60,7 @@ LIMIT $5";
     rows.iter().map(decode::execution_key).collect()
 }
 
-pub(crate) async fn find_work(pool: &PgPool, executions: &[ExecutionKey]) -> Attempt<Vec<bool>> {
+pub(crate) async fn find_work(warm: &Warm, executions: &[ExecutionKey]) -> Attempt<Vec<bool>> {
     const FIND: &str = "
 SELECT x.tenant, x.execution_id
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
@@ -71,7 +72,7 @@ WHERE EXISTS (
       AND (x.paused_reason IS NULL OR m.cancels)
     OFFSET 0)";
     let columns: KeyColumns<'_> = executions.iter().collect();
-    let rows = columns.bound(FIND).fetch_all(pool).await?;
+    let rows = warm.rows(columns.bound(FIND)).await?;
     let found = rows.iter().map(decode::execution_key).collect::<Attempt<HashSet<_>>>()?;
     Ok(executions.iter().map(|key| found.contains(key)).collect())
 }

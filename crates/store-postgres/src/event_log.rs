@@ -47,7 +47,7 @@ impl EventLog for PostgresStore {
     }
 
     async fn targets(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<DefinitionRef>>> {
-        self.once(doorbells::read_targets(&self.pool, executions)).await
+        self.once(doorbells::read_targets(&self.warm, executions)).await
     }
 
     async fn undecided(
@@ -60,7 +60,7 @@ impl EventLog for PostgresStore {
     }
 
     async fn has_work(&self, executions: &[ExecutionKey]) -> Result<Vec<bool>> {
-        self.once(doorbells::find_work(&self.pool, executions)).await
+        self.once(doorbells::find_work(&self.warm, executions)).await
     }
 }
 
@@ -91,14 +91,14 @@ impl PostgresStore {
             .filter_map(|event| Some((&event.execution.tenant, event.idempotency.as_ref()?, event.event_id)))
             .collect();
         let accepted = if keys.is_empty() {
-            event_rows::accept(&self.pool, &columns, now).await
+            event_rows::accept(&self.warm, &columns, now).await
         } else {
             let mut transaction = self.pool.begin().await?;
             if insert_keys(&mut transaction, &keys, now).await? < keys.len() {
                 transaction.rollback().await?;
                 return Ok(None);
             }
-            let accepted = event_rows::accept(&mut *transaction, &columns, now).await;
+            let accepted = event_rows::accept_within(&mut transaction, &columns, now).await;
             match &accepted {
                 Ok(numbers) if numbers.len() == events.len() => transaction.commit().await?,
                 Ok(_) | Err(_) => transaction.rollback().await?,

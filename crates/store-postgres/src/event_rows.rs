@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::decode;
 use crate::errors::Attempt;
+use crate::warm::Warm;
 
 /// The columns of new events, one array each.
 #[derive(Debug, Default)]
@@ -98,12 +99,21 @@ SELECT coalesce(array_agg(accept_no ORDER BY accept_no), '{}') FROM posted";
 
 /// Accept events of active executions: one number each, in their order. No numbers, and nothing written,
 /// when an execution is missing or has ended. An id that exists is an error.
-pub(crate) async fn accept<'e>(
-    executor: impl PgExecutor<'e>,
+pub(crate) async fn accept(
+    warm: &Warm,
     columns: &EventColumns<'_>,
     now: Timestamp,
 ) -> Attempt<Vec<AcceptNo>> {
-    numbers(columns.bound(ACCEPT).bind(now.as_millis()).fetch_one(executor).await?)
+    numbers(warm.row(columns.bound(ACCEPT).bind(now.as_millis())).await?)
+}
+
+/// The same as a part of a transaction.
+pub(crate) async fn accept_within(
+    connection: &mut PgConnection,
+    columns: &EventColumns<'_>,
+    now: Timestamp,
+) -> Attempt<Vec<AcceptNo>> {
+    numbers(columns.bound(ACCEPT).bind(now.as_millis()).fetch_one(connection).await?)
 }
 
 /// Numbers were drawn in the order of the batch, so their own order is the batch's.

@@ -14,11 +14,12 @@ use uuid::Uuid;
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::Attempt;
+use crate::warm::Warm;
 
 #[async_trait]
 impl EventViews for PostgresStore {
     async fn events(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<EventView>>> {
-        self.once(read_events(&self.pool, keys)).await
+        self.once(read_events(&self.warm, keys)).await
     }
 
     async fn list_events(
@@ -36,7 +37,7 @@ impl EventViews for PostgresStore {
     }
 }
 
-async fn read_events(pool: &PgPool, keys: &[(TenantId, EventId)]) -> Attempt<Vec<Option<EventView>>> {
+async fn read_events(warm: &Warm, keys: &[(TenantId, EventId)]) -> Attempt<Vec<Option<EventView>>> {
     const READ: &str = "
 SELECT e.*
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
@@ -44,7 +45,7 @@ CROSS JOIN LATERAL (
     SELECT e.* FROM event_records e WHERE e.tenant = k.tenant AND e.event_id = k.event_id OFFSET 0) e";
     let tenants: Vec<&str> = keys.iter().map(|(tenant, _)| tenant.as_str()).collect();
     let ids: Vec<Uuid> = keys.iter().map(|(_, event)| event.0).collect();
-    let rows = sqlx::query(READ).bind(&tenants).bind(&ids).fetch_all(pool).await?;
+    let rows = warm.rows(sqlx::query(READ).bind(&tenants).bind(&ids)).await?;
     let found = rows
         .iter()
         .map(|row| {

@@ -149,15 +149,14 @@ impl PostgresStore {
         let seqs: Vec<Option<i64>> = known().map(|known| Some(known?.seq.0)).collect();
         let positions: Vec<Option<i64>> = known().map(|known| Some(known?.position.0)).collect();
         let events = limits.events.max(1);
-        let rows = keys
+        let load = keys
             .bound(LOAD)
             .bind(&seqs)
             // One more than is taken tells whether more remains.
             .bind(i64::try_from(events).map_or(i64::MAX, |events| events.saturating_add(1)))
             .bind(i32::try_from(limits.bytes / events).unwrap_or(i32::MAX))
-            .bind(&positions)
-            .fetch_all(&self.pool)
-            .await?;
+            .bind(&positions);
+        let rows = self.warm.rows(load).await?;
         let mut parts: BTreeMap<i64, Vec<PgRow>> = BTreeMap::new();
         for row in rows {
             parts.entry(row.try_get(0)?).or_default().push(row);
@@ -171,7 +170,7 @@ impl PostgresStore {
                 }),
             });
         }
-        loading::fetch_long_payloads(&self.pool, &mut loaded).await?;
+        loading::fetch_long_payloads(&self.warm, &mut loaded).await?;
         Ok(loaded)
     }
 

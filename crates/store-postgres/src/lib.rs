@@ -20,6 +20,7 @@ mod connect;
 mod decode;
 mod errors;
 mod migrate;
+mod warm;
 
 mod accept_plan;
 mod doorbells;

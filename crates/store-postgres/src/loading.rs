@@ -11,12 +11,13 @@ use millstream_core::log::{Kept, Waiting};
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
 use millstream_store::execution_store::{Loaded, LoadedExecution, MailboxLimits, More};
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row};
 use uuid::Uuid;
 
 use crate::decode::{self, undecodable};
 use crate::errors::{Attempt, Failure};
+use crate::warm::Warm;
 
 /// One execution from its rows: the head first, then events and log, each in order.
 pub(crate) fn assemble(key: &ExecutionKey, rows: &[PgRow], limits: MailboxLimits) -> Attempt<Loaded> {
@@ -114,7 +115,7 @@ fn waiting(row: &PgRow, kept: Kept) -> Attempt<Waiting> {
 /// No JSON text is empty.
 const LEFT_OUT: &str = "";
 
-pub(crate) async fn fetch_long_payloads(pool: &PgPool, loaded: &mut [Loaded]) -> Attempt<()> {
+pub(crate) async fn fetch_long_payloads(warm: &Warm, loaded: &mut [Loaded]) -> Attempt<()> {
     const FETCH: &str = "
 SELECT e.*
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
@@ -126,7 +127,7 @@ CROSS JOIN LATERAL (
     if ids.is_empty() {
         return Ok(());
     }
-    let rows = sqlx::query(FETCH).bind(&tenants).bind(&ids).fetch_all(pool).await?;
+    let rows = warm.rows(sqlx::query(FETCH).bind(&tenants).bind(&ids)).await?;
     let mut payloads = rows
         .iter()
         .map(|row| Ok((decode::event_id(row)?, decode::json(row, "payload")?)))

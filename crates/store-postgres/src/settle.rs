@@ -39,7 +39,7 @@ impl PostgresStore {
         grant: LeaseGrant,
         now: Timestamp,
     ) -> Result<Settled> {
-        let recorded = self.patiently(|| settle_plain::settle(&self.pool, batch, now)).await?;
+        let recorded = self.patiently(|| settle_plain::settle(&self.warm, batch, now)).await?;
         let rest: Vec<Settlement> = batch
             .iter()
             .zip(&recorded)

@@ -10,11 +10,12 @@
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Settlement, Settling};
 use millstream_store::event_log::NewEvent;
-use sqlx::{PgPool, Row};
+use sqlx::Row;
 use uuid::Uuid;
 
 use crate::action_rows::ActionColumns;
 use crate::errors::Attempt;
+use crate::warm::Warm;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recorded {
@@ -52,7 +53,7 @@ WITH held AS MATERIALIZED (
 SELECT coalesce(array_agg(place), '{}') FROM settled";
 
 /// One word per settlement, in order.
-pub(crate) async fn settle(pool: &PgPool, batch: &[Settlement], now: Timestamp) -> Attempt<Vec<Recorded>> {
+pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) -> Attempt<Vec<Recorded>> {
     let mut recorded = vec![Recorded::Not; batch.len()];
     let mut plain: Vec<(usize, &Settlement, &str, Option<&NewEvent>)> = batch
         .iter()
@@ -72,7 +73,7 @@ pub(crate) async fn settle(pool: &PgPool, batch: &[Settlement], now: Timestamp) 
     }
     let keys: ActionColumns<'_> = plain.iter().map(|(_, settlement, ..)| &settlement.lease.key).collect();
     let emits = || plain.iter().map(|(.., emit)| *emit);
-    let row = keys
+    let settle = keys
         .bound(SETTLE)
         .bind(plain.iter().map(|(_, settlement, ..)| settlement.lease.epoch.0).collect::<Vec<_>>())
         .bind(plain.iter().map(|(_, _, result, _)| *result).collect::<Vec<_>>())
@@ -82,10 +83,8 @@ pub(crate) async fn settle(pool: &PgPool, batch: &[Settlement], now: Timestamp) 
         .bind(emits().map(|emit| Some(emit?.payload.as_str())).collect::<Vec<_>>())
         .bind(emits().map(|emit| emit?.actor.as_deref()).collect::<Vec<_>>())
         .bind(emits().map(|emit| emit?.traceparent.as_deref()).collect::<Vec<_>>())
-        .bind(now.as_millis())
-        .fetch_one(pool)
-        .await?;
-    for place in row.try_get::<Vec<i64>, _>(0)? {
+        .bind(now.as_millis());
+    for place in warm.row(settle).await?.try_get::<Vec<i64>, _>(0)? {
         if let Some(one) = usize::try_from(place).ok().and_then(|place| recorded.get_mut(place)) {
             *one = Recorded::Here;
         }

@@ -5,5 +5,6 @@
 mod lock_order;
 mod plans;
 mod refusals;
+mod restarts;
 mod retention;
 mod support;

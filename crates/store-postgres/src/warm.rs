@@ -1,0 +1,117 @@
+//! Connections for single statements: the one that was used last is used first, and nobody asks it in
+//! between how it is.
+//!
+//! A pool asks each connection that comes back, which is a round trip and two wake-ups for what the next
+//! statement finds out by itself, and it hands out the one that has been idle the longest, whose server
+//! process has nothing in its caches. Here a few connections are held back from the pool, the last one on
+//! top. Whatever seems odd goes back to the pool, which tests it and discards what is broken: an answer
+//! that did not come whole, a call that was given up, a connection that has been warm for long. After one
+//! that broke, all of them go back: when a server was restarted one call fails and not as many as there
+//! are connections.
+//!
+//! Statements here are their own transactions, and their answers are read to the end: the server commits
+//! after the last row, and rows may arrive before that.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgArguments, PgDatabaseError, PgRow, PgSeverity};
+use sqlx::query::Query;
+use sqlx::{PgPool, Postgres};
+
+use crate::errors::Attempt;
+
+/// Then the pool looks after a connection again: it may be too old, or idle for too long.
+const WARM_FOR: Duration = Duration::from_secs(120);
+
+#[derive(Debug)]
+pub(crate) struct Warm {
+    pool: PgPool,
+    idle: Mutex<Vec<Idle>>,
+    most: usize,
+    /// How many wait for the pool: while somebody does, nothing is held back.
+    waiting: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: PoolConnection<Postgres>,
+    since: Instant,
+}
+
+/// Counts one who waits, for as long as it lives.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn of(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Warm {
+    /// Holds back at most `most` connections of the pool.
+    pub(crate) fn new(pool: PgPool, most: usize) -> Self {
+        Self { pool, idle: Mutex::default(), most, waiting: AtomicUsize::new(0) }
+    }
+
+    /// All rows of a statement, after its commit.
+    pub(crate) async fn rows(&self, query: Query<'_, Postgres, PgArguments>) -> Attempt<Vec<PgRow>> {
+        let mut taken = self.take().await?;
+        let answer = query.fetch_all(&mut *taken.connection).await;
+        match &answer {
+            Ok(_) => self.put(taken),
+            Err(error) if ends_connection(error) => self.forget(),
+            // The server is well and refused; what it says after that is left to the pool to read.
+            Err(_) => {}
+        }
+        Ok(answer?)
+    }
+
+    /// The only row of a statement that has one, after its commit.
+    pub(crate) async fn row(&self, query: Query<'_, Postgres, PgArguments>) -> Attempt<PgRow> {
+        Ok(self.rows(query).await?.pop().ok_or(sqlx::Error::RowNotFound)?)
+    }
+
+    /// Gives everything back to the pool.
+    pub(crate) fn forget(&self) {
+        let given_back = std::mem::take(&mut *self.idle());
+        drop(given_back);
+    }
+
+    async fn take(&self) -> Attempt<Idle> {
+        let warm = self.idle().pop();
+        if let Some(idle) = warm.filter(|idle| idle.since.elapsed() < WARM_FOR) {
+            return Ok(idle);
+        }
+        let _waiting = Waiting::of(&self.waiting);
+        Ok(Idle { connection: self.pool.acquire().await?, since: Instant::now() })
+    }
+
+    fn put(&self, taken: Idle) {
+        let mut idle = self.idle();
+        if idle.len() < self.most && self.waiting.load(Ordering::Relaxed) == 0 {
+            idle.push(taken);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the connection, and so perhaps the server, is gone.
+fn ends_connection(error: &sqlx::Error) -> bool {
+    match error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>()) {
+        Some(error) => matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic),
+        None => true,
+    }
+}
