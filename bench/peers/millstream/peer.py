@@ -1,4 +1,4 @@
-"""Millstream itself: one ingress and two workers, driven by its own `millstream bench`.
+"""Millstream itself: one ingress and one or two workers, driven by its own `millstream bench`.
 
 The release binary is built first, so that what is measured is what is in the tree;
 PEERS_BINARY names another one.
@@ -56,7 +56,7 @@ class Millstream(Engine):
             return found | watch.figures()
 
     def bench(self, run, *arguments):
-        command = [self.binary, "bench", "--fleet", 2, "--database-url", run.services["postgres"].url,
+        command = [self.binary, "bench", "--fleet", self.workers, "--database-url", run.services["postgres"].url,
                    "--redis-url", run.services["redis"].url, "--json", *arguments]
         # With its default settings, whatever they are in the shell that started this.
         env = {name: value for name, value in os.environ.items() if not name.startswith("MILLSTREAM_")}
@@ -123,7 +123,11 @@ class Watch:
 
 ENGINES = [
     Millstream(
-        key="millstream", name="Millstream", variant="1 ingress, 2 workers",
+        key=key, name="Millstream", variant=variant, workers=workers,
         durability="committed to Postgres when answered; Redis is a doorbell that may be lost",
-        client="HTTP/1.1, 64 connections (bulk: NDJSON × 100 over 8)"),
+        client="HTTP/1.1, 64 connections (bulk: NDJSON × 100 over 8)")
+    for key, variant, workers in (
+        ("millstream", "1 ingress, 1 worker", 1),
+        ("millstream-2", "1 ingress, 2 workers", 2),
+    )
 ]

@@ -89,10 +89,24 @@ pub struct Retention {
 /// What the door accepts as one event holds for events of the engine's own as well.
 const MAX_EVENT_BYTES: usize = 256 * 1024;
 
+const MOST_SPARE_LEASES: usize = 64;
+
 const UNNAMED: &str = "unnamed";
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl WorkerOptions {
+    /// How many actions a worker may hold a lease on: those that it performs, and some that wait for
+    /// their turn or for their outcome to be recorded.
+    pub(crate) fn leases(&self) -> usize {
+        self.action_slots.saturating_add(self.spare_leases())
+    }
+
+    /// Enough that no slot stands idle for a round trip to the store, and few enough that no other worker
+    /// does because the actions wait here.
+    pub(crate) fn spare_leases(&self) -> usize {
+        self.action_slots.min(MOST_SPARE_LEASES)
+    }
+
     /// The defaults, for this worker.
     pub fn of(worker: WorkerId) -> Self {
         Self {

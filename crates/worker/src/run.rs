@@ -36,7 +36,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
     tracing::info!(worker.id = %worker.options.worker, "worker started");
 
     // There is room for as many reports as there are slots.
-    let (report, reports) = mpsc::channel(worker.options.action_slots);
+    let (report, reports) = mpsc::channel(worker.options.leases());
     let mut performing = JoinSet::new();
     let [perform, settled, renewed] = [(); 3].map(|()| Arc::clone(&worker));
     performing.spawn(async {

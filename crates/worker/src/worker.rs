@@ -8,7 +8,7 @@ use millstream_core::entropy;
 use millstream_core::id::EventId;
 use millstream_core::time::Timestamp;
 use millstream_stream::locks::LockToken;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
@@ -29,7 +29,10 @@ pub(crate) struct Worker {
     pub(crate) options: WorkerOptions,
     pub(crate) machines: Machines,
     pub(crate) states: States,
+    /// For what it holds a lease on.
     pub(crate) slots: Slots,
+    /// For what it performs at the same time.
+    pub(crate) performing: Semaphore,
     pub(crate) leases: Leases,
     pub(crate) unsettled: Unsettled,
     /// When actions may be waiting for this worker to lease them.
@@ -61,14 +64,15 @@ impl Worker {
         stop: CancellationToken,
     ) -> Result<(Arc<Self>, mpsc::Receiver<Errand>), WorkerError> {
         // Every errand holds a slot, so there are never more of them than slots.
-        let (hand_over, errands) = mpsc::channel(options.action_slots);
+        let (hand_over, errands) = mpsc::channel(options.leases());
         let performers = Performers::new(&options.http, hand_over)?;
         let worker = Self {
             machines: Machines::default(),
             states: States::with_capacity(options.state_cache_bytes),
-            slots: Slots::new(options.action_slots),
+            slots: Slots::new(options.leases(), options.spare_leases()),
+            performing: Semaphore::new(options.action_slots),
             leases: Leases::default(),
-            unsettled: Unsettled::within(options.action_slots),
+            unsettled: Unsettled::within(options.leases()),
             hunger: Alarm::default(),
             performers,
             timers: Alarm::default(),

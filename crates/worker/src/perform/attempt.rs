@@ -57,15 +57,23 @@ pub(crate) async fn run(
 
 async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Report>) {
     let Errand { action, held, slot } = errand;
-    if worker.stop.is_cancelled() {
+    let turn = tokio::select! {
+        biased;
+        () = worker.stop.cancelled() => None,
+        () = held.lost() => None,
+        turn = worker.performing.acquire() => turn.ok(),
+    };
+    let Some(turn) = turn else {
+        // Handed back; a lease that is lost is passed over.
         let _ = worker.deps.stores.actions.release(std::slice::from_ref(&held.lease), worker.now()).await;
         return;
-    }
+    };
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeAction);
     let performed = tokio::select! {
         performed = guarded(&worker, &action, || held.is_good()) => performed,
         () = held.lost() => Performed::LeaseLost,
     };
+    drop(turn);
     let settling = match performed {
         Performed::Settle(settling) => settling,
         Performed::LeaseLost => {

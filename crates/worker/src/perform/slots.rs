@@ -1,7 +1,8 @@
-//! How many actions a worker performs at the same time.
+//! How many actions a worker holds a lease on.
 //!
 //! A slot is reserved *before* a lease is asked for and held until the outcome is settled, so a worker
-//! never owns more actions than it can look after.
+//! never owns more actions than it can look after. How many of them are performed at the same time is
+//! another, smaller number: the others wait for their turn or for their settlement.
 
 use std::sync::Arc;
 
@@ -11,6 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) struct Slots {
     free: Arc<Semaphore>,
     all: usize,
+    /// So many are worth a round trip of their own.
+    some: usize,
 }
 
 /// Slots set aside for leases that are being asked for. What is not taken becomes free again.
@@ -22,8 +25,9 @@ pub(crate) struct Reserved(Vec<OwnedSemaphorePermit>);
 pub(crate) struct Slot(Option<OwnedSemaphorePermit>);
 
 impl Slots {
-    pub(crate) fn new(all: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(all)), all }
+    /// Of `all`, `spare` are beyond what can be performed at the same time.
+    pub(crate) fn new(all: usize, spare: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(all)), all, some: (spare / 2).max(1) }
     }
 
     pub(crate) fn in_use(&self) -> usize {
@@ -41,11 +45,15 @@ impl Slots {
         reserved
     }
 
-    /// Waits for a free slot and takes all others that are free then.
+    /// Waits until half of the spare slots are free and takes all that are free then: fewer would not be
+    /// worth a round trip, and while they are missing there is more to perform than can be.
     pub(crate) async fn reserve_some(&self) -> Reserved {
-        let Ok(first) = Arc::clone(&self.free).acquire_owned().await else { return Reserved::default() };
+        let some = u32::try_from(self.some).unwrap_or(u32::MAX);
+        let Ok(mut some) = Arc::clone(&self.free).acquire_many_owned(some).await else {
+            return Reserved::default();
+        };
         let mut reserved = self.reserve(self.all);
-        reserved.0.push(first);
+        reserved.0.extend(std::iter::from_fn(|| some.split(1)));
         reserved
     }
 
@@ -77,7 +85,7 @@ mod tests {
 
     #[test]
     fn no_more_is_reserved_than_there_is() {
-        let slots = Slots::new(3);
+        let slots = Slots::new(3, 1);
         let mut first = slots.reserve(2);
         assert_eq!((first.len(), slots.reserve(5).len()), (2, 1));
         let held = first.take();
@@ -85,5 +93,18 @@ mod tests {
         assert_eq!((slots.in_use(), slots.reserve(5).len()), (1, 2));
         drop(held);
         assert_eq!(slots.in_use(), 0);
+    }
+    #[tokio::test]
+    async fn a_few_free_slots_are_not_worth_a_round_trip() {
+        let slots = Slots::new(12, 4);
+        let mut taken = slots.reserve(12);
+        let mut some = std::pin::pin!(slots.reserve_some());
+        drop(taken.take());
+        assert!(futures::poll!(&mut some).is_pending());
+        drop(taken.take());
+        assert_eq!(some.await.len(), 2);
+        assert_eq!(slots.reserve_some().await.len(), 2);
+        drop(taken);
+        assert_eq!(slots.reserve_some().await.len(), 12);
     }
 }
