@@ -276,6 +276,8 @@ impl Committer {
         }
         self.ring.ring(bells);
         if rings {
+            // The bells are on their way before the answers: a worker has more to do than a client.
+            tokio::task::yield_now().await;
             crash::point(self.crash, CrashPoint::IngressBeforeAnswer);
         }
 

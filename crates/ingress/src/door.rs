@@ -3,9 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use millstream_core::entropy::Entropy;
-use millstream_store::Stores;
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
 use millstream_store::clock::Clock;
+use millstream_store::event_log::EventLog;
+use millstream_store::views::{EventView, EventViews};
+use millstream_store::{Result, Stores};
 use millstream_stream::Streams;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -54,6 +59,8 @@ pub(crate) struct Door {
     pub(crate) ring: Ring,
     pub(crate) news: News,
     pub(crate) machines: Machines,
+    /// What became of events, for those who wait for it.
+    pub(crate) outcomes: Lookup<(TenantId, EventId), Option<EventView>>,
     pub(crate) keys: Keys,
     pub(crate) gate: Gate,
     pub(crate) bodies: Budget,
@@ -117,9 +124,10 @@ impl Door {
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         Arc::new(Self {
             machines: Machines::of(
-                Lookup::start(stores.events.clone(), &life.tasks),
+                Lookup::start(definitions_of(stores.events.clone()), &life.tasks),
                 stores.definitions.clone(),
             ),
+            outcomes: Lookup::start(events_in(stores.event_views.clone()), &life.tasks),
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),
@@ -137,5 +145,22 @@ impl Door {
             ring,
             news,
         })
+    }
+}
+
+/// What a lookup's query returns.
+type Answers<V> = BoxFuture<'static, Result<Vec<V>>>;
+
+fn definitions_of(log: Arc<dyn EventLog>) -> impl Fn(Vec<ExecutionKey>) -> Answers<Option<DefinitionRef>> {
+    move |keys| {
+        let log = log.clone();
+        async move { log.targets(&keys).await }.boxed()
+    }
+}
+
+fn events_in(views: Arc<dyn EventViews>) -> impl Fn(Vec<(TenantId, EventId)>) -> Answers<Option<EventView>> {
+    move |keys| {
+        let views = views.clone();
+        async move { views.events(&keys).await }.boxed()
     }
 }

@@ -1,13 +1,9 @@
-//! Asking the store which definitions executions run: many requests, one query.
+//! Asking the store for things by their keys: many requests, one query.
 //!
 //! Whatever was asked while the last query was in flight is the next query, like commits in
 //! [`crate::accept`]; one request alone never waits for company. The query belongs to this task and not to
 //! a request: a client that goes away takes nobody's answer along.
 
-use std::sync::Arc;
-
-use millstream_core::id::{DefinitionRef, ExecutionKey};
-use millstream_store::event_log::EventLog;
 use millstream_store::{Result, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
@@ -17,27 +13,29 @@ const KEYS: usize = 2_048;
 /// Requests are admitted by the gate before they come here; this only bounds what a slow store holds up.
 const WAITING: usize = 4_096;
 
-type Targets = Vec<Option<DefinitionRef>>;
-
-#[derive(Debug, Clone)]
-pub(crate) struct Lookup(mpsc::Sender<Question>);
+/// The way to ask for a `V` by each `K`.
+#[derive(Debug)]
+pub(crate) struct Lookup<K, V>(mpsc::Sender<Question<K, V>>);
 
 #[derive(Debug)]
-struct Question {
-    keys: Vec<ExecutionKey>,
-    answer: oneshot::Sender<Result<Targets>>,
+struct Question<K, V> {
+    keys: Vec<K>,
+    answer: oneshot::Sender<Result<Vec<V>>>,
 }
 
-impl Lookup {
-    /// Starts the task; it ends when every handle is gone.
-    pub(crate) fn start(log: Arc<dyn EventLog>, tasks: &TaskTracker) -> Self {
+impl<K: Send + 'static, V: Send + 'static> Lookup<K, V> {
+    /// Starts the task; it ends when the handle is gone. `query` answers each key, in order.
+    pub(crate) fn start<F>(query: impl Fn(Vec<K>) -> F + Send + 'static, tasks: &TaskTracker) -> Self
+    where
+        F: Future<Output = Result<Vec<V>>> + Send + 'static,
+    {
         let (ask, questions) = mpsc::channel(WAITING);
-        tasks.spawn(answer_all(questions, log));
+        tasks.spawn(answer_all(questions, query));
         Self(ask)
     }
 
-    /// The definition of each execution, in order; `None` where there is no such execution.
-    pub(crate) async fn targets(&self, keys: Vec<ExecutionKey>) -> Result<Targets> {
+    /// One answer per key, in order.
+    pub(crate) async fn ask(&self, keys: Vec<K>) -> Result<Vec<V>> {
         let gone = |_| StoreError::Unavailable("nobody asks the store any more".to_owned());
         let (answer, answered) = oneshot::channel();
         self.0.send(Question { keys, answer }).await.map_err(|_| gone(()))?;
@@ -45,7 +43,10 @@ impl Lookup {
     }
 }
 
-async fn answer_all(mut questions: mpsc::Receiver<Question>, log: Arc<dyn EventLog>) {
+async fn answer_all<K, V, F>(mut questions: mpsc::Receiver<Question<K, V>>, query: impl Fn(Vec<K>) -> F)
+where
+    F: Future<Output = Result<Vec<V>>>,
+{
     while let Some(first) = questions.recv().await {
         let mut keys = first.keys;
         let mut waiting = vec![(keys.len(), first.answer)];
@@ -55,7 +56,7 @@ async fn answer_all(mut questions: mpsc::Receiver<Question>, log: Arc<dyn EventL
             waiting.push((next.keys.len(), next.answer));
             keys.extend(next.keys);
         }
-        let mut found = log.targets(&keys).await.map(Vec::into_iter);
+        let mut found = query(keys).await.map(Vec::into_iter);
         for (count, answer) in waiting {
             let part = match &mut found {
                 Ok(found) => Ok(found.by_ref().take(count).collect()),

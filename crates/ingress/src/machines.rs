@@ -25,8 +25,11 @@ const TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(100_000);
 /// How long it is remembered which definition an execution runs.
 const MEMORY: Duration = Duration::from_secs(60);
 
+/// Which definition an execution runs; `None` where there is no such execution.
+type Targets = Lookup<ExecutionKey, Option<DefinitionRef>>;
+
 pub(crate) struct Machines {
-    lookup: Lookup,
+    lookup: Targets,
     definitions: Arc<dyn DefinitionStore>,
     machines: Mutex<LruCache<(TenantId, DefinitionRef), Arc<Machine>>>,
     targets: Mutex<LruCache<ExecutionKey, (DefinitionRef, Instant)>>,
@@ -41,7 +44,7 @@ pub(crate) enum Remembered {
 }
 
 impl Machines {
-    pub(crate) fn of(lookup: Lookup, definitions: Arc<dyn DefinitionStore>) -> Self {
+    pub(crate) fn of(lookup: Targets, definitions: Arc<dyn DefinitionStore>) -> Self {
         Self {
             lookup,
             definitions,
@@ -87,7 +90,7 @@ impl Machines {
             return Ok(found);
         }
         let keys: Vec<ExecutionKey> = missing.iter().map(|&at| executions[at].clone()).collect();
-        let asked = self.lookup.targets(keys.clone()).await?;
+        let asked = self.lookup.ask(keys.clone()).await?;
         let mut targets = lock(&self.targets);
         for ((at, key), target) in missing.into_iter().zip(keys).zip(asked) {
             if let Some(target) = &target {

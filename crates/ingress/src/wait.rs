@@ -1,7 +1,9 @@
 //! Waiting for the outcome of an event: listen, and read again in case nobody said anything.
 //!
-//! A waiter listens first and reads then, so that a commit in between is not missed. It holds no slot
-//! among the requests in flight, and a drain ends it at once: the caller gets what is known by then.
+//! A waiter listens first and reads then, so that a commit in between is not missed; who listens since
+//! before the event was accepted need not read before there are news. All who are woken by one commit
+//! read in one query. A waiter holds no slot among the requests in flight, and a drain ends it at once:
+//! the caller gets what is known by then.
 
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::door::Door;
 use crate::gate::Slot;
+use crate::news::Ear;
 use crate::prefer::Until;
 
 /// What a caller waits for, and how long.
@@ -30,17 +33,32 @@ pub(crate) enum Waited {
     TimeUp(Option<Box<EventView>>),
 }
 
+/// What is known of the event when the wait begins.
+#[derive(Debug)]
+pub(crate) enum Since {
+    /// It was undecided when this ear was open already.
+    Undecided(Ear),
+    Nothing,
+}
+
 pub(crate) async fn outcome(
     door: &Door,
     slot: &Slot,
     execution: &ExecutionKey,
     event: EventId,
     patience: Patience,
+    since: Since,
 ) -> Result<Waited> {
     let Some(_leave) = door.gate.wait() else { return Ok(Waited::TimeUp(None)) };
     slot.give_back();
     let deadline = Instant::now() + patience.longest;
-    let mut ear = door.news.about(execution.clone());
+    let mut ear = match since {
+        Since::Undecided(mut ear) => {
+            listen(door, &mut ear, patience.longest).await;
+            ear
+        }
+        Since::Nothing => door.news.about(execution.clone()),
+    };
     loop {
         let seen = read(door, execution, event).await?;
         if let Some(view) = &seen
@@ -56,14 +74,18 @@ pub(crate) async fn outcome(
         if left.is_zero() || door.draining.is_cancelled() {
             return Ok(Waited::TimeUp(seen.map(Box::new)));
         }
-        tokio::select! {
-            () = ear.listen(left.min(door.options.reread)) => {}
-            () = door.draining.cancelled() => {}
-        }
+        listen(door, &mut ear, left).await;
+    }
+}
+
+async fn listen(door: &Door, ear: &mut Ear, longest: Duration) {
+    tokio::select! {
+        () = ear.listen(longest.min(door.options.reread)) => {}
+        () = door.draining.cancelled() => {}
     }
 }
 
 async fn read(door: &Door, execution: &ExecutionKey, event: EventId) -> Result<Option<EventView>> {
-    let found = door.stores.event_views.events(&[(execution.tenant.clone(), event)]).await?;
+    let found = door.outcomes.ask(vec![(execution.tenant.clone(), event)]).await?;
     Ok(found.into_iter().next().flatten())
 }

@@ -45,7 +45,12 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
     } else {
         // Side by side: the lock is rarely busy, and what was loaded without it is judged by the fence.
         let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
-        futures::join!(lock(&worker, &visits, &mut ends), load::fetch(&worker, &visits, &open))
+        let load = async {
+            // The lock is on its way first, or its answer would come after the store's.
+            tokio::task::yield_now().await;
+            load::fetch(&worker, &visits, &open).await
+        };
+        futures::join!(lock(&worker, &visits, &mut ends), load)
     };
     let open: Vec<usize> = (0..visits.len()).filter(|at| ends[*at].is_none()).collect();
     let keys: Vec<ExecutionKey> = open.iter().map(|at| visits[*at].execution.clone()).collect();
@@ -64,6 +69,8 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
         Some(token) => renew::while_locked(&worker, &keys, token, work).await,
         None => work.await,
     }
+    // What was leased begins now: nobody waits for the rest as long as for an action.
+    tokio::task::yield_now().await;
     let unrung = {
         let unlock = async {
             if let Some(token) = &token {

@@ -18,8 +18,8 @@ use crate::latency::Latencies;
 use crate::request::{Requests, Until};
 use crate::wire::{Address, Connection};
 
-/// More than are ever busy at the rates that a server can bear.
-const CONNECTIONS: usize = 128;
+/// More than are ever busy at the rates that a server can bear, also when every request waits for its outcome.
+const CONNECTIONS: usize = 512;
 const BACK_OFF: Duration = Duration::from_millis(5);
 /// Until the first request is due: the connections are open by then.
 const LEAD: Duration = Duration::from_millis(50);

@@ -27,7 +27,7 @@ use crate::gate::Slot;
 use crate::prefer::Prefer;
 use crate::query::Params;
 use crate::trace::Trace;
-use crate::wait::{self, Patience, Waited};
+use crate::wait::{self, Patience, Since, Waited};
 
 /// What the envelope of an event may weigh beside its payload.
 const ENVELOPE_BYTES: usize = 16 * 1024;
@@ -116,7 +116,8 @@ pub(super) async fn repeated(
     let recalled = posting::recall(door, refused).await?.pop();
     let (event_id, status) =
         recalled.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))??;
-    answer(door, slot, &draft.execution, event_id, status, Wish { prefer, mode: Mode::Async }).await
+    let known = (event_id, status, Since::Nothing);
+    answer(door, slot, &draft.execution, known, Wish { prefer, mode: Mode::Async }).await
 }
 
 /// Makes one event durable, waits for its outcome if that is wanted, and answers.
@@ -127,10 +128,15 @@ pub(super) async fn submit(
     prefer: Prefer,
     mode: Mode,
 ) -> Result<Response, Problem> {
+    let ear = patience(door, prefer, mode).map(|_| door.news.about(event.execution.clone()));
     let mut verdicts = door.accept.submit(vec![Append::Event(event.clone())]).await?;
     let verdict = verdicts.pop().ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))?;
     let (event_id, status) = posting::verdict(door, &event, verdict)?;
-    answer(door, slot, &event.execution, event_id, status, Wish { prefer, mode }).await
+    let since = match (ear, status) {
+        (Some(ear), EventStatus::Pending) => Since::Undecided(ear),
+        (Some(_) | None, _) => Since::Nothing,
+    };
+    answer(door, slot, &event.execution, (event_id, status, since), Wish { prefer, mode }).await
 }
 
 /// What decides whether a caller waits.
@@ -145,8 +151,7 @@ async fn answer(
     door: &Door,
     slot: &Slot,
     execution: &ExecutionKey,
-    event_id: EventId,
-    status: EventStatus,
+    (event_id, status, since): (EventId, EventStatus, Since),
     Wish { prefer, mode }: Wish,
 ) -> Result<Response, Problem> {
     let accepted = AcceptedOut { event_id, execution_id: execution.execution.clone(), status };
@@ -155,7 +160,7 @@ async fn answer(
         None => (StatusCode::ACCEPTED, Json(accepted)).into_response(),
         Some(longest) => {
             let patience = Patience { longest, until: prefer.until };
-            match wait::outcome(door, slot, execution, event_id, patience).await {
+            match wait::outcome(door, slot, execution, event_id, patience, since).await {
                 Ok(Waited::Met(view)) => (StatusCode::OK, Json(EventOut::from(*view))).into_response(),
                 Ok(Waited::TimeUp(view)) => {
                     let status = view.map_or(accepted.status, |view| view.status);

@@ -37,7 +37,7 @@ use crate::options::Limits;
 use crate::prefer::Prefer;
 use crate::query::Params;
 use crate::trace::Trace;
-use crate::wait::{self, Patience};
+use crate::wait::{self, Patience, Since};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -148,7 +148,9 @@ async fn start(
         let begun = tokio::time::Instant::now();
         for event in last_events {
             let patience = Patience { longest: longest.saturating_sub(begun.elapsed()), until: prefer.until };
-            if let Err(error) = wait::outcome(&door, &slot, &ready.new.key, event, patience).await {
+            if let Err(error) =
+                wait::outcome(&door, &slot, &ready.new.key, event, patience, Since::Nothing).await
+            {
                 tracing::warn!(%error, "a wait was cut short");
                 break;
             }
