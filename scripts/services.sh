@@ -107,12 +107,12 @@ stop_postgres() {
   POSTGRES_PID=""
 }
 
-# start_redis DIRECTORY: sets REDIS_PID and REDIS_PORT.
+# start_redis DIRECTORY: sets REDIS_PID and REDIS_PORT; also listens on DIRECTORY/redis.sock.
 start_redis() {
   mkdir -p "$1"
   REDIS_PORT=$(free_port)
-  "$REDIS_SERVER" --port "$REDIS_PORT" --bind 127.0.0.1 --dir "$1" --save "" --appendonly yes \
-    --maxmemory-policy noeviction >"$1/redis.log" 2>&1 &
+  "$REDIS_SERVER" --port "$REDIS_PORT" --bind 127.0.0.1 --unixsocket "$1/redis.sock" --dir "$1" --save "" \
+    --appendonly yes --maxmemory-policy noeviction >"$1/redis.log" 2>&1 &
   REDIS_PID=$!
 }
 

@@ -18,7 +18,7 @@ def median(rounds):
 
 def render(rows):
     """`rows`: {key, folder, name, variant, shape, median, failed}; failed ones say why instead of figures."""
-    ours = {row["shape"]: row["median"] for row in rows if row["folder"] == OURS and row["median"]}
+    ours = {row["shape"]: row["median"] for row in rows if row["key"] == OURS and row["median"]}
     body = [cells(row, ours.get(row["shape"], {})) for row in rows if row["median"]]
     widths = [max(len(line[at]) for line in [COLUMNS, *body]) for at in range(len(COLUMNS))]
     align = lambda line: " | ".join(

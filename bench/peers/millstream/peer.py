@@ -1,4 +1,5 @@
-"""Millstream itself: one ingress and one or two workers, driven by its own `millstream bench`.
+"""Millstream itself, driven by its own `millstream bench`: as a fleet of one ingress and one or two
+workers, and embedded, which is one process that needs no services.
 
 The release binary is built first, so that what is measured is what is in the tree;
 PEERS_BINARY names another one.
@@ -24,7 +25,7 @@ SUBMIT = {
 
 
 class Millstream(Engine):
-    stores, shapes = ("postgres", "redis"), ("single", "bulk")
+    folder, stores, shapes = "millstream", ("postgres", "redis"), ("single", "bulk")
 
     def install(self):
         chosen = os.environ.get("PEERS_BINARY")
@@ -55,15 +56,26 @@ class Millstream(Engine):
                     "--warmup", sizes.warm_up))
             return found | watch.figures()
 
+    def target(self, run):
+        return ["--fleet", self.workers, "--database-url", run.services["postgres"].url,
+                "--redis-url", run.services["redis"].url]
+
     def bench(self, run, *arguments):
-        command = [self.binary, "bench", "--fleet", self.workers, "--database-url", run.services["postgres"].url,
-                   "--redis-url", run.services["redis"].url, "--json", *arguments]
+        command = [self.binary, "bench", *self.target(run), "--json", *arguments]
         # With its default settings, whatever they are in the shell that started this.
         env = {name: value for name, value in os.environ.items() if not name.startswith("MILLSTREAM_")}
+        env["TMPDIR"] = str(run.directory)
         said = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=run.directory, env=env)
         if said.returncode:
             raise RuntimeError(said.stderr.strip()[-500:] or f"bench ended with {said.returncode}")
         return json.loads(said.stdout)
+
+
+class Embedded(Millstream):
+    stores = ()
+
+    def target(self, run):
+        return ["--embedded"]
 
 
 def latency(report):
@@ -130,4 +142,9 @@ ENGINES = [
         ("millstream", "1 ingress, 1 worker", 1),
         ("millstream-2", "1 ingress, 2 workers", 2),
     )
+] + [
+    Embedded(
+        key="millstream-embedded", name="Millstream", variant="embedded: one process, SQLite",
+        durability="committed to SQLite (synchronous=FULL) when answered",
+        client="HTTP/1.1, 64 connections (bulk: NDJSON × 100 over 8)"),
 ]

@@ -18,8 +18,10 @@ use crate::latency::Latencies;
 use crate::request::{Requests, Until};
 use crate::wire::{Address, Connection};
 
-/// More than are ever busy at the rates that a server can bear, also when every request waits for its outcome.
-const CONNECTIONS: usize = 512;
+/// How long a request may take before the connections do not suffice: more than any does at a rate that a
+/// server can bear, also when it waits for its outcome.
+const LONGEST: f64 = 0.1;
+const CONNECTIONS: std::ops::RangeInclusive<usize> = 32..=512;
 const BACK_OFF: Duration = Duration::from_millis(5);
 /// Until the first request is due: the connections are open by then.
 const LEAD: Duration = Duration::from_millis(50);
@@ -43,8 +45,10 @@ pub(crate) struct Opened {
 
 /// Sends `count` single requests at the rate.
 pub(crate) async fn open(address: Address, requests: Requests, pace: Pace) -> Result<Opened> {
-    let mut connections = Vec::with_capacity(CONNECTIONS);
-    for _ in 0..CONNECTIONS.min(pace.count.max(1)) {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    let busy = ((pace.per_second * LONGEST) as usize).clamp(*CONNECTIONS.start(), *CONNECTIONS.end());
+    let mut connections = Vec::with_capacity(busy);
+    for _ in 0..busy.min(pace.count.max(1)) {
         let connection = Connection::open(&address).await;
         connections.push(connection.map_err(|error| BenchError::unreachable(address.url(), error))?);
     }

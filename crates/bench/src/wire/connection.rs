@@ -1,6 +1,7 @@
 //! One keep-alive connection: a request goes out, its answer comes back, the buffers stay.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -10,6 +11,8 @@ use super::{Address, Answer};
 use crate::error::{BenchError, Result};
 
 const BUFFER: usize = 16 * 1024;
+/// A connection that was not used for longer is opened anew: the peer may be about to close it.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// A connection that is opened again when the peer has closed it.
 #[derive(Debug)]
@@ -20,6 +23,7 @@ pub(crate) struct Connection {
     filled: usize,
     /// Of the answer before this one.
     consumed: usize,
+    used: Instant,
 }
 
 /// A status and a body that is valid until the next request.
@@ -31,7 +35,14 @@ pub(crate) struct Reply<'a> {
 
 impl Connection {
     pub(crate) fn to(address: &Address) -> Self {
-        Self { address: address.clone(), stream: None, bytes: vec![0; BUFFER], filled: 0, consumed: 0 }
+        Self {
+            address: address.clone(),
+            stream: None,
+            bytes: vec![0; BUFFER],
+            filled: 0,
+            consumed: 0,
+            used: Instant::now(),
+        }
     }
 
     /// Connect now rather than with the first request.
@@ -50,10 +61,12 @@ impl Connection {
 
     /// Send complete request bytes and read the answer.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<Reply<'_>> {
-        if self.stream.is_none() {
+        if self.stream.is_none() || self.used.elapsed() > FRESH {
             self.connect().await?;
         }
-        match self.attempt(request).await {
+        let attempt = self.attempt(request).await;
+        self.used = Instant::now();
+        match attempt {
             Ok(answer) => {
                 if answer.connection == Fate::Close {
                     self.stream = None;
