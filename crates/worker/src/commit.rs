@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::AcceptNo;
+use millstream_core::lane::Lane;
 use millstream_core::machine;
 use millstream_core::status::{ActionStatus, PauseState};
 use millstream_store::StoreError;
@@ -63,6 +64,7 @@ pub(crate) async fn commit(
     ends: &mut [Option<End>],
     aftermath: &mut Aftermath,
 ) -> Vec<usize> {
+    notice_queue(worker, &group);
     let (mut members, mut commits) = (Vec::new(), Vec::new());
     for found in group {
         let at = found.at();
@@ -117,6 +119,17 @@ pub(crate) async fn commit(
         }
     }
     conflicts
+}
+
+/// How long the doorbells that are answered here had waited.
+fn notice_queue(worker: &Worker, group: &[Found]) {
+    let now = worker.now();
+    let mut queue = worker.queue();
+    for found in group {
+        if let Some(head) = found.loaded.mailbox.first() {
+            queue.decided(Lane::of(&found.loaded.execution.tenant), now.since(head.accepted_at));
+        }
+    }
 }
 
 /// The turn itself: pure code between two calls of the store.

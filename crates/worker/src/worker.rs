@@ -1,11 +1,12 @@
 //! What all loops of one worker share. It does nothing itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use millstream_core::entropy;
 use millstream_core::id::EventId;
+use millstream_core::sweep::Queue;
 use millstream_core::time::Timestamp;
 use millstream_stream::locks::LockToken;
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -55,6 +56,7 @@ pub(crate) struct Worker {
     pub(crate) halt: CancellationToken,
     visits: AtomicU64,
     generation: Mutex<Option<String>>,
+    queue: Mutex<Queue>,
 }
 
 impl Worker {
@@ -85,6 +87,7 @@ impl Worker {
             halt: CancellationToken::new(),
             visits: AtomicU64::new(0),
             generation: Mutex::new(None),
+            queue: Mutex::default(),
             deps,
             options,
         };
@@ -117,6 +120,11 @@ impl Worker {
     /// The monotonic instant of a store time, as seen from now.
     pub(crate) fn instant_of(&self, time: Timestamp) -> Instant {
         Instant::now() + time.since(self.now())
+    }
+
+    /// How long doorbells wait, by what this worker decided.
+    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether everything has been rung since this generation of the stream began, as far as this

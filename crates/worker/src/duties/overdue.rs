@@ -2,7 +2,8 @@
 //!
 //! Either they were never rung (an ingress died between its commit and its doorbell) or the doorbell
 //! was lost. Their row says that they are undecided, and that is all this sweep needs: an event that
-//! reaches the age of `overdue`, then twice that, four times, … is rung again. Which ages were reached
+//! reaches the age of `overdue`, then twice that, four times, … is rung again, unless it merely waits in
+//! a queue that is as long. Which ages were reached
 //! since the last sweep is computed in `core::sweep` from the time of that sweep, which is kept with
 //! the duty, so nothing is marked on any row and no position over ids is remembered. One worker sweeps
 //! at a time, and no sooner than a period after the last sweep, however many workers there are. Its turn
@@ -44,12 +45,13 @@ pub(crate) enum Swept {
 pub(crate) async fn sweep(worker: Arc<Worker>) -> Result<(), Undone> {
     let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
     let now = worker.now();
+    let queued = worker.queue().length();
     let Some(last) = workers.take_duty(DUTY, me, TURN, now).await? else { return Ok(()) };
     if now.since(last) < period(&worker).mul_f64(0.75) {
         // Somebody has just done it.
         return Ok(workers.finish_duty(DUTY, me, last).await?);
     }
-    let bands = sweep::bands(last, now, worker.options.overdue);
+    let bands = sweep::bands(last, now, worker.options.overdue, queued);
     let swept = ring_pages(&worker, DUTY, Some(&bands)).await;
     // Unless all was rung the time of the last sweep stays: the next one covers this one too.
     let done_at = if matches!(swept, Ok(Swept::All)) { now } else { last };
