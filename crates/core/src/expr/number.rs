@@ -186,14 +186,11 @@ fn contains(needle: &Value, haystack: &Value, budget: &Budget) -> Result<Value, 
         }
         Value::Map(entries) => match needle {
             Value::Text(key) => Ok(Value::Bool(entries.contains_key(&**key))),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Int(_)
-            | Value::Double(_)
-            | Value::List(_)
-            | Value::Map(_)
-            | Value::Time(_)
-            | Value::Span(_) => Ok(Value::Bool(false)),
+            // Keys of other maps; ours come from JSON.
+            Value::Bool(_) | Value::Int(_) | Value::Double(_) => Ok(Value::Bool(false)),
+            Value::Null | Value::List(_) | Value::Map(_) | Value::Time(_) | Value::Span(_) => {
+                Err(mismatch(Binary::In, needle, haystack))
+            }
         },
         Value::Null
         | Value::Bool(_)
