@@ -61,7 +61,15 @@ async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
                     | Call::RecordInputs
                     | Call::Ack
             );
+            // The first of each kind always fails: few commits are made of many events.
+            let first = match call {
+                Call::Commit(..) => injected.commits.load(Ordering::Relaxed) == 0,
+                Call::Settle => injected.settlements.load(Ordering::Relaxed) == 0,
+                Call::Publish => injected.doorbells.load(Ordering::Relaxed) == 0,
+                _ => false,
+            };
             let fault = match (unit(&*entropy as &dyn Entropy) * 100.0) as u32 {
+                _ if first => Fault::InDoubt,
                 0..12 => Fault::Unavailable,
                 12..24 if hard => Fault::InDoubt,
                 24..30 => Fault::Contention,
