@@ -1,0 +1,196 @@
+//! A TCP proxy between two processes that can be made slow, deaf or rude.
+//!
+//! Processes are given its address instead of the real one; the weather then changes for all connections
+//! at once. Bytes are never reordered and never lost silently on a connection that lives on: one that lost
+//! some is reset when the weather changes, as a real network would end it sooner or later. It counts what
+//! it did, so that a test can tell a fault that bit from one that nobody noticed.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+const CHUNK: usize = 64 * 1024;
+
+/// What happens to everything between the two sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weather {
+    Clear,
+    /// Every chunk arrives this much later.
+    Slow(Duration),
+    /// Nothing arrives and nobody is told; it all arrives when the weather clears.
+    Stalled,
+    /// Bytes are taken and never arrive; connections that lost some are reset when the weather changes.
+    Deaf,
+    /// Every connection is reset, new ones too.
+    Cut,
+}
+
+/// What a proxy has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Done {
+    pub connections: u64,
+    pub passed: u64,
+    /// Chunks that were held up.
+    pub delayed: u64,
+    /// Bytes that never arrived.
+    pub swallowed: u64,
+    /// Connections that were reset.
+    pub reset: u64,
+}
+
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    weather: watch::Sender<Weather>,
+    counts: Arc<Counts>,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicU64,
+    passed: AtomicU64,
+    delayed: AtomicU64,
+    swallowed: AtomicU64,
+    reset: AtomicU64,
+}
+
+impl Proxy {
+    /// Listens on loopback and passes everything on to `target`, which need not be there yet.
+    pub async fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the proxy");
+        let address = listener.local_addr().expect("the proxy's address");
+        let (weather, watched) = watch::channel(Weather::Clear);
+        let counts = Arc::new(Counts::default());
+        let accepting = tokio::spawn(accept(listener, target, watched, Arc::clone(&counts)));
+        Self { address, weather, counts, accepting }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on, for every connection.
+    pub fn set(&self, weather: Weather) {
+        self.weather.send_replace(weather);
+    }
+
+    pub fn done(&self) -> Done {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Done {
+            connections: read(&self.counts.connections),
+            passed: read(&self.counts.passed),
+            delayed: read(&self.counts.delayed),
+            swallowed: read(&self.counts.swallowed),
+            reset: read(&self.counts.reset),
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    target: SocketAddr,
+    weather: watch::Receiver<Weather>,
+    counts: Arc<Counts>,
+) {
+    // Dropped with the task that accepts: all connections end with the proxy.
+    let mut connections = JoinSet::new();
+    while let Ok((near, _)) = listener.accept().await {
+        while connections.try_join_next().is_some() {}
+        counts.connections.fetch_add(1, Ordering::Relaxed);
+        connections.spawn(carry(near, target, weather.clone(), Arc::clone(&counts)));
+    }
+}
+
+/// The connection is to be reset.
+struct Broken;
+
+async fn carry(
+    mut near: TcpStream,
+    target: SocketAddr,
+    weather: watch::Receiver<Weather>,
+    counts: Arc<Counts>,
+) {
+    let far = if *weather.borrow() == Weather::Cut { None } else { TcpStream::connect(target).await.ok() };
+    let Some(mut far) = far else {
+        counts.reset.fetch_add(1, Ordering::Relaxed);
+        let _ = near.set_zero_linger();
+        return;
+    };
+    for stream in [&near, &far] {
+        let _ = stream.set_nodelay(true);
+    }
+    let ended = {
+        let ((near_in, near_out), (far_in, far_out)) = (near.split(), far.split());
+        let out = pump(near_in, far_out, weather.clone(), &counts);
+        let back = pump(far_in, near_out, weather, &counts);
+        // The first that breaks ends the other.
+        tokio::try_join!(out, back)
+    };
+    if ended.is_err() {
+        counts.reset.fetch_add(1, Ordering::Relaxed);
+        // Both sides get a reset instead of an end.
+        for stream in [&near, &far] {
+            let _ = stream.set_zero_linger();
+        }
+    }
+}
+
+/// Passes bytes one way, as the weather allows, until that side closes.
+async fn pump(
+    mut input: ReadHalf<'_>,
+    mut output: WriteHalf<'_>,
+    mut weather: watch::Receiver<Weather>,
+    counts: &Counts,
+) -> Result<(), Broken> {
+    let mut chunk = vec![0; CHUNK];
+    let mut lost = false;
+    loop {
+        let now = *weather.borrow_and_update();
+        match now {
+            Weather::Cut => return Err(Broken),
+            Weather::Clear | Weather::Slow(_) | Weather::Stalled if lost => return Err(Broken),
+            Weather::Stalled => {
+                weather.changed().await.map_err(|_| Broken)?;
+                continue;
+            }
+            Weather::Clear | Weather::Slow(_) | Weather::Deaf => {}
+        }
+        let count = tokio::select! {
+            read = input.read(&mut chunk) => read.map_err(|_| Broken)?,
+            changed = weather.changed() => {
+                changed.map_err(|_| Broken)?;
+                continue;
+            }
+        };
+        if count == 0 {
+            // The other side may still have something to say.
+            let _ = output.shutdown().await;
+            return Ok(());
+        }
+        if let Weather::Slow(delay) = now {
+            counts.delayed.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(delay).await;
+        }
+        if now == Weather::Deaf {
+            counts.swallowed.fetch_add(count as u64, Ordering::Relaxed);
+            lost = true;
+            continue;
+        }
+        output.write_all(&chunk[..count]).await.map_err(|_| Broken)?;
+        counts.passed.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
