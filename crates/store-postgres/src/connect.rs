@@ -99,8 +99,10 @@ impl PostgresStore {
 
     /// Close all connections, waiting for those in use.
     pub async fn close(&self) {
+        // Closed from here on: whoever is on the way keeps nothing back any more.
+        let closed = self.pool.close();
         self.warm.forget();
-        self.pool.close().await;
+        closed.await;
         self.leases.close().await;
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct Warm {
     pool: PgPool,
     idle: Mutex<Vec<Idle>>,
     most: usize,
-    /// How many wait for the pool: while somebody does, nothing is held back.
+    /// How many wait for the pool: while somebody does, and once it is closed, nothing is held back.
     waiting: AtomicUsize,
 }
 
@@ -98,7 +98,8 @@ impl Warm {
 
     fn put(&self, taken: Idle) {
         let mut idle = self.idle();
-        if idle.len() < self.most && self.waiting.load(Ordering::Relaxed) == 0 {
+        let wanted = self.waiting.load(Ordering::Relaxed) > 0 || self.pool.is_closed();
+        if idle.len() < self.most && !wanted {
             idle.push(taken);
         }
     }

@@ -1,7 +1,10 @@
-//! A server that was restarted costs one call.
+//! A server that was restarted costs one call, and a store closes whoever is on the way.
+
+use std::time::Duration;
 
 use crate::support::Fixture;
 use millstream_store::views::EventViews;
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{Connection, PgConnection};
 
 #[tokio::test]
@@ -21,4 +24,18 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()";
         failed += usize::from(call().await.is_err());
     }
     assert!(failed <= 1, "{failed} of 10 calls failed");
+}
+
+#[tokio::test]
+async fn a_store_closes_while_calls_are_on_the_way() {
+    let fixture = Fixture::fresh().await;
+    for round in 0..50 {
+        let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
+        store.events(&[]).await.unwrap();
+        let calls = futures::future::join_all((0..4).map(|_| store.events(&[])));
+        let both = futures::future::join(calls, store.close());
+        tokio::time::timeout(Duration::from_secs(10), both)
+            .await
+            .unwrap_or_else(|_| panic!("round {round}: a connection was kept back"));
+    }
 }
