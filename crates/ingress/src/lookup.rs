@@ -67,3 +67,54 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use futures::future::join_all;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// A lookup that doubles numbers, one query for each permit, and the sizes of its queries.
+    fn doubling(permits: &Arc<Semaphore>) -> (Lookup<u32, u32>, Arc<Mutex<Vec<usize>>>) {
+        let (permits, sizes) = (permits.clone(), Arc::new(Mutex::new(Vec::new())));
+        let seen = sizes.clone();
+        let query = move |keys: Vec<u32>| {
+            seen.lock().unwrap().push(keys.len());
+            let permits = permits.clone();
+            async move {
+                permits.acquire().await.unwrap().forget();
+                if keys.contains(&13) {
+                    return Err(StoreError::Unavailable("not today".to_owned()));
+                }
+                Ok(keys.into_iter().map(|key| key * 2).collect())
+            }
+        };
+        (Lookup::start(query, &TaskTracker::new()), sizes)
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_while_a_query_runs_is_one_query() {
+        let permits = Arc::new(Semaphore::new(0));
+        let (lookup, sizes) = doubling(&permits);
+        let mut first = std::pin::pin!(lookup.ask(vec![1]));
+        assert!(futures::poll!(&mut first).is_pending());
+        tokio::task::yield_now().await;
+        let mut rest = std::pin::pin!(join_all((2..=5).map(|key| lookup.ask(vec![key, 10 * key]))));
+        assert!(futures::poll!(&mut rest).is_pending());
+        permits.add_permits(2);
+        assert_eq!(first.await.unwrap(), [2]);
+        let rest: Vec<Vec<u32>> = rest.await.into_iter().map(Result::unwrap).collect();
+        assert_eq!(rest, [[4, 40], [6, 60], [8, 80], [10, 100]]);
+        assert_eq!(*sizes.lock().unwrap(), [1, 8]);
+    }
+
+    #[tokio::test]
+    async fn a_query_that_fails_fails_for_those_who_asked_and_for_nobody_else() {
+        let (lookup, _) = doubling(&Arc::new(Semaphore::new(9)));
+        assert!(lookup.ask(vec![13]).await.is_err());
+        assert_eq!(lookup.ask(vec![14]).await.unwrap(), [28]);
+    }
+}
