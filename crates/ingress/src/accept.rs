@@ -18,7 +18,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::ExecutionKey;
@@ -29,6 +29,7 @@ use millstream_store::clock::Clock;
 use millstream_store::event_log::{Append, Appended, EventLog, NewEvent};
 use millstream_stream::doorbell::Bell;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::crash;

@@ -1,10 +1,11 @@
 //! Keeps the door's clock near the store's, so that times of acceptance agree with the workers'.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_store::clock::Clock;
 use millstream_store::housekeeping::Housekeeping;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How often the clocks are compared; they drift by milliseconds in this time.

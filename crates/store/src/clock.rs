@@ -5,9 +5,10 @@
 //! seen at all. Tests and simulations hand in a [`ManualClock`].
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_core::time::Timestamp;
+use tokio::time::Instant;
 
 /// Where roles get `now` from.
 pub trait Clock: Send + Sync + std::fmt::Debug {

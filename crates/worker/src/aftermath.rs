@@ -4,12 +4,12 @@
 //! read again, undecided events are swept).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::time::Instant;
 
 use millstream_core::id::{EventId, ExecutionKey, Seq};
 use millstream_store::action_store::LeasedAction;
 use millstream_stream::announce::News;
 use millstream_stream::doorbell::Bell;
+use tokio::time::Instant;
 
 use crate::metrics;
 use crate::perform::slots::Reserved;

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// More instants than this are not worth remembering.
 const KEPT: usize = 4096;
@@ -42,7 +43,7 @@ impl Alarm {
                 return;
             }
             tokio::select! {
-                () = tokio::time::sleep_until(until.into()) => {}
+                () = tokio::time::sleep_until(until) => {}
                 () = self.earlier.notified() => {}
             }
         }

@@ -4,7 +4,7 @@
 //! reserved before it asks. The outcome of a commit that failed half-way is in doubt: nothing is
 //! assumed, the decoded state is dropped, and the next visit reads what is there.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::AcceptNo;
@@ -13,6 +13,7 @@ use millstream_core::machine;
 use millstream_core::status::{ActionStatus, PauseState};
 use millstream_store::StoreError;
 use millstream_store::execution_store::{Commit, Committed, EventVerdict, LeaseGrant, More};
+use tokio::time::Instant;
 
 use crate::aftermath::Aftermath;
 use crate::bisect::Bisect;

@@ -13,7 +13,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt;
 use millstream_core::id::ExecutionKey;
@@ -21,6 +21,7 @@ use millstream_core::pace::{Pace, UnderWay, pace};
 use millstream_stream::doorbell::{Bell, Delivery, EntryId, Redelivered};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::kept::{End, Kept, Suspicion, Visit, Why};
 use crate::worker::Worker;
@@ -130,7 +131,7 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
 /// Waits for the visits under way; those that take too long are left to reclaim.
 pub(crate) async fn finish_visits(worker: &Worker, held: Holding, deadline: Instant) -> Kept {
     let Holding { mut kept, mut visits } = held;
-    while let Ok(Some(ended)) = tokio::time::timeout_at(deadline.into(), visits.join_next()).await {
+    while let Ok(Some(ended)) = tokio::time::timeout_at(deadline, visits.join_next()).await {
         note(worker, &mut kept, finished(ended));
     }
     kept
@@ -210,5 +211,5 @@ fn finished(ended: Result<Vec<(Visit, End)>, tokio::task::JoinError>) -> Vec<(Vi
 }
 
 async fn sleep_until(instant: Option<Instant>) {
-    tokio::time::sleep_until(instant.unwrap_or_else(|| Instant::now() + Duration::from_secs(1)).into()).await;
+    tokio::time::sleep_until(instant.unwrap_or_else(|| Instant::now() + Duration::from_secs(1))).await;
 }

@@ -10,11 +10,12 @@
 //! middle of whatever it does: a store or a stream that does not answer cannot hold it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_stream::doorbell::{Bell, EntryId};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::consume::{self, Arrival};
 use crate::duties::consumers::GONE;
@@ -51,7 +52,7 @@ pub(crate) async fn hand_back(
 ) {
     let mut background = JoinSet::new();
     // Ends when the readers have: each of them returns after at most one more read.
-    while let Ok(Some(arrival)) = tokio::time::timeout_at(deadline.into(), arrivals.recv()).await {
+    while let Ok(Some(arrival)) = tokio::time::timeout_at(deadline, arrivals.recv()).await {
         consume::arrived(worker, &mut kept, &mut background, arrival);
     }
     let left = kept.hand_back();
@@ -87,7 +88,7 @@ pub(crate) async fn finish_actions(
     performing: &mut JoinSet<&'static str>,
     deadline: Instant,
 ) {
-    let _ = tokio::time::timeout_at(deadline.into(), worker.slots.all_free()).await;
+    let _ = tokio::time::timeout_at(deadline, worker.slots.all_free()).await;
     let left = worker.leases.all();
     worker.halt.cancel();
     let ended = async { while performing.join_next().await.is_some() {} };

@@ -13,10 +13,11 @@
 //! the worker holds as much as it may.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_core::id::ExecutionKey;
 use millstream_stream::doorbell::EntryId;
+use tokio::time::Instant;
 
 /// An execution to be visited.
 #[derive(Debug, Clone)]

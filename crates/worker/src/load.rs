@@ -7,13 +7,13 @@
 //! and then rung anew for others. Either way it can be cancelled, for which no definition is needed.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use millstream_core::id::{AcceptNo, ExecutionKey, Name};
 use millstream_core::log::{Kept as KeptAs, State, Waiting};
 use millstream_core::machine::{self, Machine};
 use millstream_store::StoreError;
 use millstream_store::execution_store::{Known, Loaded, LoadedExecution, MailboxLimits, More, Wanted};
+use tokio::time::Instant;
 
 use crate::bisect::Bisect;
 use crate::kept::{End, Visit, Why};

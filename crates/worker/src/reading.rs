@@ -6,12 +6,13 @@
 //! takes a page in an order of its own to meet rarely.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_core::id::ExecutionKey;
 use millstream_stream::StreamError;
 use millstream_stream::doorbell::BellReader;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::consume::Arrival;
 use crate::metrics;

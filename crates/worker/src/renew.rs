@@ -5,11 +5,11 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
 
 use millstream_core::id::ExecutionKey;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_stream::locks::LockToken;
+use tokio::time::Instant;
 
 use crate::worker::Worker;
 

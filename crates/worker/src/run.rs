@@ -85,7 +85,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
         drain::finish_actions(&worker, &mut performing, finish).await;
         drain::leave(&worker).await;
     };
-    if tokio::time::timeout_at(end.into(), draining).await.is_err() {
+    if tokio::time::timeout_at(end, draining).await.is_err() {
         tracing::warn!(worker.id = %worker.options.worker, "the time to drain is up: others will find what is left");
     }
     tracing::info!(worker.id = %worker.options.worker, "worker stopped");

@@ -8,13 +8,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_core::raw::RawJson;
 use millstream_store::StoreError;
 use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
 use millstream_store::execution_store::LeaseGrant;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::aftermath::Aftermath;
 use crate::metrics;

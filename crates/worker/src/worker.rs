@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use millstream_core::entropy;
 use millstream_core::id::EventId;
@@ -10,6 +10,7 @@ use millstream_core::sweep::Queue;
 use millstream_core::time::Timestamp;
 use millstream_stream::locks::LockToken;
 use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;

@@ -1,7 +1,9 @@
 //! Measures the store's time again, so that the worker's clock follows it.
 
+use tokio::time::Instant;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::every::Undone;
 use crate::worker::Worker;

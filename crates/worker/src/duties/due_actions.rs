@@ -5,9 +5,9 @@
 //! whose doorbell was lost and actions whose holder died (their lease has run out).
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use millstream_store::execution_store::LeaseGrant;
+use tokio::time::Instant;
 
 use super::every::{Undone, once};
 use crate::aftermath::Aftermath;

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use millstream_stream::doorbell::Bell;
+use tokio::time::Instant;
 
 use super::every::{Undone, once};
 use crate::aftermath;

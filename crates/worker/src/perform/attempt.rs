@@ -9,7 +9,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt;
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
@@ -20,6 +20,7 @@ use millstream_core::raw::RawJson;
 use millstream_store::action_store::{AfterFailure, LeasedAction, Settlement, Settling};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::errand::{Credentials, Errand};
 use super::leases::Held;

@@ -1,11 +1,10 @@
 //! An action in the worker's hands, with everything that it holds.
 
-use std::time::Instant;
-
 use millstream_core::action::Attempt;
 use millstream_core::machine::ActionInput;
 use millstream_store::action_store::LeasedAction;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::http::HttpPerformer;
 use super::leases::Held;

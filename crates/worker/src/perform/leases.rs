@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use millstream_core::id::ActionKey;
 use millstream_store::action_store::Lease;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Default, Clone)]
