@@ -74,15 +74,15 @@ impl EventLog for Pages {
     }
 }
 
-struct Bench {
+pub(crate) struct Bench {
     memory: Stores,
     clock: Arc<ManualClock>,
     streams: Streams,
-    stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             memory: Stores::of(Memory::new()),
@@ -93,8 +93,13 @@ impl Bench {
     }
 
     fn worker(&self, name: &str, pages: &Arc<Pages>) -> Arc<Worker> {
+        self.worker_on(name, |stores| stores.events = pages.clone())
+    }
+
+    /// A worker on these stores, but for what is put in their place.
+    pub(crate) fn worker_on(&self, name: &str, replace: impl FnOnce(&mut Stores)) -> Arc<Worker> {
         let mut stores = self.memory.clone();
-        stores.events = pages.clone();
+        replace(&mut stores);
         let deps = Deps {
             stores,
             streams: self.streams.clone(),
@@ -106,7 +111,7 @@ impl Bench {
     }
 
     /// When a duty was last done, if it is nobody's turn.
-    async fn done(&self, duty: &str) -> Option<Timestamp> {
+    pub(crate) async fn done(&self, duty: &str) -> Option<Timestamp> {
         let asking = WorkerId::parse("asking").unwrap();
         let workers = &self.memory.workers;
         let done =

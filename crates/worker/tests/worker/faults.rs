@@ -62,12 +62,10 @@ async fn nothing_is_lost_or_doubled_when_every_call_may_fail() {
                     | Call::Ack
             );
             // The first of each kind always fails: few commits are made of many events.
-            let first = match call {
-                Call::Commit(..) => injected.commits.load(Ordering::Relaxed) == 0,
-                Call::Settle => injected.settlements.load(Ordering::Relaxed) == 0,
-                Call::Publish => injected.doorbells.load(Ordering::Relaxed) == 0,
-                _ => false,
-            };
+            let none_yet = |bit: &AtomicUsize| bit.load(Ordering::Relaxed) == 0;
+            let first = (matches!(call, Call::Commit(..)) && none_yet(&injected.commits))
+                || (matches!(call, Call::Settle) && none_yet(&injected.settlements))
+                || (matches!(call, Call::Publish) && none_yet(&injected.doorbells));
             let fault = match (unit(&*entropy as &dyn Entropy) * 100.0) as u32 {
                 _ if first => Fault::InDoubt,
                 0..12 => Fault::Unavailable,
