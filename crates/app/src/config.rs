@@ -14,11 +14,13 @@ use figment2::{Figment, value::Value};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::drills;
+
 /// The commented defaults, as they are in the repository.
 pub(crate) const DEFAULTS: &str = include_str!("../../../config/default.toml");
 
 /// Environment names that are not settings.
-const NOT_SETTINGS: &[&str] = &["MILLSTREAM_CONFIG", "MILLSTREAM_CRASH_AT"];
+const NOT_SETTINGS: &[&str] = &["MILLSTREAM_CONFIG"];
 
 /// Every setting. `config/default.toml` says what each one means.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -218,7 +220,11 @@ pub(crate) fn load(
 
 /// `MILLSTREAM_WORKER__LEASE` → `worker.lease`; `None` for names that are none of our settings.
 fn setting_key(name: &str) -> Option<String> {
-    if NOT_SETTINGS.contains(&name) || name.starts_with("MILLSTREAM_TEST_") || is_service_link(name) {
+    if NOT_SETTINGS.contains(&name)
+        || drills::NAMES.contains(&name)
+        || name.starts_with("MILLSTREAM_TEST_")
+        || is_service_link(name)
+    {
         return None;
     }
     name.strip_prefix("MILLSTREAM_").map(|rest| rest.to_lowercase().replace("__", "."))

@@ -7,6 +7,7 @@ mod client;
 mod cmd;
 mod config;
 mod directory;
+mod drills;
 mod engine;
 mod entropy;
 mod failure;
@@ -72,6 +73,7 @@ fn runtime(threads: usize) -> std::io::Result<Runtime> {
 }
 
 async fn run(cli: &Cli, config: Config) -> Result<()> {
+    drills::plant_bug()?;
     let output = if cli.global.json { Output::Json } else { Output::Text };
     match &cli.command {
         Command::Dev(args) => cmd::dev::run(args, &config).await,

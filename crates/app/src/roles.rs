@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use millstream_core::crash::CrashPoint;
 use millstream_core::entropy::Entropy;
 use millstream_core::id::WorkerId;
 use millstream_ingress::{AuthMode, IngressOptions, Limits};
@@ -15,6 +14,7 @@ use millstream_stream::Streams;
 use millstream_worker::{HttpOptions, Retention, WorkerOptions};
 
 use crate::config::Config;
+use crate::drills;
 use crate::entropy::SystemEntropy;
 use crate::telemetry::MetricsText;
 
@@ -120,7 +120,7 @@ pub(crate) async fn ingress_options(
         limits,
         allowed_hosts: config.ingress.allowed_hosts.clone(),
         drain_deadline: config.ingress.drain.0,
-        crash: crash_point()?,
+        crash: drills::crash_point()?,
         ..IngressOptions::default()
     })
 }
@@ -146,19 +146,8 @@ pub(crate) fn worker_options(config: &Config, worker: WorkerId) -> Result<Worker
             cancelled: config.retention.cancelled.0,
             keys: config.retention.keys.0,
         },
-        crash: crash_point()?,
+        crash: drills::crash_point()?,
+        crash_on: drills::crash_on()?,
         ..WorkerOptions::of(worker)
     })
-}
-
-/// The place where tests let this process die. Release builds carry none and say so.
-fn crash_point() -> Result<Option<CrashPoint>> {
-    let Ok(name) = std::env::var("MILLSTREAM_CRASH_AT") else { return Ok(None) };
-    if !cfg!(debug_assertions) {
-        bail!("MILLSTREAM_CRASH_AT is set, but this build has no crash points");
-    }
-    match CrashPoint::parse(&name) {
-        Some(point) => Ok(Some(point)),
-        None => bail!("MILLSTREAM_CRASH_AT: there is no crash point {name:?}"),
-    }
 }

@@ -19,6 +19,7 @@ pub mod lane;
 pub mod log;
 pub mod machine;
 pub mod pace;
+pub mod planted;
 pub mod problem;
 pub mod raw;
 pub mod retry;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use millstream_core::id::{
     ActionKey, DefinitionRef, Epoch, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId,
 };
+use millstream_core::planted::{self, Bug};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
@@ -99,6 +100,14 @@ struct LockedEvent {
     definition: DefinitionRef,
 }
 
+/// The statement as it is, unless a test took its lock away.
+fn locking(statement: &'static str, lock: &str) -> &'static str {
+    if planted::is(Bug::SettleWithoutLock) {
+        return statement.strip_suffix(lock).unwrap_or(statement);
+    }
+    statement
+}
+
 async fn lock_executions_to_pause(connection: &mut PgConnection, batch: &[Settlement]) -> Attempt<()> {
     let pauses = batch.iter().filter(|settlement| match &settlement.outcome {
         Settling::Failed { then: AfterFailure::Pause { .. }, .. } => true,
@@ -131,7 +140,11 @@ FOR NO KEY UPDATE OF e";
         .map(|settlement| (settlement.lease.key.execution.tenant.as_str(), settlement.event_id.0))
         .collect();
     let (tenants, events): (Vec<&str>, Vec<Uuid>) = ids.into_iter().unzip();
-    let rows = sqlx::query(LOCK).bind(&tenants).bind(&events).fetch_all(connection).await?;
+    let rows = sqlx::query(locking(LOCK, "\nFOR NO KEY UPDATE OF e"))
+        .bind(&tenants)
+        .bind(&events)
+        .fetch_all(connection)
+        .await?;
     rows.iter()
         .map(|row| {
             let event = LockedEvent {
@@ -185,7 +198,8 @@ FOR NO KEY UPDATE OF a";
         batch.iter().map(|settlement| (&settlement.lease.key.execution, settlement.lease.key.seq)).collect();
     let keys: KeyColumns<'_> = groups.iter().map(|(execution, _)| *execution).collect();
     let seqs: Vec<i64> = groups.iter().map(|(_, seq)| seq.0).collect();
-    let rows = keys.bound(LOCK).bind(&seqs).fetch_all(connection).await?;
+    let rows =
+        keys.bound(locking(LOCK, "\nFOR NO KEY UPDATE OF a")).bind(&seqs).fetch_all(connection).await?;
     let mut found: BTreeMap<(ExecutionKey, Seq), Group> = BTreeMap::new();
     for row in &rows {
         let key = decode::action_key(row)?;

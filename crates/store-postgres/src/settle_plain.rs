@@ -7,6 +7,7 @@
 //! stays as it is. What is not recorded here (other outcomes, actions with company, leases that have passed
 //! on) is for the careful path ([`crate::settle`]).
 
+use millstream_core::planted::{self, Bug};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Settlement, Settling};
 use millstream_store::event_log::NewEvent;
@@ -55,6 +56,9 @@ SELECT coalesce(array_agg(place), '{}') FROM settled";
 /// One word per settlement, in order.
 pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) -> Attempt<Vec<Recorded>> {
     let mut recorded = vec![Recorded::Not; batch.len()];
+    if planted::is(Bug::AnyToken) {
+        return Ok(recorded);
+    }
     let mut plain: Vec<(usize, &Settlement, &str, Option<&NewEvent>)> = batch
         .iter()
         .enumerate()

@@ -140,6 +140,7 @@ fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(M
     let before = Before::of(loaded.execution.clone(), loaded.definition.clone(), loaded.snapshot_seq, &state);
     let (turn, machine) = match &by {
         DecidedBy::Machine(machine) => {
+            crash::on_event(worker.options.crash_on.as_ref(), &loaded.mailbox);
             let turn = machine::turn(machine, state, &loaded.mailbox, loaded.pause, worker.now());
             (turn, Some(&**machine))
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use millstream_core::crash::CrashPoint;
-use millstream_core::id::WorkerId;
+use millstream_core::id::{Name, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_core::time::Timestamp;
 use millstream_store::execution_store::MailboxLimits;
@@ -62,6 +62,8 @@ pub struct WorkerOptions {
     pub version: String,
     /// Die here. Only builds with debug assertions obey.
     pub crash: Option<CrashPoint>,
+    /// Die instead of deciding an event of this name. Only builds with debug assertions obey.
+    pub crash_on: Option<Name>,
 }
 
 /// What HTTP actions may do.
@@ -133,6 +135,7 @@ impl WorkerOptions {
             retention: Retention::default(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             crash: None,
+            crash_on: None,
         }
     }
 

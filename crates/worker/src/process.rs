@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use millstream_core::id::ExecutionKey;
+use millstream_core::planted::{self, Bug};
 use millstream_stream::doorbell::EntryId;
 use millstream_stream::locks::LockToken;
 
@@ -40,6 +41,10 @@ pub(crate) async fn visit(worker: Arc<Worker>, visits: Vec<Visit>) -> Vec<(Visit
     ::metrics::histogram!(metrics::BATCH_EXECUTIONS).record(visits.len() as f64);
     let mut ends = vec![None; visits.len()];
     settle_answered(&worker, &visits, &mut ends).await;
+    if planted::is(Bug::AckBeforeCommit) {
+        let entries: Vec<EntryId> = visits.iter().flat_map(|visit| visit.entries.iter().cloned()).collect();
+        let _ = worker.deps.streams.bells.ack(&entries).await;
+    }
     let (token, first) = if is_suspect(&visits) {
         (lock(&worker, &visits, &mut ends).await, Vec::new())
     } else {

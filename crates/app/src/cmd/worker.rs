@@ -7,7 +7,7 @@ use crate::backend::{open_fleet_database, open_fleet_streams};
 use crate::cmd::ingress::require_tables;
 use crate::config::Config;
 use crate::roles::{Shared, worker_options};
-use crate::{probe, signals, telemetry};
+use crate::{drills, probe, signals, telemetry};
 
 pub(crate) async fn run(config: &Config) -> Result<()> {
     telemetry::start_logging(config)?;
@@ -22,6 +22,7 @@ pub(crate) async fn run(config: &Config) -> Result<()> {
         Err(error) => tracing::warn!(%error, "Redis does not answer yet"),
     }
 
+    drills::jumping_clock(&shared.clock)?;
     let worker = shared.worker_id()?;
     let options = worker_options(config, worker.clone())?;
     let shutdown = signals::shutdown_token()?;

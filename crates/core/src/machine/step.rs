@@ -19,6 +19,7 @@ use crate::log::{
     Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Origin, Outcome, Plan,
     PlannedAction, State, Transition, Waiting, context_bytes,
 };
+use crate::planted::{self, Bug};
 use crate::raw::RawJson;
 use crate::status::Phase;
 use crate::time::Timestamp;
@@ -36,7 +37,7 @@ pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -
         Origin::Timer { armed_seq } if armed_seq == ArmedTimer::EXECUTION_TIMEOUT => {
             return end(state, event, at, Phase::Failed, Some(timed_out(machine)));
         }
-        Origin::Timer { armed_seq } if armed_seq != state.entered_seq => {
+        Origin::Timer { armed_seq } if armed_seq != state.entered_seq && !planted::is(Bug::StaleTimer) => {
             return rejected(format!(
                 "stale timer: the entry at seq {armed_seq} that armed {:?} has been left",
                 event.name.as_str()

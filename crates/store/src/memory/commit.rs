@@ -1,6 +1,7 @@
 //! Committing a worker's decisions, in memory: the fence first, then every write.
 
 use millstream_core::id::{Epoch, Name, Seq, WorkerId};
+use millstream_core::planted::{self, Bug};
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
 
@@ -32,7 +33,8 @@ fn commit_one(
         return Committed::Missing;
     };
     let ends = item.state.phase.is_ended();
-    if row.seq != item.expected || held_up(row, item) || !all_open(row, &item.decided) {
+    let holds = row.seq == item.expected && !held_up(row, item) && all_open(row, &item.decided);
+    if !holds && !planted::is(Bug::NoFence) {
         return Committed::Conflict;
     }
     // Before anything else: it concerns what earlier commits left open.

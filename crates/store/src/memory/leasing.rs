@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use millstream_core::id::{Epoch, ExecutionKey, Name, Seq, WorkerId};
+use millstream_core::planted::{self, Bug};
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 
@@ -53,7 +54,8 @@ impl Tables {
     pub(super) fn held(&mut self, lease: &Lease) -> Option<&mut Action> {
         let row = self.executions.get_mut(&lease.key.execution)?;
         let action = row.actions.get_mut(&(lease.key.seq, lease.key.action.clone()))?;
-        let held = action.view.status == ActionStatus::Leased && action.view.epoch == lease.epoch;
+        let current = action.view.epoch == lease.epoch || planted::is(Bug::AnyToken);
+        let held = action.view.status == ActionStatus::Leased && current;
         held.then_some(action)
     }
 

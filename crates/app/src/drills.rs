@@ -1,0 +1,72 @@
+//! What a test may ask of a process: to die at a place or of an event, to carry a known bug, to have a
+//! clock that jumps. Only builds with debug assertions obey; others refuse to start, so that nobody
+//! believes in a drill that did not take place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use millstream_core::crash::CrashPoint;
+use millstream_core::duration;
+use millstream_core::id::Name;
+use millstream_core::planted::{self, Bug};
+use millstream_store::clock::{Clock, StoreClock};
+use tokio::signal::unix::{SignalKind, signal};
+
+const CRASH_AT: &str = "MILLSTREAM_CRASH_AT";
+const CRASH_ON: &str = "MILLSTREAM_CRASH_ON";
+const PLANT: &str = "MILLSTREAM_PLANT";
+const CLOCK_JUMP: &str = "MILLSTREAM_CLOCK_JUMP";
+
+/// Names in the environment that are no settings.
+pub(crate) const NAMES: &[&str] = &[CRASH_AT, CRASH_ON, PLANT, CLOCK_JUMP];
+
+/// The place where this process is to die, the first time that it comes by.
+pub(crate) fn crash_point() -> Result<Option<CrashPoint>> {
+    let Some(name) = asked(CRASH_AT)? else { return Ok(None) };
+    match CrashPoint::parse(&name) {
+        Some(point) => Ok(Some(point)),
+        None => bail!("{CRASH_AT}: there is no crash point {name:?}"),
+    }
+}
+
+/// The event that kills whoever is about to decide it.
+pub(crate) fn crash_on() -> Result<Option<Name>> {
+    let Some(name) = asked(CRASH_ON)? else { return Ok(None) };
+    Name::parse(&name).map(Some).map_err(|error| anyhow!("{CRASH_ON}: {error}"))
+}
+
+/// Plants the bug that is asked for; before anything else is made.
+pub(crate) fn plant_bug() -> Result<()> {
+    let Some(name) = asked(PLANT)? else { return Ok(()) };
+    let Some(bug) = Bug::parse(&name) else { bail!("{PLANT}: there is no bug {name:?}") };
+    planted::plant(bug);
+    Ok(())
+}
+
+/// Lets the clock jump forth and back by so much at every SIGUSR2, forth first. The duty that measures
+/// the store's time sets it right again.
+pub(crate) fn jumping_clock(clock: &Arc<StoreClock>) -> Result<()> {
+    let Some(text) = asked(CLOCK_JUMP)? else { return Ok(()) };
+    let jump = duration::parse(&text).map_err(|error| anyhow!("{CLOCK_JUMP}: {error}"))?;
+    let mut told = signal(SignalKind::user_defined2()).context("cannot listen for signals")?;
+    let clock = Arc::clone(clock);
+    tokio::spawn(async move {
+        let mut forth = true;
+        while told.recv().await.is_some() {
+            let now = clock.now();
+            clock.adjust(if forth { now.plus(jump) } else { now.minus(jump) }, Duration::ZERO);
+            tracing::warn!(forth, jump = ?jump, "the clock of this process jumps");
+            forth = !forth;
+        }
+    });
+    Ok(())
+}
+
+fn asked(name: &str) -> Result<Option<String>> {
+    let Ok(value) = std::env::var(name) else { return Ok(None) };
+    if !cfg!(debug_assertions) {
+        bail!("{name} is set, but this build holds no drills: it has no debug assertions");
+    }
+    Ok(Some(value))
+}
