@@ -113,7 +113,7 @@ impl Reply {
     }
 }
 
-fn install_crypto() {
+pub fn install_crypto() {
     static INSTALL: Once = Once::new();
     // An error means that the test binary has installed a provider already, which serves as well.
     INSTALL.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));

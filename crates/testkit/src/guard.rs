@@ -13,13 +13,14 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{LazyLock, Mutex};
 
 const SCRIPT: &str = r#"
-live=""; dirs=""
+live=""; dirs=""; mounts=""
 without() { kept=""; for entry in $1; do [ "$entry" = "$2" ] || kept="$kept $entry"; done; echo "$kept"; }
 while read -r verb entry; do
   case "$verb" in
     process) live="$live $entry" ;;
     directory) dirs="$dirs $entry" ;;
-    forget) live=$(without "$live" "$entry"); dirs=$(without "$dirs" "$entry") ;;
+    mount) mounts="$mounts $entry" ;;
+    forget) live=$(without "$live" "$entry"); dirs=$(without "$dirs" "$entry"); mounts=$(without "$mounts" "$entry") ;;
   esac
 done
 for entry in $live; do kill -"${entry#*:}" "${entry%:*}" 2>/dev/null; done
@@ -28,6 +29,7 @@ for entry in $live; do
   while kill -0 "${entry%:*}" 2>/dev/null && [ $tries -lt 100 ]; do sleep 0.05; tries=$((tries + 1)); done
   kill -KILL "${entry%:*}" 2>/dev/null
 done
+for entry in $mounts; do umount -l -- "$entry" 2>/dev/null; done
 for entry in $dirs; do rm -rf -- "$entry"; done
 "#;
 
@@ -75,6 +77,15 @@ pub fn forget_process(pid: u32, ending: Ending) {
 /// The path must not contain white space, which holds for the directories this crate makes.
 pub fn watch_directory(path: &Path) {
     tell("directory", &path.display().to_string());
+}
+
+/// A file system that was mounted here.
+pub fn watch_mount(path: &Path) {
+    tell("mount", &path.display().to_string());
+}
+
+pub fn forget_mount(path: &Path) {
+    tell("forget", &path.display().to_string());
 }
 
 pub fn forget_directory(path: &Path) {

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nix::unistd::{User, geteuid};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, User, geteuid};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
@@ -66,14 +67,22 @@ impl Drop for TestDatabase {
 pub struct TestCluster {
     binaries: PathBuf,
     port: u16,
+    settings: Vec<String>,
+    log: PathBuf,
     server: Option<Daemon>,
     directory: TempDir,
 }
 
 /// A new private cluster, running.
 pub async fn cluster() -> TestCluster {
-    let binaries = find_binaries();
     let base = if geteuid().is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() };
+    cluster_in(&base, &["shared_buffers=64MB"], None).await
+}
+
+/// The same in a directory below `base`, which the server's user can reach, with further settings and
+/// perhaps its log elsewhere.
+pub async fn cluster_in(base: &Path, settings: &[&str], log: Option<&Path>) -> TestCluster {
+    let binaries = find_binaries();
     let directory =
         tempfile::Builder::new().prefix("millstream-pg-").tempdir_in(base).expect("make a directory");
     guard::watch_directory(directory.path());
@@ -83,7 +92,9 @@ pub async fn cluster() -> TestCluster {
             .expect("hand the directory to the server's user");
     }
     init(&binaries, directory.path());
-    let mut cluster = TestCluster { binaries, port: port::free(), server: None, directory };
+    let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+    let log = log.map_or_else(|| directory.path().join("postgres.log"), Path::to_owned);
+    let mut cluster = TestCluster { binaries, port: port::free(), settings, log, server: None, directory };
     cluster.start().await;
     cluster
 }
@@ -107,24 +118,63 @@ impl TestCluster {
         }
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What the server logs goes here.
+    pub fn log(&self) -> PathBuf {
+        self.log.clone()
+    }
+
+    /// SIGKILL to the server itself; its children notice and end too.
+    pub async fn kill(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let children = children_of(server.pid());
+            server.kill();
+            eventually(START, || {
+                let alive: Vec<u32> = children.iter().copied().filter(|pid| is_child_alive(*pid)).collect();
+                std::future::ready(if alive.is_empty() { Ok(()) } else { Err(alive) })
+            })
+            .await;
+        }
+    }
+
+    /// A signal to the server and all its children.
+    pub fn signal_all(&mut self, signal: Signal) {
+        if let Some(server) = &mut self.server {
+            let children = children_of(server.pid());
+            server.signal(signal);
+            for child in children {
+                // It may have ended meanwhile.
+                let _ = i32::try_from(child).map(|pid| kill(Pid::from_raw(pid), signal));
+            }
+        }
+    }
+
+    /// Whether the server has ended by itself.
+    pub fn exited(&mut self) -> Option<std::process::ExitStatus> {
+        self.server.as_mut().and_then(Daemon::exited)
+    }
+
     /// Starts on the same port, or does nothing when it runs; ready when this returns.
     pub async fn start(&mut self) {
+        if self.exited().is_some() {
+            self.server = None;
+        }
         if self.server.is_some() {
             return;
         }
         let mut command = as_server_user(self.binaries.join("postgres"));
         command.arg("-D").arg(self.directory.path().join("data"));
         command.args(["-p", &self.port.to_string(), "-k", "", "-h", "127.0.0.1"]);
-        for setting in [
-            "fsync=off",
-            "full_page_writes=off",
-            "max_connections=300",
-            "shared_buffers=64MB",
-            "logging_collector=off",
-        ] {
+        for setting in ["fsync=off", "full_page_writes=off", "max_connections=300", "logging_collector=off"] {
             command.args(["-c", setting]);
         }
-        let output = self.directory.path().join("postgres.log");
+        for setting in &self.settings {
+            command.args(["-c", setting]);
+        }
+        let output = self.log();
         self.server = Some(Daemon::start("postgres", command, &output, Ending::Quit));
         let url = self.url("postgres");
         let server = &mut self.server;
@@ -146,6 +196,28 @@ impl Drop for TestCluster {
         self.stop_immediate();
         guard::forget_directory(self.directory.path());
     }
+}
+
+/// The processes that a process has started.
+fn children_of(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("list processes").flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| matches!(status_of(*pid), Some((_, of)) if of == parent))
+        .collect()
+}
+
+/// A zombie has ended; it waits for somebody to read its status.
+fn is_child_alive(pid: u32) -> bool {
+    matches!(status_of(pid), Some((state, _)) if state != 'Z')
+}
+
+/// The state of a process, and who started it.
+fn status_of(pid: u32) -> Option<(char, u32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it may contain anything.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
 fn init(binaries: &Path, directory: &Path) {

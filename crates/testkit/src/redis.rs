@@ -1,8 +1,9 @@
 //! A private Redis server that a test may kill, empty, stop and start.
 //!
-//! It persists nothing: whatever the server held is lost when it stops, which is what the engine
-//! must survive. It refuses to evict, as the engine demands.
+//! It persists nothing, unless a test asks for an append-only file: whatever the server held is lost when
+//! it stops, which is what the engine must survive. It refuses to evict, as the engine demands.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -24,17 +25,31 @@ const INSTALL: &str = "cannot run redis-server (or valkey-server); install it: \
 pub struct TestRedis {
     pub url: String,
     port: u16,
+    memory: Memory,
     server: Option<Daemon>,
     directory: TempDir,
 }
 
+/// What outlives the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    Nothing,
+    /// An append-only file, flushed every second.
+    AppendOnlyFile,
+}
+
 /// A new private server, running and empty.
 pub async fn server() -> TestRedis {
+    server_with(Memory::Nothing).await
+}
+
+pub async fn server_with(memory: Memory) -> TestRedis {
     let directory = tempfile::Builder::new().prefix("millstream-redis-").tempdir().expect("make a directory");
     guard::watch_directory(directory.path());
     let port = port::free();
-    let mut redis = TestRedis { url: format!("redis://127.0.0.1:{port}/"), port, server: None, directory };
-    redis.start_empty().await;
+    let url = format!("redis://127.0.0.1:{port}/");
+    let mut redis = TestRedis { url, port, memory, server: None, directory };
+    redis.start().await;
     redis
 }
 
@@ -54,14 +69,40 @@ impl TestRedis {
         }
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process, to signal it. Fails when it is not running.
+    pub fn daemon(&mut self) -> &mut Daemon {
+        self.server.as_mut().expect("a running server")
+    }
+
     /// Starts on the same port with nothing in it, or does nothing when it runs.
     pub async fn start_empty(&mut self) {
+        if self.server.is_none() {
+            let _ = std::fs::remove_dir_all(self.append_only_files());
+            self.start().await;
+        }
+    }
+
+    /// Where the append-only file is kept, in parts.
+    pub fn append_only_files(&self) -> PathBuf {
+        self.directory.path().join("appendonlydir")
+    }
+
+    /// Starts on the same port with what its append-only files remember, or does nothing when it runs.
+    pub async fn start(&mut self) {
         if self.server.is_some() {
             return;
         }
         let mut command = Command::new(find_binary());
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
-        command.args(["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"]);
+        let appends = match self.memory {
+            Memory::Nothing => "no",
+            Memory::AppendOnlyFile => "yes",
+        };
+        command.args(["--save", "", "--appendonly", appends, "--maxmemory-policy", "noeviction"]);
         command.arg("--dir").arg(self.directory.path());
         let output = self.directory.path().join("redis.log");
         self.server = Some(Daemon::start("redis", command, &output, Ending::Kill));
@@ -95,6 +136,17 @@ fn find_binary() -> &'static str {
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success()))
         .unwrap_or_else(|| panic!("{INSTALL}"))
+}
+
+/// Copies the append-only files of a server, which may be running, to a directory.
+pub fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 async fn command_on(url: &str, command: &str) -> ::redis::RedisResult<String> {
