@@ -20,6 +20,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // It measures from outside; what it shares with the engine are the statements of the floor.
     ("bench", &["core", "store", "store-postgres", "store-sqlite"]),
     ("testkit", &[]),
+    // It breaks the binary from outside; what it shares with it are the names of bugs and how times are written.
+    ("torture", &["core", "testkit"]),
     ("app", &["bench", "core", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"]),
 ];
 
@@ -109,7 +111,7 @@ fn own_dependencies(manifest: &str) -> Vec<String> {
 #[test]
 fn only_the_store_crates_know_a_database() {
     let rule = |file: &SourceFile| match file.member() {
-        Some("store-postgres" | "store-sqlite" | "testkit" | "bench") | None => vec![],
+        Some("store-postgres" | "store-sqlite" | "testkit" | "torture" | "bench") | None => vec![],
         Some(_) if file.text.contains("sqlx") => vec!["depends on sqlx".into()],
         Some(_) => vec![],
     };

@@ -1,0 +1,85 @@
+//! Chance that can be repeated: one seed, and a stream of numbers for each who asks.
+
+/// SplitMix64.
+#[derive(Debug, Clone)]
+pub struct Chance(u64);
+
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Chance {
+    pub fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A stream of its own for `name`, which does not depend on what others draw.
+    pub fn for_the(&self, name: &str) -> Self {
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let mut chance = Self(self.0 ^ hash);
+        chance.draw();
+        chance
+    }
+
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From `0` to `end - 1`; 0 when `end` is 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        if end == 0 { 0 } else { self.draw() % end }
+    }
+
+    pub fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length as u64)).unwrap_or(0)
+    }
+
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.index(items.len())]
+    }
+
+    /// True in so many of a hundred cases.
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.index(last + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        let draw = |seed| {
+            let mut chance = Chance::of(seed).for_the("clients");
+            (0..100).map(|_| chance.draw()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+    }
+
+    #[test]
+    fn whoever_asks_has_a_stream_of_its_own() {
+        let seed = Chance::of(1);
+        assert_ne!(seed.for_the("a").draw(), seed.for_the("b").draw());
+    }
+
+    #[test]
+    fn a_shuffled_deck_has_the_same_cards() {
+        let mut cards: Vec<u8> = (0..50).collect();
+        Chance::of(3).shuffle(&mut cards);
+        assert_ne!(cards, (0..50).collect::<Vec<u8>>());
+        cards.sort_unstable();
+        assert_eq!(cards, (0..50).collect::<Vec<u8>>());
+    }
+}

@@ -1,0 +1,67 @@
+//! C1: an acknowledged event is there, and it ended as the load meant it to.
+
+use super::{Check, Evidence, Violation};
+use crate::history::{Event, Execution};
+use crate::load::Told;
+use crate::stage::POISON;
+
+pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for post in &evidence.clients.posts {
+        let Told::Accepted { event: id, .. } = &post.told else { continue };
+        let Some(event) = evidence.history.events.get(id) else {
+            violations.push(Violation::of(
+                Check::Accepted,
+                &post.key,
+                format!("acknowledged as {id} and not there"),
+            ));
+            continue;
+        };
+        if event.execution != post.execution || event.name != post.name {
+            let what = format!("acknowledged as {id}, which is {} of {}", event.name, event.execution);
+            violations.push(Violation::of(Check::Accepted, &post.key, what));
+        }
+        let Some(execution) = evidence.history.executions.get(&post.execution) else {
+            violations.push(Violation::of(Check::Accepted, &post.execution, "acknowledged and not there"));
+            continue;
+        };
+        if !is_meant(execution, event, evidence.poison) {
+            let what = format!(
+                "{} {id} is {} ({} attempts) in a {} in state {}{}",
+                event.name,
+                event.status,
+                event.attempts,
+                execution.definition,
+                execution.state,
+                execution.paused.as_deref().map(|why| format!(", paused: {why}")).unwrap_or_default(),
+            );
+            violations.push(Violation::of(Check::Accepted, &post.key, what));
+        }
+    }
+    for (id, definition) in &evidence.clients.executions {
+        match evidence.history.executions.get(id) {
+            Some(execution) if execution.definition == *definition => {}
+            Some(_) | None => violations.push(Violation::of(
+                Check::Accepted,
+                id,
+                "a start was acknowledged and is not there",
+            )),
+        }
+    }
+    violations
+}
+
+/// Whether the load allows an event of this execution to end like this.
+fn is_meant(execution: &Execution, event: &Event, poison: bool) -> bool {
+    match (execution.definition.as_str(), event.name.as_str(), event.status.as_str()) {
+        ("bomb", POISON, "dead") => poison,
+        ("bomb", POISON, "completed") => !poison,
+        ("bomb", POISON, _) => false,
+        // What comes after the poison waits for a person.
+        ("bomb", _, "pending") => poison && execution.paused.is_some(),
+        ("gate", "pass", "deferred") => execution.state == "shut",
+        ("gate", "lock", "rejected") => true,
+        ("ledger", "add" | "close", "rejected") => execution.phase == "completed",
+        (_, _, status) => status == "completed",
+    }
+}

@@ -1,0 +1,126 @@
+//! C5: what the target saw and what is recorded of actions agree, key by key.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::{Check, Evidence, Violation};
+use crate::history::Action;
+use crate::sink::{Call, Treated};
+
+/// A process that goes on after a stop, and a network that clears, need a moment.
+const AFTERMATH: Duration = Duration::from_millis(1_000);
+
+pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let rows: BTreeMap<&str, &Action> =
+        evidence.history.actions.iter().map(|action| (action.key.as_str(), action)).collect();
+    for action in &evidence.history.actions {
+        violations.extend(outcome(evidence, action));
+    }
+    for (key, known) in &evidence.target.keys {
+        let Some(action) = rows.get(key.as_str()) else {
+            violations.push(Violation::of(
+                Check::Effects,
+                key,
+                "the target was called under a key that no action has",
+            ));
+            continue;
+        };
+        if known.effects.len() > 1 {
+            violations.push(Violation::of(
+                Check::Effects,
+                key,
+                format!("effects under tokens {:?}", known.effects),
+            ));
+        }
+        if known.highest > action.epoch {
+            let what =
+                format!("called with token {}, and the last lease was {}", known.highest, action.epoch);
+            violations.push(Violation::of(Check::Effects, key, what));
+        }
+    }
+    violations.extend(emitted(evidence));
+    violations.extend(late_calls(evidence));
+    violations
+}
+
+fn outcome(evidence: &Evidence, action: &Action) -> Vec<Violation> {
+    let broke = |what: String| vec![Violation::of(Check::Effects, &action.key, what)];
+    let effects = evidence.target.keys.get(&action.key).map_or(0, |known| known.effects.len());
+    match (action.name.as_str(), action.status.as_str()) {
+        ("never", "failed") if effects == 0 => Vec::new(),
+        ("never", status) => {
+            broke(format!("is {status} with {effects} effects, and the target always refuses"))
+        }
+        (_, "succeeded") if effects == 0 => broke("succeeded, and the target knows nothing of it".to_owned()),
+        (_, "succeeded") => match action.result_token {
+            Some(token) if token == action.epoch => Vec::new(),
+            token => broke(format!(
+                "the result recorded is of token {token:?}, the last lease was {}",
+                action.epoch
+            )),
+        },
+        (_, status) => {
+            broke(format!("is {status} after {} attempts, with {effects} effects", action.attempts))
+        }
+    }
+}
+
+/// Every outcome that is told by an event is told once.
+fn emitted(evidence: &Evidence) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut told: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+    for event in evidence.history.events.values() {
+        if matches!(event.name.as_str(), "finished" | "refused") {
+            *told.entry((&event.execution, &event.name)).or_default() += 1;
+        }
+    }
+    for action in &evidence.history.actions {
+        let tells = match (action.name.as_str(), action.status.as_str()) {
+            ("join" | "slow" | "flaky" | "lost", "succeeded") => "finished",
+            ("never", "failed") => "refused",
+            _ => continue,
+        };
+        *told.entry((&action.execution, tells)).or_default() -= 1;
+    }
+    for ((execution, name), surplus) in told {
+        if surplus != 0 {
+            let what = format!("{surplus:+} events {name:?} compared with the outcomes of its actions");
+            violations.push(Violation::of(Check::Effects, execution, what));
+        }
+    }
+    violations
+}
+
+/// A call under an older lease that begins after one under a newer lease: its holder should have known that
+/// its time was over, unless it stood still or its call was on the way.
+fn late_calls(evidence: &Evidence) -> Vec<Violation> {
+    let mut newest: BTreeMap<&str, &Call> = BTreeMap::new();
+    let mut violations = Vec::new();
+    let mut calls: Vec<&Call> = evidence.target.calls.iter().collect();
+    calls.sort_by_key(|call| call.at);
+    for call in calls {
+        match newest.get(call.key.as_str()) {
+            Some(newer) if newer.token > call.token => {
+                if !excused(&evidence.stops, call.at) {
+                    let what = format!(
+                        "called with token {} {:.1?} after a call with token {} ({:?}), while nobody stood still",
+                        call.token,
+                        call.at - newer.at,
+                        newer.token,
+                        Treated::Stale
+                    );
+                    violations.push(Violation::of(Check::Effects, &call.key, what));
+                }
+            }
+            Some(_) | None => {
+                newest.insert(&call.key, call);
+            }
+        }
+    }
+    violations
+}
+
+fn excused(stops: &[(Instant, Instant)], at: Instant) -> bool {
+    stops.iter().any(|(from, to)| at >= *from && at <= *to + AFTERMATH)
+}

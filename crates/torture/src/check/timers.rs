@@ -1,0 +1,87 @@
+//! C6: a timer fires once, at its time or later, and only while its state lasts.
+
+use std::collections::BTreeMap;
+
+use super::{Check, Evidence, Violation};
+use crate::history::{Event, Transition};
+
+/// How long after its time a timer may still be unfired when everything is quiet, in milliseconds.
+const LATE: i64 = 5_000;
+
+pub(super) fn check(evidence: &Evidence) -> Vec<Violation> {
+    let history = &evidence.history;
+    let mut fired: BTreeMap<(&str, i64), Vec<&Event>> = BTreeMap::new();
+    for event in history.events.values() {
+        if let Some(armed) = event.timer_seq {
+            fired.entry((&event.execution, armed)).or_default().push(event);
+        }
+    }
+    let waiting: Vec<(&str, i64)> =
+        history.timers.iter().map(|timer| (timer.execution.as_str(), timer.armed_seq)).collect();
+    let mut violations = Vec::new();
+    let mut broke =
+        |execution: &str, what: String| violations.push(Violation::of(Check::Timers, execution, what));
+    for timer in
+        history.timers.iter().filter(|timer| timer.fire_at + LATE + evidence.clock_slack < history.now)
+    {
+        broke(
+            &timer.execution,
+            format!("the timer of seq {} was due {} ms ago", timer.armed_seq, history.now - timer.fire_at),
+        );
+    }
+    for (execution, log) in &history.transitions {
+        for (at, transition) in log.iter().enumerate() {
+            for timer in &transition.timers {
+                let events =
+                    fired.get(&(execution.as_str(), timer.armed_seq)).map(Vec::as_slice).unwrap_or_default();
+                if events.len() > 1 {
+                    broke(
+                        execution,
+                        format!("the timer of seq {} fired {} times", timer.armed_seq, events.len()),
+                    );
+                }
+                let early = |event: &&&Event| event.created_at + evidence.clock_slack < timer.fire_at;
+                if let Some(event) = events.iter().find(early) {
+                    broke(
+                        execution,
+                        format!(
+                            "the timer of seq {} fired {} ms early",
+                            timer.armed_seq,
+                            timer.fire_at - event.created_at
+                        ),
+                    );
+                }
+                let left = log[at + 1..].iter().any(|later| later.entered);
+                let ended =
+                    history.executions.get(execution).is_none_or(|execution| execution.phase != "active");
+                if events.is_empty() && !left && !ended && !waiting.contains(&(execution, timer.armed_seq)) {
+                    broke(execution, format!("the timer of seq {} is lost", timer.armed_seq));
+                }
+            }
+        }
+        for event in stale(log, &evidence.history.events) {
+            broke(execution, event);
+        }
+    }
+    violations
+}
+
+/// Timers that were applied although the state that armed them had been left.
+fn stale(log: &[Transition], events: &BTreeMap<uuid::Uuid, Event>) -> Vec<String> {
+    let mut entered = 0;
+    let mut found = Vec::new();
+    for transition in log {
+        if let Some(armed) = events.get(&transition.event).and_then(|event| event.timer_seq)
+            && armed != entered
+        {
+            found.push(format!(
+                "the timer of seq {armed} was applied at seq {}, after the state had been entered anew at {entered}",
+                transition.seq
+            ));
+        }
+        if transition.entered {
+            entered = transition.seq;
+        }
+    }
+    found
+}

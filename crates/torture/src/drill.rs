@@ -1,0 +1,229 @@
+//! Recoveries that are measured: one thing breaks while nothing else does, and the time is taken until
+//! everything that it concerned is in order again.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::check::{Check, Violation};
+use crate::faults::seen;
+use crate::load::Record;
+use crate::stage::Stage;
+
+/// One measured recovery.
+#[derive(Debug, Clone)]
+pub struct Recovery {
+    pub what: &'static str,
+    pub took: Duration,
+    pub allowed: Duration,
+    pub detail: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drill {
+    WorkerKilled,
+    RedisEmptied,
+    PostgresRestarted,
+}
+
+impl Drill {
+    pub const ALL: &'static [Drill] = &[Self::WorkerKilled, Self::RedisEmptied, Self::PostgresRestarted];
+}
+
+const PATIENCE: Duration = Duration::from_secs(90);
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Holds one drill. Violations are recoveries that took too long or did not happen.
+pub async fn hold(
+    drill: Drill,
+    stage: &Stage,
+    record: &Record,
+) -> Result<(Recovery, Vec<Violation>), String> {
+    let _alone = stage.alone.write().await;
+    until_settled(stage).await?;
+    match drill {
+        Drill::WorkerKilled => worker_killed(stage).await,
+        Drill::RedisEmptied => redis_emptied(stage, record).await,
+        Drill::PostgresRestarted => postgres_restarted(stage, record).await,
+    }
+}
+
+/// Nothing has waited for long: what happened before is over.
+async fn until_settled(stage: &Stage) -> Result<(), String> {
+    for process in stage.processes() {
+        stage.until_ready(process).await;
+    }
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if oldest_undecided(stage).await? < 1_000 {
+            return Ok(());
+        }
+        tokio::time::sleep(GLANCE * 5).await;
+    }
+    Err("events wait for long although nothing is broken".to_owned())
+}
+
+/// In milliseconds.
+async fn oldest_undecided(stage: &Stage) -> Result<i64, String> {
+    const AGE: &str = "
+SELECT coalesce(max(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - m.created_at), 0)
+FROM mailbox m JOIN executions x USING (tenant, execution_id)
+WHERE NOT m.deferred AND x.paused_reason IS NULL";
+    let mut sql = stage.sql().await.map_err(|error| error.to_string())?;
+    sqlx::query_scalar(AGE).fetch_one(&mut sql).await.map_err(|error| error.to_string())
+}
+
+/// The undecided events of this moment, of executions that nobody paused.
+async fn undecided(stage: &Stage) -> Result<Vec<i64>, String> {
+    const READ: &str = "
+SELECT m.accept_no FROM mailbox m JOIN executions x USING (tenant, execution_id)
+WHERE NOT m.deferred AND x.paused_reason IS NULL";
+    let mut sql = stage.sql().await.map_err(|error| error.to_string())?;
+    sqlx::query_scalar(READ).fetch_all(&mut sql).await.map_err(|error| error.to_string())
+}
+
+/// How many of them still wait.
+async fn still_waiting(stage: &Stage, of: &[i64]) -> Result<i64, String> {
+    const READ: &str = "SELECT count(*) FROM mailbox WHERE accept_no = ANY($1) AND NOT deferred";
+    let mut sql = stage.sql().await.map_err(|error| error.to_string())?;
+    sqlx::query_scalar(READ).bind(of).fetch_one(&mut sql).await.map_err(|error| error.to_string())
+}
+
+/// Waits until all of them are decided. Answers when the first was and when the last.
+async fn until_decided(
+    stage: &Stage,
+    waiting: &[i64],
+    from: Instant,
+) -> Result<(Duration, Duration), String> {
+    let mut first = None;
+    while from.elapsed() < PATIENCE {
+        let left = still_waiting(stage, waiting).await?;
+        if first.is_none() && usize::try_from(left).unwrap_or(0) < waiting.len() {
+            first = Some(from.elapsed());
+        }
+        if left == 0 {
+            return Ok((first.unwrap_or_default(), from.elapsed()));
+        }
+        tokio::time::sleep(GLANCE).await;
+    }
+    Err(format!(
+        "{} of {} events were not decided within {PATIENCE:?}",
+        still_waiting(stage, waiting).await?,
+        waiting.len()
+    ))
+}
+
+fn judged(recovery: Recovery) -> (Recovery, Vec<Violation>) {
+    let mut violations = Vec::new();
+    if recovery.took > recovery.allowed {
+        let what =
+            format!("took {:.2?}, allowed {:.2?}: {}", recovery.took, recovery.allowed, recovery.detail);
+        violations.push(Violation::of(Check::Recovery, recovery.what, what));
+    }
+    (recovery, violations)
+}
+
+/// A worker is caught with doorbells in its hands and killed.
+async fn worker_killed(stage: &Stage) -> Result<(Recovery, Vec<Violation>), String> {
+    let mut postgres = stage.postgres.lock().await;
+    for _ in 0..50 {
+        for worker in &stage.workers {
+            let _busy = worker.busy.lock().await;
+            let Some(pid) = worker.pid() else { continue };
+            // Everybody waits for the store now, whoever is at work with something in hand.
+            postgres.signal_all(Signal::SIGSTOP);
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            let held = seen::doorbells_of(stage, pid).await;
+            if held == 0 {
+                postgres.signal_all(Signal::SIGCONT);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+            worker.kill();
+            let from = Instant::now();
+            postgres.signal_all(Signal::SIGCONT);
+            let waiting = undecided(stage).await?;
+            let (first, took) = until_decided(stage, &waiting, from).await?;
+            let allowed = stage.deadlines.reclaim_idle + Duration::from_secs(2);
+            let detail = format!(
+                "it held {held} doorbells; of {} undecided events the first was decided after {first:.2?}",
+                waiting.len()
+            );
+            return Ok(judged(Recovery {
+                what: "worker killed → its work is taken over",
+                took,
+                allowed,
+                detail,
+            }));
+        }
+    }
+    Err("no worker was ever caught with doorbells in its hands".to_owned())
+}
+
+/// Redis dies and comes back with nothing, after events were accepted without it.
+async fn redis_emptied(stage: &Stage, record: &Record) -> Result<(Recovery, Vec<Violation>), String> {
+    let before = record.accepted();
+    let mut redis = stage.redis.lock().await;
+    redis.kill();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    redis.start_empty().await;
+    let from = Instant::now();
+    let waiting = undecided(stage).await?;
+    let accepted = record.accepted() - before;
+    let (first, took) = until_decided(stage, &waiting, from).await?;
+    let detail = format!(
+        "{accepted} events were accepted meanwhile, {} were undecided when it was back; the first moved after {first:.2?}",
+        waiting.len()
+    );
+    let what = "redis back, empty → the backlog has moved";
+    Ok(judged(Recovery { what, took, allowed: Duration::from_secs(5), detail }))
+}
+
+/// Postgres crashes and comes back. Nobody may need a restart, and the doors say that they are not ready.
+async fn postgres_restarted(stage: &Stage, record: &Record) -> Result<(Recovery, Vec<Violation>), String> {
+    let pids = || stage.processes().map(|process| process.pid()).collect::<Vec<_>>();
+    let before = pids();
+    let mut violations = Vec::new();
+    let mut postgres = stage.postgres.lock().await;
+    postgres.stop_immediate();
+    let down = Instant::now();
+    let mut red = vec![false; stage.ingresses.len()];
+    while down.elapsed() < Duration::from_secs(3)
+        || (red.contains(&false) && down.elapsed() < Duration::from_secs(10))
+    {
+        for (at, ingress) in stage.ingresses.iter().enumerate() {
+            red[at] |= !stage.is_ready(ingress).await;
+        }
+        tokio::time::sleep(GLANCE).await;
+    }
+    for (ingress, red) in stage.ingresses.iter().zip(red) {
+        if !red {
+            let what = "it said that it was ready while its store was down";
+            violations.push(Violation::of(Check::Recovery, &ingress.name, what));
+        }
+    }
+    postgres.start().await;
+    let from = Instant::now();
+    for process in stage.processes() {
+        stage.until_ready(process).await;
+    }
+    let green = from.elapsed();
+    let accepted = record.accepted();
+    while record.accepted() == accepted && from.elapsed() < PATIENCE {
+        tokio::time::sleep(GLANCE).await;
+    }
+    let took = from.elapsed();
+    if pids() != before {
+        violations.push(Violation::of(
+            Check::Recovery,
+            "fleet",
+            "a process was restarted while Postgres was away",
+        ));
+    }
+    let detail =
+        format!("all doors had gone red; everything was ready again after {green:.2?}, no process restarted");
+    let what = "postgres back → events are accepted again";
+    let (recovery, late) = judged(Recovery { what, took, allowed: Duration::from_secs(10), detail });
+    violations.extend(late);
+    Ok((recovery, violations))
+}

@@ -1,0 +1,173 @@
+//! Processes that are caught in the middle of something: a service is made to stand still until everybody
+//! waits for it, then the process is killed or stopped, then the service goes on.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use redis::AsyncCommands;
+
+use super::inject::between;
+use super::{Bite, Ground, processes, seen};
+use crate::chance::Chance;
+use crate::check::{Check, Violation};
+use crate::stage::Process;
+
+/// How often to look for somebody who can be caught.
+const TRIES: usize = 10;
+
+/// Long enough that whoever is at work waits for it.
+async fn let_them_wait(chance: &mut Chance) {
+    tokio::time::sleep(between(chance, 120, 350)).await;
+}
+
+/// A worker dies while it waits for Postgres.
+pub(super) async fn kill_mid_commit(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let (worker, held) = catch(ground, chance, |worker| {
+        worker.kill();
+    })
+    .await?;
+    processes::until_started(worker).await?;
+    Ok(format!("{} was killed while it held {held} doorbells and waited for Postgres", worker.name))
+}
+
+/// Does something to a worker that holds doorbells while Postgres stands still. Answers which, and how many.
+async fn catch<'a>(
+    ground: &'a Ground<'_>,
+    chance: &mut Chance,
+    act: impl Fn(&Process),
+) -> Result<(&'a Process, usize), String> {
+    let mut postgres = ground.stage.postgres.lock().await;
+    for _ in 0..TRIES {
+        postgres.signal_all(Signal::SIGSTOP);
+        let_them_wait(chance).await;
+        let first = chance.index(ground.stage.workers.len());
+        let (before, after) = ground.stage.workers.split_at(first);
+        for worker in after.iter().chain(before) {
+            let Ok(_busy) = worker.busy.try_lock() else { continue };
+            let held = match worker.pid() {
+                Some(pid) => seen::doorbells_of(ground.stage, pid).await,
+                None => 0,
+            };
+            if held > 0 {
+                act(worker);
+                postgres.signal_all(Signal::SIGCONT);
+                return Ok((worker, held));
+            }
+        }
+        postgres.signal_all(Signal::SIGCONT);
+        let_them_wait(chance).await;
+    }
+    Err(format!("no worker held anything, {TRIES} times"))
+}
+
+/// A worker stands still between its load and its commit while others go on.
+pub(super) async fn stop_mid_visit(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let (worker, held) = catch(ground, chance, |worker| worker.signal(Signal::SIGSTOP)).await?;
+    let _busy = worker.busy.lock().await;
+    let length = ground.stage.deadlines.long_stop();
+    tokio::time::sleep(length).await;
+    let stopped = seen::is_stopped(worker);
+    worker.signal(Signal::SIGCONT);
+    if stopped {
+        Ok(format!("{} stood still for {length:.1?} with {held} doorbells in its hands", worker.name))
+    } else {
+        Err(format!("{} did not stand still", worker.name))
+    }
+}
+
+/// A worker's lock runs out while it stands still, and somebody else takes it. When the worker goes on, it
+/// must leave that lock alone.
+pub(super) async fn overrun_lock(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    const OURS: &str = "torture/1";
+    let mut connection = seen::redis(ground.stage).await.ok_or("Redis does not answer")?;
+    let mut caught = None;
+    for _ in 0..TRIES {
+        caught = catch_holder(ground, chance, &mut connection).await;
+        if caught.is_some() {
+            break;
+        }
+    }
+    let Some((worker, key)) = caught else { return Err("nobody held a lock".to_owned()) };
+    let _busy = worker.busy.lock().await;
+    let patience = ground.stage.deadlines.lock_ttl + Duration::from_secs(1);
+    let mut taken = false;
+    for _ in 0..patience.as_millis() / 20 {
+        let set: redis::RedisResult<Option<String>> = redis::cmd("SET")
+            .arg(&key)
+            .arg(OURS)
+            .arg("NX")
+            .arg("PX")
+            .arg(20_000)
+            .query_async(&mut connection)
+            .await;
+        if matches!(set, Ok(Some(_))) {
+            taken = true;
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    worker.signal(Signal::SIGCONT);
+    if !taken {
+        return Err(format!("the lock that {} held did not run out", worker.name));
+    }
+    // It goes on with its visit, finds out, and releases what it believes to hold.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let holder: Option<String> = connection.get(&key).await.map_err(|error| error.to_string())?;
+    let _: redis::RedisResult<()> = connection.del(&key).await;
+    match holder.as_deref() {
+        Some(OURS) => {
+            Ok(format!("{} went on after its lock had passed to another, and left it alone", worker.name))
+        }
+        other => {
+            let what = format!("{} released or took {key}, which another held: {other:?}", worker.name);
+            ground.broke(Violation::of(Check::Locks, &key, what.clone()));
+            Ok(what)
+        }
+    }
+}
+
+/// A worker that holds a lock, stopped, and the lock's key.
+async fn catch_holder<'a>(
+    ground: &'a Ground<'_>,
+    chance: &mut Chance,
+    connection: &mut redis::aio::MultiplexedConnection,
+) -> Option<(&'a Process, String)> {
+    let mut postgres = ground.stage.postgres.lock().await;
+    postgres.signal_all(Signal::SIGSTOP);
+    let_them_wait(chance).await;
+    let held = seen::locks(connection).await;
+    let caught = ground.stage.workers.iter().find_map(|worker| {
+        let pid = worker.pid()?;
+        let (key, _) = held.iter().find(|(_, token)| seen::is_of(token, pid))?;
+        Some((worker, key.clone()))
+    });
+    if let Some((worker, _)) = &caught {
+        worker.signal(Signal::SIGSTOP);
+    }
+    postgres.signal_all(Signal::SIGCONT);
+    caught
+}
+
+/// An ingress dies after its commit and before it could ring.
+pub(super) async fn kill_unrung(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let mut redis = ground.stage.redis.lock().await;
+    let ingress = chance.pick(&ground.stage.ingresses);
+    let _busy = ingress.busy.lock().await;
+    let before = ground.record.accepted();
+    redis.daemon().signal(Signal::SIGSTOP);
+    tokio::time::sleep(between(chance, 250, 700)).await;
+    let accepted = ground.record.accepted() - before;
+    let killed = ingress.kill();
+    redis.daemon().signal(Signal::SIGCONT);
+    drop(redis);
+    if killed {
+        processes::until_started(ingress).await?;
+    }
+    match accepted {
+        0 => Err(format!("nothing was accepted before {} was killed", ingress.name)),
+        accepted => Ok(format!(
+            "{} was killed after {accepted} events were accepted while nobody could ring",
+            ingress.name
+        )),
+    }
+}

@@ -1,0 +1,128 @@
+//! A store that dies, stands still, refuses or is full. It is the truth: while it is away nothing is accepted.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use sqlx::{Connection, PgConnection};
+
+use super::inject::between;
+use super::{Bite, Ground, seen};
+use crate::chance::Chance;
+
+pub(super) async fn kill(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let mut postgres = ground.stage.postgres.lock().await;
+    let before = ground.record.tries().put_off;
+    postgres.kill().await;
+    tokio::time::sleep(between(chance, 100, 1_500)).await;
+    let gone = ground.stage.sql().await.is_err();
+    postgres.start().await;
+    gone_or_not(ground, gone, before)
+}
+
+pub(super) async fn restart(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let mut postgres = ground.stage.postgres.lock().await;
+    let before = ground.record.tries().put_off;
+    postgres.stop_immediate();
+    tokio::time::sleep(between(chance, 100, 2_000)).await;
+    let gone = ground.stage.sql().await.is_err();
+    postgres.start().await;
+    gone_or_not(ground, gone, before)
+}
+
+fn gone_or_not(ground: &Ground<'_>, gone: bool, put_off: u64) -> Bite {
+    let put_off = ground.record.tries().put_off - put_off;
+    if gone {
+        Ok(format!("refused connections; {put_off} requests were put off"))
+    } else {
+        Err("it answered".to_owned())
+    }
+}
+
+/// Every process of it stands still.
+pub(super) async fn stop(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let mut postgres = ground.stage.postgres.lock().await;
+    let length = between(chance, 800, 3_500);
+    postgres.signal_all(Signal::SIGSTOP);
+    tokio::time::sleep(length / 2).await;
+    let answers = tokio::time::timeout(Duration::from_millis(300), ground.stage.sql()).await;
+    tokio::time::sleep(length / 2).await;
+    postgres.signal_all(Signal::SIGCONT);
+    match answers {
+        Err(_) => Ok(format!("did not answer for {length:.1?}")),
+        Ok(_) => Err("it answered".to_owned()),
+    }
+}
+
+async fn sql(ground: &Ground<'_>) -> Result<PgConnection, String> {
+    ground.stage.sql().await.map_err(|error| error.to_string())
+}
+
+pub(super) async fn cut(ground: &Ground<'_>) -> Bite {
+    const CUT: &str = "
+SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let _postgres = ground.stage.postgres.lock().await;
+    let cut: i64 = sqlx::query_scalar(CUT)
+        .fetch_one(&mut sql(ground).await?)
+        .await
+        .map_err(|error| error.to_string())?;
+    if cut == 0 { Err("nobody was connected".to_owned()) } else { Ok(format!("{cut} connections were cut")) }
+}
+
+/// Tables are locked for longer than statements and locks may take.
+pub(super) async fn hold_tables(ground: &Ground<'_>) -> Bite {
+    const WORDS: &str = "canceling statement due to";
+    let _postgres = ground.stage.postgres.lock().await;
+    let before = seen::logged(ground.stage, WORDS).await;
+    let mut connection = sql(ground).await?;
+    let mut transaction = connection.begin().await.map_err(|error| error.to_string())?;
+    sqlx::query("LOCK TABLE executions, mailbox, events IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *transaction)
+        .await
+        .map_err(|error| error.to_string())?;
+    tokio::time::sleep(ground.stage.deadlines.statement_timeout + Duration::from_millis(600)).await;
+    transaction.rollback().await.map_err(|error| error.to_string())?;
+    match seen::logged(ground.stage, WORDS).await - before {
+        0 => Err("no statement was cut off".to_owned()),
+        cut => Ok(format!("{cut} statements were cut off")),
+    }
+}
+
+pub(super) async fn read_only(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    const WORDS: &str = "in a read-only transaction";
+    let _postgres = ground.stage.postgres.lock().await;
+    let before = seen::logged(ground.stage, WORDS).await;
+    let mut connection = sql(ground).await?;
+    let mut run = async |statement: &'static str| {
+        sqlx::query(statement).execute(&mut connection).await.map_err(|error| error.to_string())
+    };
+    run("SET default_transaction_read_only = off").await?;
+    run("ALTER SYSTEM SET default_transaction_read_only = on").await?;
+    run("SELECT pg_reload_conf()").await?;
+    tokio::time::sleep(between(chance, 800, 2_500)).await;
+    run("ALTER SYSTEM RESET default_transaction_read_only").await?;
+    run("SELECT pg_reload_conf()").await?;
+    match seen::logged(ground.stage, WORDS).await - before {
+        0 => Err("nobody tried to write".to_owned()),
+        refused => Ok(format!("{refused} statements were refused")),
+    }
+}
+
+/// Nothing more can be written; the server may well die of it.
+pub(super) async fn fill_disk(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    const WORDS: &str = "No space left on device";
+    let mut postgres = ground.stage.postgres.lock().await;
+    let before = seen::logged(ground.stage, WORDS).await;
+    let ballast = ground.stage.disk.fill()? >> 20;
+    tokio::time::sleep(between(chance, 1_500, 3_000)).await;
+    ground.stage.disk.empty();
+    // It recovers by itself or has given up.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let died = postgres.exited().is_some();
+    postgres.start().await;
+    let end = if died { "the server died of it and was started again" } else { "the server lived" };
+    match seen::logged(ground.stage, WORDS).await - before {
+        0 => Err(format!("{ballast} MiB of ballast, and nobody needed space")),
+        failures => Ok(format!("{failures} complaints of no space ({ballast} MiB of ballast); {end}")),
+    }
+}

@@ -1,0 +1,103 @@
+//! Processes that are killed, stopped, or have a clock that jumps.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use super::inject::between;
+use super::{Bite, Ground, seen};
+use crate::chance::Chance;
+use crate::stage::Process;
+
+pub(super) async fn kill_worker(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let worker = chance.pick(&ground.stage.workers);
+    let _busy = worker.busy.lock().await;
+    let held = match worker.pid() {
+        Some(pid) => seen::doorbells_of(ground.stage, pid).await,
+        None => 0,
+    };
+    kill(worker).await?;
+    Ok(format!("{} was gone and came back; it held {held} doorbells", worker.name))
+}
+
+pub(super) async fn kill_ingress(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let ingress = chance.pick(&ground.stage.ingresses);
+    let _busy = ingress.busy.lock().await;
+    let before = ground.record.tries().unanswered;
+    kill(ingress).await?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let unanswered = ground.record.tries().unanswered - before;
+    Ok(format!("{} was gone and came back; {unanswered} requests were not answered", ingress.name))
+}
+
+/// SIGKILL, and waits for the supervisor to start it again.
+pub(super) async fn kill(process: &Process) -> Result<(), String> {
+    if !process.kill() {
+        return Err(format!("{} was not running", process.name));
+    }
+    until_started(process).await
+}
+
+pub(super) async fn until_started(process: &Process) -> Result<(), String> {
+    for _ in 0..400 {
+        tokio::time::sleep(Duration::from_millis(25)).await;
+        if process.is_running() {
+            return Ok(());
+        }
+    }
+    Err(format!("{} was not started again", process.name))
+}
+
+/// Longer than its locks and doorbells last in hands that do not move.
+pub(super) async fn stop_worker(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let worker = chance.pick(&ground.stage.workers);
+    let _busy = worker.busy.lock().await;
+    let before = seen::counted(ground.stage, "millstream_worker_reclaimed_total").await;
+    let length = ground.stage.deadlines.long_stop();
+    stop(worker, length).await?;
+    let after = seen::counted(ground.stage, "millstream_worker_reclaimed_total").await;
+    let taken = (after - before).max(0.0);
+    Ok(format!("{} stood still for {length:.1?}; {taken} doorbells were taken over", worker.name))
+}
+
+pub(super) async fn stop_ingress(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let ingress = chance.pick(&ground.stage.ingresses);
+    let _busy = ingress.busy.lock().await;
+    let before = ground.record.tries().unanswered;
+    let length = between(chance, 1_500, 4_500);
+    stop(ingress, length).await?;
+    let unanswered = ground.record.tries().unanswered - before;
+    Ok(format!("{} stood still for {length:.1?}; {unanswered} requests were not answered", ingress.name))
+}
+
+/// SIGSTOP, and SIGCONT after so long. The kernel must say that it stood still.
+async fn stop(process: &Process, length: Duration) -> Result<(), String> {
+    process.signal(Signal::SIGSTOP);
+    tokio::time::sleep(length / 2).await;
+    let stopped = seen::is_stopped(process);
+    tokio::time::sleep(length / 2).await;
+    process.signal(Signal::SIGCONT);
+    if stopped { Ok(()) } else { Err(format!("{} did not stand still", process.name)) }
+}
+
+/// Forth, and back a little later.
+pub(super) async fn jump_clock(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    if !ground.stage.drills {
+        return Err("this build's clock cannot be made to jump: it has no debug assertions".to_owned());
+    }
+    let worker = chance.pick(&ground.stage.workers);
+    let _busy = worker.busy.lock().await;
+    if !seen::is_up(ground.stage, worker).await {
+        return Err(format!("{} is not up", worker.name));
+    }
+    let jumps = || worker.log().matches("the clock of this process jumps").count();
+    let before = jumps();
+    for _ in 0..2 {
+        worker.signal(Signal::SIGUSR2);
+        tokio::time::sleep(between(chance, 500, 2_500)).await;
+    }
+    match jumps() - before {
+        0 => Err(format!("the clock of {} did not jump", worker.name)),
+        jumps => Ok(format!("the clock of {} jumped {jumps} times", worker.name)),
+    }
+}

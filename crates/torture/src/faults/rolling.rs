@@ -1,0 +1,46 @@
+//! Every process is replaced, one after another, while clients go on. Nobody else breaks anything meanwhile,
+//! so that a request that failed at both doors can only be blamed on this.
+
+use super::{Bite, Ground, processes};
+use crate::check::{Check, Violation};
+
+pub(super) async fn restart(ground: &Ground<'_>) -> Bite {
+    // What was going wrong before must be over: the doors are ready, and nobody is still trying again.
+    for ingress in &ground.stage.ingresses {
+        ground.stage.until_ready(ingress).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let before = ground.record.tries();
+    let mut restarted = 0;
+    for process in ground.stage.ingresses.iter().chain(&ground.stage.workers) {
+        let _busy = process.busy.lock().await;
+        let old = process.pid();
+        process.ask_to_end();
+        for _ in 0..1_200 {
+            tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+            if process.is_running() && process.pid() != old {
+                break;
+            }
+        }
+        processes::until_started(process).await?;
+        if process.pid() == old {
+            return Err(format!("{} did not end when it was asked to", process.name));
+        }
+        ground.stage.until_ready(process).await;
+        restarted += 1;
+    }
+    let after = ground.record.tries();
+    let stranded = after.stranded - before.stranded;
+    if stranded > 0 {
+        ground.broke(Violation::of(
+            Check::Rolling,
+            "fleet",
+            format!("{stranded} posts failed at both doors while one process at a time was replaced"),
+        ));
+    }
+    Ok(format!(
+        "{restarted} processes were replaced; of {} requests {} had to go to the other door and {stranded} failed",
+        after.requests - before.requests,
+        (after.unanswered + after.put_off) - (before.unanswered + before.put_off),
+    ))
+}

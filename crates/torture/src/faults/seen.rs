@@ -1,0 +1,116 @@
+//! Looking from outside: what Redis holds for a worker, what Postgres logged, whether a process stands still.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, Value};
+
+use crate::stage::{Process, Stage};
+
+const GLANCE: Duration = Duration::from_millis(500);
+const PREFIX: &str = "millstream";
+pub(super) const GROUP: &str = "workers";
+
+/// `None` when Redis does not answer at once.
+pub(super) async fn redis(stage: &Stage) -> Option<MultiplexedConnection> {
+    tokio::time::timeout(GLANCE, stage.redis_connection()).await.ok()?.ok()
+}
+
+/// The streams that exist.
+pub(super) async fn streams(connection: &mut MultiplexedConnection) -> Vec<String> {
+    keys(connection, &format!("{PREFIX}:*:bells")).await
+}
+
+/// Locks that are held, with their tokens.
+pub(super) async fn locks(connection: &mut MultiplexedConnection) -> Vec<(String, String)> {
+    let mut held = Vec::new();
+    for key in keys(connection, &format!("{PREFIX}:*:lock:*")).await {
+        if let Ok(Some(token)) = connection.get::<_, Option<String>>(&key).await {
+            held.push((key, token));
+        }
+    }
+    held
+}
+
+async fn keys(connection: &mut MultiplexedConnection, pattern: &str) -> Vec<String> {
+    redis::cmd("KEYS").arg(pattern).query_async(connection).await.unwrap_or_default()
+}
+
+/// Doorbells that were handed to this process and not acknowledged.
+pub(crate) async fn doorbells_of(stage: &Stage, pid: u32) -> usize {
+    let Some(mut connection) = redis(stage).await else { return 0 };
+    let mut pending = 0;
+    for stream in streams(&mut connection).await {
+        let consumers: Vec<redis::streams::StreamInfoConsumer> = match redis::cmd("XINFO")
+            .arg("CONSUMERS")
+            .arg(&stream)
+            .arg(GROUP)
+            .query_async(&mut connection)
+            .await
+        {
+            Ok(redis::streams::StreamInfoConsumersReply { consumers }) => consumers,
+            Err(_) => continue,
+        };
+        pending += consumers
+            .iter()
+            .filter(|consumer| is_of(&consumer.name, pid))
+            .map(|consumer| consumer.pending)
+            .sum::<usize>();
+    }
+    pending
+}
+
+/// Whether a worker's id (host, process id, chance) is this process's.
+pub(super) fn is_of(worker: &str, pid: u32) -> bool {
+    worker.contains(&format!("-{pid}-"))
+}
+
+/// A line of `INFO`, as a number.
+pub(super) async fn info(
+    connection: &mut MultiplexedConnection,
+    section: &str,
+    name: &str,
+) -> Option<String> {
+    let text: String = redis::cmd("INFO").arg(section).query_async(connection).await.ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::to_owned)
+}
+
+/// Whether it answers at all.
+pub(super) async fn redis_answers(stage: &Stage) -> bool {
+    let Some(mut connection) = redis(stage).await else { return false };
+    let ping = redis::cmd("PING").query_async::<Value>(&mut connection).await;
+    ping.is_ok()
+}
+
+/// How often Postgres has logged this.
+pub(super) async fn logged(stage: &Stage, words: &str) -> usize {
+    let log = stage.directory.path().join("postgres.log");
+    let bytes = tokio::fs::read(log).await.unwrap_or_default();
+    String::from_utf8_lossy(&bytes).lines().filter(|line| line.contains(words)).count()
+}
+
+/// Whether the kernel says that it is stopped.
+pub(super) fn is_stopped(process: &Process) -> bool {
+    let Some(pid) = process.pid() else { return false };
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+/// Whether it serves its health, which it begins to do when everything else is in place.
+pub(super) async fn is_up(stage: &Stage, process: &Process) -> bool {
+    let url = format!("http://127.0.0.1:{}/healthz", process.port);
+    stage.http.get(url).timeout(GLANCE).send().await.is_ok_and(|answer| answer.status().is_success())
+}
+
+/// The sum of a worker's counter over all workers that answer.
+pub(super) async fn counted(stage: &Stage, name: &str) -> f64 {
+    let mut sum = 0.0;
+    for worker in &stage.workers {
+        let url = format!("http://127.0.0.1:{}/metrics", worker.port);
+        let Ok(answer) = stage.http.get(url).timeout(GLANCE).send().await else { continue };
+        let text = answer.text().await.unwrap_or_default();
+        let lines = text.lines().filter(|line| line.starts_with(name));
+        sum += lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>();
+    }
+    sum
+}

@@ -1,0 +1,319 @@
+//! Clients: each posts to executions of its own, one after another, and repeats under the same key whatever
+//! was not answered, at the other door.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::definitions;
+use super::record::{Post, Record, Told};
+use super::wire::{self, Answer, Wire};
+use crate::chance::Chance;
+use crate::stage::{POISON, Stage};
+
+const CLIENTS: u64 = 16;
+/// Clients that do nothing but race with timers.
+const RACERS: u64 = 4;
+/// Clients that see to it that actions are always under way.
+const ACTORS: u64 = 4;
+/// How far a client may be behind and still catch up.
+const MOST_BEHIND: Duration = Duration::from_secs(4);
+/// How long something unanswered is repeated before it is given up.
+const PERSISTENCE: Duration = Duration::from_secs(60);
+/// One bomb per so much time.
+const BETWEEN_BOMBS: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub struct Load {
+    stop: watch::Sender<bool>,
+    clients: JoinSet<()>,
+}
+
+impl Load {
+    /// Starts the clients, which together try to post `rate` events per second.
+    pub fn start(stage: &Arc<Stage>, record: &Record, seed: &Chance, rate: u64) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let mut clients = JoinSet::new();
+        let client = |number: u64| Client {
+            number,
+            wire: Wire::to(stage),
+            record: record.clone(),
+            chance: seed.for_the(&format!("client-{number}")),
+            stop: stopped.clone(),
+            own: Vec::new(),
+            memory: Vec::new(),
+        };
+        for number in 0..CLIENTS {
+            clients.spawn(client(number).run(rate as f64 / CLIENTS as f64));
+        }
+        for number in CLIENTS..CLIENTS + RACERS {
+            clients.spawn(client(number).race_timers());
+        }
+        for number in CLIENTS + RACERS..CLIENTS + RACERS + ACTORS {
+            clients.spawn(client(number).keep_acting());
+        }
+        if stage.drills {
+            clients.spawn(client(CLIENTS + RACERS + ACTORS).throw_bombs());
+        }
+        Self { stop, clients }
+    }
+
+    /// Lets every client finish what it is at.
+    pub async fn finish(mut self) {
+        self.stop.send_replace(true);
+        while self.clients.join_next().await.is_some() {}
+    }
+}
+
+/// An execution that one client alone posts to.
+#[derive(Debug, Clone)]
+struct Own {
+    id: String,
+    definition: &'static str,
+    next: i64,
+}
+
+struct Client {
+    number: u64,
+    wire: Wire,
+    record: Record,
+    chance: Chance,
+    stop: watch::Receiver<bool>,
+    own: Vec<Own>,
+    /// Some posts that were acknowledged, to be repeated.
+    memory: Vec<Post>,
+}
+
+impl Client {
+    async fn run(mut self, rate: f64) {
+        for definition in ["ledger", "ledger", "ledger", "ledger", "job", "job", "alarm", "alarm", "gate"] {
+            self.start(definition).await;
+        }
+        let mut due = Instant::now();
+        while !self.is_stopped() {
+            let posted = self.act().await;
+            due += Duration::from_secs_f64(posted as f64 / rate);
+            let now = Instant::now();
+            due = due.max(now.checked_sub(MOST_BEHIND).unwrap_or(now));
+            if due > now {
+                tokio::time::sleep(due - now).await;
+            }
+        }
+        // Some gates stay shut, with what they keep.
+        let gates: Vec<usize> = self.all_of("gate");
+        for at in gates {
+            if self.number.is_multiple_of(2) {
+                let unlock = self.next_post(at, "unlock");
+                self.post(vec![unlock]).await;
+            }
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// Does one thing and answers how many events it posted.
+    async fn act(&mut self) -> usize {
+        match self.chance.below(100) {
+            0..55 => {
+                let count = 6 + self.chance.index(12);
+                let posts = (0..count).map(|_| self.ledger_post()).collect();
+                self.post(posts).await
+            }
+            55..70 => {
+                let post = self.ledger_post();
+                self.post(vec![post]).await
+            }
+            70..80 => {
+                let name = match self.chance.below(100) {
+                    0..50 => "work",
+                    50..65 => "flaky",
+                    65..80 => "lost",
+                    80..90 => "slow",
+                    _ => "never",
+                };
+                self.post_to("job", name).await
+            }
+            80..88 => {
+                let name = if self.chance.percent(70) { "arm" } else { "disarm" };
+                self.post_to("alarm", name).await
+            }
+            88..92 => {
+                let name = *self.chance.pick(&["pass", "pass", "unlock", "lock"]);
+                self.post_to("gate", name).await
+            }
+            92..96 => self.repeat().await,
+            96..98 => self.post_and_forget().await,
+            _ => self.replace_a_ledger().await,
+        }
+    }
+
+    fn all_of(&self, definition: &str) -> Vec<usize> {
+        (0..self.own.len()).filter(|at| self.own[*at].definition == definition).collect()
+    }
+
+    fn ledger_post(&mut self) -> Post {
+        let ledgers = self.all_of("ledger");
+        let at = *self.chance.pick(&ledgers);
+        self.next_post(at, "add")
+    }
+
+    async fn post_to(&mut self, definition: &str, name: &str) -> usize {
+        let candidates = self.all_of(definition);
+        let at = *self.chance.pick(&candidates);
+        let post = self.next_post(at, name);
+        self.post(vec![post]).await
+    }
+
+    fn next_post(&mut self, at: usize, name: &str) -> Post {
+        let own = &mut self.own[at];
+        let n = own.next;
+        own.next += 1;
+        let key = format!("{}#{n}", own.id);
+        let (execution, name) = (own.id.clone(), name.to_owned());
+        Post { execution, name, n, key, sent: Instant::now(), told: Told::Nothing }
+    }
+
+    /// Posts until every item has its answer, or patience is over. One alone or several in a batch.
+    async fn post(&mut self, mut posts: Vec<Post>) -> usize {
+        let count = posts.len();
+        let began = Instant::now();
+        for post in &mut posts {
+            post.sent = began;
+        }
+        self.wire.wander(&mut self.chance);
+        let mut failures = 0;
+        loop {
+            let answers = self.wire.send(&posts, &self.record).await;
+            for (post, answer) in posts.iter_mut().zip(answers) {
+                match answer {
+                    Answer::Accepted(event) => post.told = Told::Accepted { event, at: Instant::now() },
+                    Answer::Refused(status) => post.told = Told::Refused(status),
+                    Answer::Nothing => {}
+                }
+            }
+            let open = posts.iter().any(|post| post.told == Told::Nothing);
+            if !open || began.elapsed() > PERSISTENCE {
+                break;
+            }
+            failures += 1;
+            if failures == 2 {
+                self.record.write().tries.stranded += 1;
+            }
+        }
+        if posts.iter().any(|post| post.told == Told::Nothing) {
+            self.record.write().tries.given_up += 1;
+        }
+        self.remember(&posts);
+        self.record.write().posts.extend(posts);
+        count
+    }
+
+    fn remember(&mut self, posts: &[Post]) {
+        for post in posts.iter().filter(|post| matches!(post.told, Told::Accepted { .. })) {
+            if self.memory.len() < 64 {
+                self.memory.push(post.clone());
+            } else if self.chance.percent(10) {
+                let at = self.chance.index(self.memory.len());
+                self.memory[at] = post.clone();
+            }
+        }
+    }
+
+    /// The same again under the same key must be told the same.
+    async fn repeat(&mut self) -> usize {
+        if self.memory.is_empty() {
+            return 0;
+        }
+        let post = self.chance.pick(&self.memory).clone();
+        self.record.write().tries.repeats += 1;
+        let answers = self.wire.send(std::slice::from_ref(&post), &self.record).await;
+        let Told::Accepted { event: first, .. } = post.told else { return 0 };
+        for answer in answers {
+            let contradiction = match answer {
+                Answer::Accepted(again) if again == first => continue,
+                Answer::Nothing => continue,
+                Answer::Accepted(again) => format!("{}: first {first}, then {again}", post.key),
+                Answer::Refused(status) => format!("{}: first {first}, then status {status}", post.key),
+            };
+            self.record.write().contradictions.push(contradiction);
+        }
+        1
+    }
+
+    /// Does not wait for the answer: nobody knows whether it is there.
+    async fn post_and_forget(&mut self) -> usize {
+        let mut post = self.ledger_post();
+        let patience = Duration::from_millis(1 + self.chance.below(6));
+        let answers = self.wire.send_within(std::slice::from_ref(&post), patience, &self.record).await;
+        if let Some(Answer::Accepted(event)) = answers.first() {
+            post.told = Told::Accepted { event: *event, at: Instant::now() };
+        }
+        self.record.write().posts.push(post);
+        1
+    }
+
+    async fn replace_a_ledger(&mut self) -> usize {
+        let ledgers = self.all_of("ledger");
+        let at = *self.chance.pick(&ledgers);
+        let close = self.next_post(at, "close");
+        let late = self.next_post(at, "add");
+        self.post(vec![close, late]).await;
+        self.own.remove(at);
+        self.start("ledger").await;
+        2
+    }
+
+    /// Starts an execution under an id of this client's own, as often as it takes.
+    async fn start(&mut self, definition: &'static str) {
+        let id = format!("{definition}-{}-{:08x}", self.number, self.chance.draw() & 0xffff_ffff);
+        while !self.wire.start(&id, definition, &mut self.chance, &self.record).await {
+            // A door that refuses at once is asked again at once otherwise.
+            tokio::time::sleep(wire::PAUSE).await;
+        }
+        self.record.write().executions.insert(id.clone(), definition.to_owned());
+        self.own.push(Own { id, definition, next: 0 });
+    }
+
+    /// Arms a timer anew, or disarms it, at the very moment at which it fires.
+    async fn race_timers(mut self) {
+        self.start("alarm").await;
+        while !self.is_stopped() {
+            let name = if self.chance.percent(75) { "arm" } else { "disarm" };
+            let post = self.next_post(0, name);
+            self.post(vec![post]).await;
+            let spread = Duration::from_millis(self.chance.below(40));
+            tokio::time::sleep(definitions::ALARM_AFTER - Duration::from_millis(20) + spread).await;
+        }
+    }
+
+    /// Long actions, and pairs that are answered at the same instant.
+    async fn keep_acting(mut self) {
+        self.start("job").await;
+        while !self.is_stopped() {
+            let name = *self.chance.pick(&["work", "slow"]);
+            let post = self.next_post(0, name);
+            self.post(vec![post]).await;
+            tokio::time::sleep(Duration::from_millis(150 + self.chance.below(200))).await;
+        }
+    }
+
+    /// Now and then an event that kills whoever decides it.
+    async fn throw_bombs(mut self) {
+        loop {
+            self.start("bomb").await;
+            let at = self.own.len() - 1;
+            for name in ["tick", POISON, "tick"] {
+                let post = self.next_post(at, name);
+                self.post(vec![post]).await;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(BETWEEN_BOMBS) => {}
+                _ = self.stop.wait_for(|stopped| *stopped) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What the clients sent and what they were told: the one witness that is not the engine.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use uuid::Uuid;
+
+/// One event that a client wanted, under one key.
+#[derive(Debug, Clone)]
+pub struct Post {
+    pub execution: String,
+    pub name: String,
+    /// Its number among what this client sent to this execution.
+    pub n: i64,
+    pub key: String,
+    pub sent: Instant,
+    pub told: Told,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// Accepted, under this id.
+    Accepted { event: Uuid, at: Instant },
+    /// Refused with this status: it must not be there.
+    Refused(u16),
+    /// Nothing, or nothing certain: it may be there once.
+    Nothing,
+}
+
+/// Shared by all clients.
+#[derive(Debug, Clone, Default)]
+pub struct Record(Arc<Mutex<Written>>);
+
+#[derive(Debug, Clone, Default)]
+pub struct Written {
+    pub posts: Vec<Post>,
+    /// Executions by id, with their definition, that were acknowledged.
+    pub executions: BTreeMap<String, String>,
+    /// Repeats under a key that was acknowledged before which were answered with another event.
+    pub contradictions: Vec<String>,
+    pub tries: Tries,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tries {
+    pub requests: u64,
+    /// No answer: refused, reset, timed out.
+    pub unanswered: u64,
+    /// 429 and 5xx.
+    pub put_off: u64,
+    /// Repeats of what had been acknowledged.
+    pub repeats: u64,
+    /// Posts that failed at one door and then at the other.
+    pub stranded: u64,
+    /// Posts that were given up.
+    pub given_up: u64,
+}
+
+impl Record {
+    pub fn write(&self) -> MutexGuard<'_, Written> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn accepted(&self) -> usize {
+        self.write().posts.iter().filter(|post| matches!(post.told, Told::Accepted { .. })).count()
+    }
+
+    pub fn tries(&self) -> Tries {
+        self.write().tries
+    }
+}

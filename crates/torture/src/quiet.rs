@@ -1,0 +1,90 @@
+//! Waiting until nothing moves any more, and what is left over if it does not come to that (C7).
+
+use std::time::{Duration, Instant};
+
+use redis::AsyncCommands;
+use sqlx::Row;
+
+use crate::check::{Check, Violation};
+use crate::stage::Stage;
+
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// What still waits for somebody. Executions that are paused wait for a person and are left out.
+const WAITING: &str = "
+SELECT
+    (SELECT count(*) FROM mailbox m JOIN executions x USING (tenant, execution_id)
+     WHERE NOT m.deferred AND x.paused_reason IS NULL) AS undecided,
+    (SELECT count(*) FROM actions a JOIN executions x USING (tenant, execution_id)
+     WHERE a.status IN ('waiting', 'ready', 'leased') AND x.paused_reason IS NULL) AS actions,
+    (SELECT count(*) FROM timers) AS timers";
+
+const SAMPLES: &str = "
+(SELECT 'undecided: ' || e.name || ' of ' || m.execution_id || ', accepted as ' || m.accept_no AS what
+ FROM mailbox m JOIN executions x USING (tenant, execution_id) JOIN events e USING (tenant, event_id)
+ WHERE NOT m.deferred AND x.paused_reason IS NULL LIMIT 5)
+UNION ALL
+(SELECT 'action: ' || a.execution_id || '/' || a.seq || '/' || a.action || ' is ' || a.status || ', epoch ' || a.epoch
+ FROM actions a JOIN executions x USING (tenant, execution_id)
+ WHERE a.status IN ('waiting', 'ready', 'leased') AND x.paused_reason IS NULL LIMIT 5)
+UNION ALL
+(SELECT 'timer: ' || t.execution_id || ' of seq ' || t.armed_seq FROM timers t LIMIT 5)";
+
+/// Waits for quiet; whatever is left after `patience` is a violation.
+pub async fn until_quiet(stage: &Stage, patience: Duration) -> (Duration, Vec<Violation>) {
+    let began = Instant::now();
+    loop {
+        let left = left(stage).await;
+        match left {
+            Ok(left) if left.is_empty() => return (began.elapsed(), Vec::new()),
+            Ok(_) | Err(_) if began.elapsed() < patience => tokio::time::sleep(GLANCE).await,
+            Ok(left) => {
+                let mut violations: Vec<Violation> =
+                    left.into_iter().map(|what| Violation::of(Check::Quiet, "left over", what)).collect();
+                violations.extend(samples(stage).await);
+                return (began.elapsed(), violations);
+            }
+            Err(error) => return (began.elapsed(), vec![Violation::of(Check::Quiet, "services", error)]),
+        }
+    }
+}
+
+async fn left(stage: &Stage) -> Result<Vec<String>, String> {
+    let mut sql = stage.sql().await.map_err(|error| error.to_string())?;
+    let row = sqlx::query(WAITING).fetch_one(&mut sql).await.map_err(|error| error.to_string())?;
+    let mut left = Vec::new();
+    for name in ["undecided", "actions", "timers"] {
+        let count: i64 = row.try_get(name).map_err(|error| error.to_string())?;
+        if count > 0 {
+            left.push(format!("{count} {name}"));
+        }
+    }
+    left.extend(left_in_redis(stage).await.map_err(|error| error.to_string())?);
+    Ok(left)
+}
+
+/// Doorbells that nobody acknowledged, and locks that nobody released.
+async fn left_in_redis(stage: &Stage) -> redis::RedisResult<Vec<String>> {
+    let mut connection = stage.redis_connection().await?;
+    let mut left = Vec::new();
+    let streams: Vec<String> = connection.keys("millstream:*:bells").await?;
+    for stream in streams {
+        let groups: redis::streams::StreamInfoGroupsReply =
+            redis::cmd("XINFO").arg("GROUPS").arg(&stream).query_async(&mut connection).await?;
+        let pending: usize = groups.groups.iter().map(|group| group.pending).sum();
+        if pending > 0 {
+            left.push(format!("{pending} doorbells in {stream} are not acknowledged"));
+        }
+    }
+    let locks: Vec<String> = connection.keys("millstream:*:lock:*").await?;
+    if !locks.is_empty() {
+        left.push(format!("{} locks, such as {}", locks.len(), locks[0]));
+    }
+    Ok(left)
+}
+
+async fn samples(stage: &Stage) -> Vec<Violation> {
+    let Ok(mut sql) = stage.sql().await else { return Vec::new() };
+    let rows = sqlx::query_scalar::<_, String>(SAMPLES).fetch_all(&mut sql).await.unwrap_or_default();
+    rows.into_iter().map(|what| Violation::of(Check::Quiet, "for example", what)).collect()
+}

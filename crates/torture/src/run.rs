@@ -1,0 +1,173 @@
+//! One run, from the start of the fleet to the verdict.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::chance::Chance;
+use crate::check::{self, Check, Evidence, Violation};
+use crate::deck::Deck;
+use crate::drill::{self, Drill};
+use crate::faults::{self, Ground, Injected};
+use crate::history::History;
+use crate::kind::{Kind, Lane};
+use crate::load::{Load, Record, definitions};
+use crate::options::Options;
+use crate::quiet;
+use crate::report::Report;
+use crate::stage::{Cause, JUMP, Stage, Supervisor};
+
+/// Before the first fault, so that there is something to break.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// From here on there is time to measure recoveries more than once.
+const LONG: Duration = Duration::from_secs(180);
+
+/// Runs and says what was seen.
+pub async fn run(options: &Options, kinds: &[Kind], seed: u64) -> (Report, Arc<Stage>) {
+    let chance = Chance::of(seed);
+    let stage = Stage::start(options).await;
+    let supervisor = Supervisor::over(Arc::clone(&stage));
+    let record = Record::default();
+    apply_definitions(&stage).await;
+    let began = Instant::now();
+    let load = Load::start(&stage, &record, &chance, options.rate);
+    tokio::time::sleep(WARM_UP).await;
+
+    let broken = Mutex::new(Vec::new());
+    let mut recoveries = Vec::new();
+    if !options.no_drills {
+        let rounds = if options.length >= LONG { 3 } else { 1 };
+        for drill in Drill::ALL.iter().cycle().take(rounds * Drill::ALL.len()) {
+            match drill::hold(*drill, &stage, &record).await {
+                Ok((recovery, violations)) => {
+                    println!("recovery: {} in {:.2?} ({})", recovery.what, recovery.took, recovery.detail);
+                    lock(&broken).extend(violations);
+                    recoveries.push(recovery);
+                }
+                Err(why) => lock(&broken).push(Violation::of(Check::Recovery, format!("{drill:?}"), why)),
+            }
+        }
+    }
+    let until = Instant::now() + options.length;
+    let lanes = Lane::ALL.iter().map(|lane| {
+        let deck = Deck::of(*lane, kinds, &chance);
+        inject_until(until, began, deck, &stage, &record, &broken)
+    });
+    let mut faults = futures::future::join_all(lanes).await.concat();
+    if faults.is_empty() {
+        tokio::time::sleep(until - Instant::now()).await;
+    }
+    load.finish().await;
+    faults.sort_by_key(|fault| fault.at);
+
+    let patience = options.patience + stage.deadlines.reclaim_idle * 3;
+    let (quiet_after, left) = quiet::until_quiet(&stage, patience).await;
+    let mut violations = broken.into_inner().unwrap_or_else(PoisonError::into_inner);
+    violations.extend(left);
+    violations.extend(deaths(&supervisor));
+    violations.extend(replay(&stage));
+    let mut sql = stage.sql().await.expect("a quiet database");
+    let history = History::read(&mut sql).await.expect("read the history");
+    let evidence = Evidence {
+        clients: record.write().clone(),
+        history,
+        target: stage.sink.book(),
+        stops: stops(&faults),
+        poison: stage.drills,
+        clock_slack: if stage.drills { i64::try_from(JUMP.as_millis()).unwrap_or(0) * 2 } else { 0 },
+    };
+    violations.extend(check::all(&evidence));
+    let report = Report {
+        seed,
+        length: began.elapsed(),
+        faults,
+        recoveries,
+        quiet_after,
+        violations,
+        deaths: supervisor.deaths(),
+        evidence,
+    };
+    (report, stage)
+}
+
+async fn apply_definitions(stage: &Stage) {
+    for definition in definitions::all(&stage.target()) {
+        let url = format!("{}/v1/definitions", stage.door(0));
+        let request = stage.http.post(url).header("content-type", "application/yaml").body(definition);
+        let answer = request.send().await.expect("a door that answers");
+        let (status, body) = (answer.status(), answer.text().await.unwrap_or_default());
+        assert!(status.is_success(), "a definition was refused with {status}: {body}");
+    }
+}
+
+async fn inject_until(
+    until: Instant,
+    began: Instant,
+    mut deck: Deck,
+    stage: &Stage,
+    record: &Record,
+    broken: &Mutex<Vec<Violation>>,
+) -> Vec<Injected> {
+    let ground = Ground { stage, record, broken };
+    let mut faults = Vec::new();
+    while Instant::now() < until {
+        let Some((kind, mut chance)) = deck.deal() else { break };
+        let pause = Duration::from_millis(200 + chance.below(1_500));
+        let fault = if kind.is_alone() {
+            let _alone = stage.alone.write().await;
+            inject(kind, began, &ground, &mut chance).await
+        } else {
+            let _shared = stage.alone.read().await;
+            inject(kind, began, &ground, &mut chance).await
+        };
+        faults.push(fault);
+        tokio::time::sleep(pause).await;
+    }
+    faults
+}
+
+async fn inject(kind: Kind, began: Instant, ground: &Ground<'_>, chance: &mut Chance) -> Injected {
+    let from = Instant::now();
+    let bite = faults::inject(kind, ground, chance).await;
+    let fault = Injected { kind, at: from - began, began: from, ended: Instant::now(), bite };
+    match &fault.bite {
+        Ok(seen) => println!("{:7.1} s  {:22} {seen}", fault.at.as_secs_f64(), kind.name()),
+        Err(why) => println!("{:7.1} s  {:22} did not bite: {why}", fault.at.as_secs_f64(), kind.name()),
+    }
+    fault
+}
+
+/// When somebody who performs actions may have stood still, or have been cut off from the target.
+fn stops(faults: &[Injected]) -> Vec<(Instant, Instant)> {
+    let delays = |kind: Kind| match kind.lane() {
+        Lane::Network => true,
+        Lane::Processes | Lane::Postgres => {
+            matches!(kind, Kind::WorkerStop | Kind::WorkerStopMidVisit | Kind::LockOverrun)
+        }
+        Lane::Redis => false,
+    };
+    faults.iter().filter(|fault| delays(fault.kind)).map(|fault| (fault.began, fault.ended)).collect()
+}
+
+/// Processes that died although nobody wanted it.
+fn deaths(supervisor: &Supervisor) -> Vec<Violation> {
+    let deaths = supervisor.deaths();
+    let own = deaths.iter().filter(|death| death.cause == Cause::Itself);
+    own.map(|death| Violation::of(Check::Processes, &death.process, format!("died by itself: {}", death.how)))
+        .collect()
+}
+
+/// C4, by the engine's own command.
+fn replay(stage: &Stage) -> Vec<Violation> {
+    let output = stage.command().args(["replay", "--all", "--check"]).output().expect("run the binary");
+    if output.status.success() {
+        return Vec::new();
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let lines: Vec<&str> = said.lines().take(20).collect();
+    vec![Violation::of(Check::Replay, "replay --all --check", lines.join("; "))]
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

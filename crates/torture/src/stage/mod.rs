@@ -1,0 +1,13 @@
+//! The private fleet that a run tries to break: services, processes, and the network between them.
+
+mod disk;
+mod process;
+mod services;
+mod settings;
+mod watch;
+
+pub use disk::Disk;
+pub use process::{Process, Role};
+pub use services::Stage;
+pub use settings::{Deadlines, JUMP, POISON};
+pub use watch::{Cause, Death, Supervisor};

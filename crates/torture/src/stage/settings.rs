@@ -1,0 +1,79 @@
+//! The settings of the processes under test, and the deadlines that follow from them.
+
+use std::time::Duration;
+
+use crate::options::Times;
+
+/// The event that kills whoever is about to decide it, in builds that obey.
+pub const POISON: &str = "poison";
+/// How far a worker's clock jumps, in builds that obey.
+pub const JUMP: Duration = Duration::from_secs(3);
+
+/// What the settings promise; the faults are made longer than these, and recoveries are measured by them.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    pub lease: Duration,
+    pub lock_ttl: Duration,
+    pub reclaim_idle: Duration,
+    pub overdue: Duration,
+    pub statement_timeout: Duration,
+    pub lock_timeout: Duration,
+    pub drain: Duration,
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+impl Deadlines {
+    pub const fn of(times: Times) -> Self {
+        match times {
+            Times::Tenth => Self {
+                lease: ms(1_500),
+                lock_ttl: ms(1_500),
+                reclaim_idle: ms(3_000),
+                overdue: ms(1_000),
+                statement_timeout: ms(1_000),
+                lock_timeout: ms(500),
+                drain: ms(2_500),
+            },
+            Times::Default => Self {
+                lease: ms(15_000),
+                lock_ttl: ms(15_000),
+                reclaim_idle: ms(30_000),
+                overdue: ms(10_000),
+                statement_timeout: ms(10_000),
+                lock_timeout: ms(5_000),
+                drain: ms(25_000),
+            },
+        }
+    }
+
+    /// Longer than a lock and a doorbell survive in the hands of somebody who does not move.
+    pub fn long_stop(&self) -> Duration {
+        self.lock_ttl.max(self.reclaim_idle) + ms(700)
+    }
+}
+
+/// As environment variables; the defaults need none.
+pub(super) fn environment(times: Times) -> Vec<(String, String)> {
+    let deadlines = Deadlines::of(times);
+    let millis = |length: Duration| format!("{}ms", length.as_millis());
+    let mut settings = vec![("MILLSTREAM_LOG_FORMAT", "text".to_owned())];
+    match times {
+        Times::Default => {}
+        Times::Tenth => settings.extend([
+            ("MILLSTREAM_WORKER__LEASE", millis(deadlines.lease)),
+            ("MILLSTREAM_WORKER__LOCK_TTL", millis(deadlines.lock_ttl)),
+            ("MILLSTREAM_WORKER__RECLAIM_IDLE", millis(deadlines.reclaim_idle)),
+            ("MILLSTREAM_WORKER__OVERDUE", millis(deadlines.overdue)),
+            ("MILLSTREAM_WORKER__DRAIN", millis(deadlines.drain)),
+            ("MILLSTREAM_INGRESS__DRAIN", millis(deadlines.drain)),
+            ("MILLSTREAM_POSTGRES__STATEMENT_TIMEOUT", millis(deadlines.statement_timeout)),
+            ("MILLSTREAM_POSTGRES__LOCK_TIMEOUT", millis(deadlines.lock_timeout)),
+            // Not a tenth: to open a connection takes as long as it takes.
+            ("MILLSTREAM_POSTGRES__ACQUIRE_TIMEOUT", millis(ms(1_000))),
+        ]),
+    }
+    settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
