@@ -31,6 +31,7 @@ mod prefer;
 mod query;
 mod ring;
 pub mod serve;
+mod stall;
 mod trace;
 mod wait;
 

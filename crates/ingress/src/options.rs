@@ -112,6 +112,8 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// Time for a client to send its body.
     pub body_timeout: Duration,
+    /// Time for a client to take the next piece of an answer; one that takes nothing is cut off.
+    pub stall_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -133,6 +135,7 @@ impl Default for Limits {
             unrung: 100_000,
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(30),
         }
     }
 }
