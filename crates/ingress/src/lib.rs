@@ -19,6 +19,8 @@ mod crash;
 mod cursor;
 mod door;
 mod fields;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 pub mod http;
 mod lookup;

@@ -20,6 +20,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // It measures from outside; what it shares with the engine are the statements of the floor.
     ("bench", &["core", "store", "store-postgres", "store-sqlite"]),
     ("testkit", &[]),
+    // The promises about parsers, wherever these are.
+    ("fuzz", &["core", "ingress", "stream"]),
     ("app", &["bench", "core", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"]),
 ];
 
