@@ -16,6 +16,9 @@ pub(crate) enum List {
 }
 
 impl List {
+    pub(crate) const ALL: &[List] =
+        &[Self::Definitions, Self::Executions, Self::Events, Self::History, Self::Actions, Self::Timers];
+
     const fn tag(self) -> &'static str {
         match self {
             Self::Definitions => "d1:",
@@ -40,7 +43,9 @@ pub(crate) fn decode(list: List, cursor: &str) -> Option<String> {
     let bytes: Option<Vec<u8>> =
         (0..cursor.len()).step_by(2).map(|at| u8::from_str_radix(&cursor[at..at + 2], 16).ok()).collect();
     let text = String::from_utf8(bytes?).ok()?;
-    text.strip_prefix(list.tag()).map(str::to_owned)
+    let position = text.strip_prefix(list.tag())?;
+    // Numbers are read generously (`3A`, `+5`); a cursor is what we wrote and nothing that comes to the same.
+    (encode(list, position) == cursor).then(|| position.to_owned())
 }
 
 #[cfg(test)]
@@ -52,6 +57,14 @@ mod tests {
         let cursor = encode(List::Executions, 42);
         assert_eq!(decode(List::Executions, &cursor).as_deref(), Some("42"));
         assert_eq!(decode(List::Events, &cursor), None);
+    }
+
+    #[test]
+    fn another_text_for_the_same_place_is_not_a_cursor() {
+        assert_eq!(decode(List::Executions, "78313a3a").as_deref(), Some(":"));
+        for other in ["78313a3A", "78313a+5", "78313A35"] {
+            assert_eq!(decode(List::Executions, other), None, "{other}");
+        }
     }
 
     #[test]

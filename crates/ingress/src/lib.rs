@@ -19,6 +19,8 @@ mod crash;
 mod cursor;
 mod door;
 mod fields;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 pub mod http;
 mod lookup;
@@ -31,6 +33,7 @@ mod prefer;
 mod query;
 mod ring;
 pub mod serve;
+mod stall;
 mod trace;
 mod wait;
 

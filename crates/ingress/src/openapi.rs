@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::http::all_routes;
 use crate::http::problem::Kind;
-use crate::http::route::{BodyUse, Operation};
+use crate::http::route::{BodyUse, Link, Located, Operation};
 
 const SCHEMAS: &str = include_str!("openapi/schemas.json");
 
@@ -64,38 +64,122 @@ fn operation(doc: &Operation) -> Value {
 }
 
 fn parameters(doc: &Operation) -> Vec<Value> {
-    let parameter = |name: &str, place: &str, required: bool| json!({ "name": name, "in": place, "required": required, "schema": { "type": "string" } });
     let in_path = doc.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let in_path = in_path.map(|name| parameter(name, "path", true));
-    let in_query = doc.query.iter().map(|name| parameter(name, "query", false));
-    let in_headers = doc.headers.iter().map(|name| parameter(name, "header", false));
+    let in_path = in_path.map(|name| {
+        json!({ "name": name, "in": "path", "required": true, "schema": reference(path_schema(name)) })
+    });
+    let in_query = doc.query.iter().map(|(name, schema)| {
+        // A form sends the fields that were left empty: they count as not sent.
+        json!({ "name": name, "in": "query", "required": false, "allowEmptyValue": true, "schema": reference(schema) })
+    });
+    let in_headers = doc.headers.iter().map(|name| {
+        json!({ "name": name, "in": "header", "required": false, "schema": reference(header_schema(name)) })
+    });
     in_path.chain(in_query).chain(in_headers).collect()
+}
+
+/// A name in a path means the same in every path.
+fn path_schema(name: &str) -> &'static str {
+    match name {
+        "name" => "Name",
+        "version" => "Version",
+        "execution_id" => "ExecutionId",
+        "event_id" => "EventId",
+        _ => "Text",
+    }
+}
+
+/// A header means the same on every call.
+fn header_schema(name: &str) -> &'static str {
+    match name {
+        "Idempotency-Key" => "IdempotencyHeader",
+        "Prefer" => "Prefer",
+        "Millstream-Validate" => "Validate",
+        "Last-Event-ID" => "SeqOrZero",
+        // What is not a trace context or a plain id is not an error: it is replaced.
+        _ => "Text",
+    }
 }
 
 fn responses(doc: &Operation) -> Value {
     let mut responses = Map::new();
     for (status, media, schema, meaning) in &doc.answers {
-        let mut answer = json!({ "description": meaning });
+        let mut answer = json!({ "description": meaning, "headers": good_headers(doc.located) });
         if !media.is_empty() {
             answer["content"] = json!({ *media: content(schema) });
         }
+        if !doc.links.is_empty() {
+            answer["links"] = links(&doc.links);
+        }
         responses.insert(status.to_string(), answer);
     }
-    let common: &[u16] = if doc.needs.is_some() { &[400, 401, 403, 422, 429, 500, 503] } else { &[] };
-    for status in doc.problems.iter().chain(common) {
-        let kinds = Kind::ALL.iter().filter(|kind| kind.status().as_u16() == *status);
-        let titles: Vec<_> = kinds.map(|kind| kind.title()).collect();
-        let answer = json!({
-            "description": titles.join("; "),
-            "content": { "application/problem+json": content("Problem") },
-        });
-        responses.insert(status.to_string(), answer);
+    // Refused by the gate, before anybody looked at it; or broken on this side.
+    let mut problems = vec![403, 414, 431, 500];
+    if doc.needs.is_some() {
+        problems.extend([400, 401, 422, 429, 503]);
+    }
+    if !doc.bodies.is_empty() {
+        problems.extend([408, 413, 415]);
+    }
+    problems.extend(doc.problems);
+    for status in problems {
+        responses.insert(status.to_string(), problem(status));
     }
     Value::Object(responses)
 }
 
+fn problem(status: u16) -> Value {
+    let kinds = Kind::ALL.iter().filter(|kind| kind.status().as_u16() == status);
+    let titles: Vec<_> = kinds.map(|kind| kind.title()).collect();
+    let mut headers = json!({ "x-request-id": request_id() });
+    if matches!(status, 429 | 503) {
+        let wait =
+            json!({ "description": "Seconds to wait", "required": true, "schema": reference("Seconds") });
+        headers["Retry-After"] = wait;
+    }
+    if status == 401 {
+        let challenge = json!({ "description": "How to identify oneself", "required": true, "schema": reference("Text") });
+        headers["WWW-Authenticate"] = challenge;
+    }
+    json!({
+        "description": titles.join("; "),
+        "headers": headers,
+        "content": { "application/problem+json": content("Problem") },
+    })
+}
+
+fn good_headers(located: Located) -> Value {
+    let mut headers = json!({ "x-request-id": request_id() });
+    let required = match located {
+        Located::Never => return headers,
+        Located::Always => true,
+        Located::OfOne => false,
+    };
+    headers["Location"] =
+        json!({ "description": "Where to look at it", "required": required, "schema": reference("Text") });
+    headers
+}
+
+fn request_id() -> Value {
+    json!({ "description": "Names the request, in our log too", "required": true, "schema": reference("Text") })
+}
+
+fn links(links: &[Link]) -> Value {
+    let link = |link: &Link| {
+        let parameters = link.parameters.iter();
+        let parameters: Map<String, Value> =
+            parameters.map(|name| ((*name).to_owned(), json!(format!("$response.body#/{name}")))).collect();
+        (link.operation.to_owned(), json!({ "operationId": link.operation, "parameters": parameters }))
+    };
+    Value::Object(links.iter().map(link).collect())
+}
+
 fn content(schema: &str) -> Value {
-    json!({ "schema": { "$ref": format!("#/components/schemas/{schema}") } })
+    json!({ "schema": reference(schema) })
+}
+
+fn reference(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
 fn schemas() -> Value {

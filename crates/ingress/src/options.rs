@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use millstream_core::crash::CrashPoint;
+use millstream_core::definition::limits::MAX_SOURCE_BYTES;
 
 /// How the door behaves. `Default` is what a production ingress uses.
 #[derive(Debug, Clone)]
@@ -112,6 +113,8 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// Time for a client to send its body.
     pub body_timeout: Duration,
+    /// Time for a client to take the next piece of an answer; one that takes nothing is cut off.
+    pub stall_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -120,7 +123,7 @@ impl Default for Limits {
             payload_bytes: 256 * 1024,
             batch_items: 1_000,
             batch_bytes: 8 * 1024 * 1024,
-            definition_bytes: 512 * 1024,
+            definition_bytes: MAX_SOURCE_BYTES,
             uri_bytes: 8 * 1024,
             header_bytes: 16 * 1024,
             in_flight: 1_024,
@@ -133,6 +136,7 @@ impl Default for Limits {
             unrung: 100_000,
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(30),
         }
     }
 }

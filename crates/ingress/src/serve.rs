@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::door::{Deps, Door, Life};
 use crate::http::serve_routes;
 use crate::options::{AuthMode, IngressOptions, Limits};
+use crate::stall::Unstalled;
 
 /// Why the door does not open.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +116,7 @@ async fn accept(
         match arrived {
             None => return,
             Some((Ok((stream, _)), place)) => {
-                let serving = connection(stream, place, router.clone(), limits.head_timeout, goodbye.clone());
+                let serving = connection(stream, place, router.clone(), limits.clone(), goodbye.clone());
                 connections.spawn(serving);
             }
             Some((Err(error), _)) => {
@@ -132,7 +133,7 @@ async fn connection(
     stream: TcpStream,
     _place: OwnedSemaphorePermit,
     router: Router,
-    head_timeout: Duration,
+    limits: Limits,
     goodbye: Goodbye,
 ) {
     // Answers are small and complete: waiting for more to send only costs time.
@@ -140,11 +141,12 @@ async fn connection(
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(head_timeout)
+        .header_read_timeout(limits.head_timeout)
         .max_buf_size(64 * 1024)
         .max_headers(100)
         .keep_alive(true);
-    let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let stream = TokioIo::new(Unstalled::new(stream, limits.stall_timeout));
+    let serving = builder.serve_connection(stream, TowerToHyperService::new(router));
     tokio::pin!(serving);
     let mut told = false;
     loop {

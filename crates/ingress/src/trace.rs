@@ -101,7 +101,7 @@ fn traceparent(headers: &HeaderMap, entropy: &dyn Entropy) -> Arc<str> {
     }
 }
 
-fn is_traceparent(text: &str) -> bool {
+pub(crate) fn is_traceparent(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let hex = |part: &str, len: usize| {
         part.len() == len && part.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))

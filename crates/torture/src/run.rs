@@ -47,6 +47,7 @@ pub async fn run(options: &Options, kinds: &[Kind], seed: u64) -> (Report, Arc<S
             }
         }
     }
+    load.release_bombs();
     let until = Instant::now() + options.length;
     let lanes = Lane::ALL.iter().map(|lane| {
         let deck = Deck::of(*lane, kinds, &chance);

@@ -28,6 +28,7 @@ mod deciding;
 mod errors;
 mod idempotency;
 mod load;
+mod malformed;
 mod outages;
 mod reading;
 mod replaying;

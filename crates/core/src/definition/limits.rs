@@ -1,6 +1,6 @@
 //! How large a definition may be. Generous for people, small for machines.
 
-/// The text that comes in, YAML or JSON.
+/// The text that comes in, YAML or JSON, and the canonical text that is kept.
 pub const MAX_SOURCE_BYTES: usize = 256 * 1024;
 pub const MAX_STATES: usize = 1_000;
 pub const MAX_ACTIONS: usize = 1_000;

@@ -1,8 +1,9 @@
 //! The way in: a text becomes a definition, or a list of everything that is wrong with it.
 
-use super::limits::MAX_PROBLEMS;
+use super::limits::{MAX_PROBLEMS, MAX_SOURCE_BYTES};
 use super::{Definition, check, document, read, sources};
 use crate::problem::{Problem, Problems};
+use crate::raw::RawJson;
 
 /// What a definition is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,10 @@ pub fn parse(source: &str, format: Format) -> Result<Definition, Problems> {
     check::definition(&definition, &mut problems);
     sources::check(&definition, &mut problems);
     if problems.is_empty() {
-        return Ok(definition);
+        return match unreadable(&definition) {
+            None => Ok(definition),
+            Some(problem) => Err(problem.into()),
+        };
     }
     let mut seen = std::collections::BTreeSet::new();
     problems.retain(|problem| seen.insert(problem.clone()));
@@ -29,4 +33,19 @@ pub fn parse(source: &str, format: Format) -> Result<Definition, Problems> {
         problems.push(Problem::new("", format!("and {more} more problems")));
     }
     Err(Problems(problems))
+}
+
+/// Why the definition could not be read back. What is kept of it is the canonical text, in which every
+/// default and every alias is spelled out: it can be longer and deeper than what its author wrote.
+fn unreadable(definition: &Definition) -> Option<Problem> {
+    let canonical = definition.canonical_json();
+    if canonical.len() > MAX_SOURCE_BYTES {
+        let length = canonical.len();
+        let message = format!(
+            "is {length} bytes long when everything is spelled out, at most {MAX_SOURCE_BYTES} are allowed"
+        );
+        return Some(Problem::new("", message));
+    }
+    let error = RawJson::parse(&canonical).err()?;
+    Some(Problem::new("", format!("when everything is spelled out it is {error}")))
 }

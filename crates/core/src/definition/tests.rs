@@ -362,3 +362,28 @@ states:
 ";
     assert_eq!(yaml(source).unwrap().states()["a"].on.len(), 2);
 }
+
+/// The store keeps the canonical text: what is accepted must be read back from it.
+#[test]
+fn what_could_not_be_read_back_is_refused() {
+    let nested = |levels: usize| {
+        let value = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        format!(
+            r#"{{"name":"n","initial":"a","states":{{"a":{{"on":{{"go":{{"set":{{"k":{value}}}}}}}}}}}}}"#
+        )
+    };
+    let deepest = parse(&nested(57), Format::Json).unwrap();
+    assert_eq!(parse(&deepest.canonical_json(), Format::Json).unwrap(), deepest);
+    // A handler becomes a list of one: one level more than was written.
+    let deep = parse(&nested(58), Format::Json).unwrap_err().to_string();
+    assert!(deep.contains("spelled out") && deep.contains("64 levels"), "{deep}");
+
+    // Every action is kept with its retries and its timeout, said or not.
+    let actions: String = (0..1_000).map(|n| format!("  c{n}: {{ log: {} }}\n", "x".repeat(200))).collect();
+    let source = format!(
+        "name: n\ninitial: a\nstates: {{ a: {{ on: {{ go: {{ do: [c0] }} }} }} }}\nactions:\n{actions}"
+    );
+    assert!(source.len() < limits::MAX_SOURCE_BYTES);
+    let long = yaml(&source).unwrap_err().to_string();
+    assert!(long.contains("spelled out") && long.contains("bytes"), "{long}");
+}

@@ -38,8 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
                 202,
                 "EventVerdicts",
                 "One verdict per item, in order; those with an event_id are durable",
-            )
-            .problems(&[413, 415]),
+            ),
     ]
 }
 

@@ -16,7 +16,7 @@ use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDef
 use serde::Serialize;
 
 use super::problem::Problem;
-use super::route::Route;
+use super::route::{Located, Route};
 use super::views::Page;
 use crate::auth::{Admin, Reader};
 use crate::body::{Allowance, Body, Media};
@@ -33,11 +33,13 @@ pub(super) fn routes() -> Vec<Route> {
             .body("application/yaml", "Definition")
             .answer(201, "DefinitionVersion", "A new version")
             .answer(200, "DefinitionVersion", "Equal to the latest version, which is returned")
-            .problems(&[413, 415, 422]),
+            .located(Located::Always)
+            .leads_to("get_definition", &["name"])
+            .leads_to("get_definition_version", &["name", "version"]),
         Route::get("/v1/definitions", "list_definitions", list)
             .summary("The latest version of every definition, by name")
             .needs(Role::Read)
-            .query(&["limit", "cursor"])
+            .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "DefinitionPage", "One page"),
         Route::get("/v1/definitions/{name}", "get_definition", latest)
             .summary("The latest version of a definition, with its source")

@@ -16,7 +16,7 @@ use millstream_store::views::{EventFilter, EventView};
 
 use super::posting::{self, Draft, Said};
 use super::problem::{Kind, Problem};
-use super::route::Route;
+use super::route::{Located, Route};
 use super::views::{AcceptedOut, EventOut, Page};
 use crate::auth::{Reader, Submitter};
 use crate::body::{Allowance, Body, Media};
@@ -41,7 +41,10 @@ pub(super) fn routes() -> Vec<Route> {
             .body("application/json", "NewEvent")
             .answer(202, "AcceptedEvent", "Durable; decided later. A repeat by key gives the same id")
             .answer(200, "Event", "Durable, and what the caller waited for is the case")
-            .problems(&[404, 409, 413, 415, 422]),
+            .problems(&[404, 409])
+            .located(Located::Always)
+            .leads_to("get_event", &["event_id"])
+            .leads_to("retry_event", &["event_id"]),
         Route::get("/v1/events/{event_id}", "get_event", read)
             .summary("One event and what came of it")
             .needs(Role::Read)
@@ -50,7 +53,12 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/v1/events", "list_events", list)
             .summary("Events in the order of their acceptance")
             .needs(Role::Read)
-            .query(&["execution_id", "status", "limit", "cursor"])
+            .query(&[
+                ("execution_id", "ExecutionId"),
+                ("status", "EventStatus"),
+                ("limit", "Limit"),
+                ("cursor", "Cursor"),
+            ])
             .answer(200, "EventPage", "One page"),
     ]
 }

@@ -25,13 +25,19 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/v1/executions/{execution_id}", "get_execution", read)
             .summary("One execution, as it is or as it was (`at_seq`, `at`)")
             .needs(Role::Read)
-            .query(&["at_seq", "at"])
+            .query(&[("at_seq", "Seq"), ("at", "Time")])
             .answer(200, "Execution", "The execution")
             .problems(&[404]),
         Route::get("/v1/executions", "list_executions", list)
             .summary("Executions, newest first")
             .needs(Role::Read)
-            .query(&["definition", "state", "status", "limit", "cursor"])
+            .query(&[
+                ("definition", "Name"),
+                ("state", "Name"),
+                ("status", "ExecutionStatus"),
+                ("limit", "Limit"),
+                ("cursor", "Cursor"),
+            ])
             .answer(200, "ExecutionPage", "One page"),
     ]
 }

@@ -24,19 +24,19 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/v1/executions/{execution_id}/history", "get_history", history)
             .summary("Applied transitions, in order; the first is millstream.start")
             .needs(Role::Read)
-            .query(&["limit", "cursor"])
+            .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "TransitionPage", "One page")
             .problems(&[404]),
         Route::get("/v1/executions/{execution_id}/actions", "get_actions", actions)
             .summary("Actions of the execution: running, waiting, failed, settled")
             .needs(Role::Read)
-            .query(&["limit", "cursor"])
+            .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "ActionPage", "One page, by seq and place in the do list")
             .problems(&[404]),
         Route::get("/v1/executions/{execution_id}/timers", "get_timers", timers)
             .summary("Timers that are armed")
             .needs(Role::Read)
-            .query(&["limit", "cursor"])
+            .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "TimerPage", "One page, the next one first")
             .problems(&[404]),
     ]

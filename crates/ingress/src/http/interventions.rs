@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::posting::{self, Draft};
 use super::problem::{Kind, Problem};
-use super::route::Route;
+use super::route::{Located, Route};
 use super::views::AcceptedOut;
 use super::{events, executions};
 use crate::auth::Admin;
@@ -39,7 +39,9 @@ pub(super) fn routes() -> Vec<Route> {
             .body("application/json", "Reason")
             .body_optional()
             .answer(202, "AcceptedEvent", "Recorded; it is being tried")
-            .problems(&[404, 409]),
+            .problems(&[404, 409])
+            .located(Located::Always)
+            .leads_to("get_event", &["event_id"]),
         Route::post("/v1/executions/{execution_id}/cancel", "cancel_execution", cancel)
             .summary("End an execution; recorded as the event millstream.cancel")
             .needs(Role::Admin)
@@ -48,7 +50,10 @@ pub(super) fn routes() -> Vec<Route> {
             .body_optional()
             .answer(202, "AcceptedEvent", "Durable; decided when its turn comes")
             .answer(200, "Event", "Durable, and what the caller waited for is the case")
-            .problems(&[404, 409]),
+            .problems(&[404, 409])
+            .located(Located::Always)
+            .leads_to("get_event", &["event_id"])
+            .leads_to("get_execution", &["execution_id"]),
     ]
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod health;
 mod history;
 mod interventions;
 mod past;
-mod posting;
+pub(crate) mod posting;
 pub mod problem;
 pub(crate) mod route;
 mod router;

@@ -50,13 +50,13 @@ impl Draft {
 
 /// The part of a draft that says what happened.
 #[derive(Debug)]
-pub(super) struct Said {
-    pub(super) name: Name,
-    pub(super) payload: RawJson,
+pub(crate) struct Said {
+    pub(crate) name: Name,
+    pub(crate) payload: RawJson,
 }
 
 /// Takes `name` and `payload`; a payload that is too large is a problem of its own kind.
-pub(super) fn said(fields: &mut Fields<'_>, payload_limit: usize) -> Result<Option<Said>, Problem> {
+pub(crate) fn said(fields: &mut Fields<'_>, payload_limit: usize) -> Result<Option<Said>, Problem> {
     let name = fields.required("name");
     let name = fields.parsed("name", name, |text| Name::parse(text));
     let payload = bounded(fields, "payload", payload_limit)?.unwrap_or_else(RawJson::null);

@@ -25,7 +25,8 @@ pub(crate) struct Operation {
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) needs: Option<Role>,
-    pub(crate) query: &'static [&'static str],
+    /// Name and schema.
+    pub(crate) query: &'static [(&'static str, &'static str)],
     pub(crate) headers: &'static [&'static str],
     /// Media type and schema.
     pub(crate) bodies: Vec<(&'static str, &'static str)>,
@@ -35,6 +36,26 @@ pub(crate) struct Operation {
     pub(crate) answers: Vec<(u16, &'static str, &'static str, &'static str)>,
     /// Statuses of problems that are particular to this call.
     pub(crate) problems: &'static [u16],
+    /// Whether its good answers name where to look next.
+    pub(crate) located: Located,
+    /// Which calls go on from a good answer.
+    pub(crate) links: Vec<Link>,
+}
+
+/// Where a good answer leads: an operation, and its path parameters with the fields they come from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link {
+    pub(crate) operation: &'static str,
+    pub(crate) parameters: &'static [&'static str],
+}
+
+/// Whether `Location` is among the headers of a good answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Located {
+    Never,
+    Always,
+    /// Of one thing; an array of them has no address.
+    OfOne,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +91,8 @@ impl Route {
         self
     }
 
-    pub(crate) fn query(mut self, names: &'static [&'static str]) -> Self {
-        self.doc.query = names;
+    pub(crate) fn query(mut self, parameters: &'static [(&'static str, &'static str)]) -> Self {
+        self.doc.query = parameters;
         self
     }
 
@@ -110,6 +131,17 @@ impl Route {
         self.doc.problems = statuses;
         self
     }
+
+    pub(crate) fn located(mut self, located: Located) -> Self {
+        self.doc.located = located;
+        self
+    }
+
+    /// A call that goes on from here with these fields of the answer as its path parameters.
+    pub(crate) fn leads_to(mut self, operation: &'static str, parameters: &'static [&'static str]) -> Self {
+        self.doc.links.push(Link { operation, parameters });
+        self
+    }
 }
 
 impl Operation {
@@ -126,6 +158,8 @@ impl Operation {
             body_use: BodyUse::Required,
             answers: Vec::new(),
             problems: &[],
+            located: Located::Never,
+            links: Vec::new(),
         }
     }
 }

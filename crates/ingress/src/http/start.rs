@@ -24,7 +24,7 @@ use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewEx
 use super::events::patience;
 use super::posting::{self, Draft, Said};
 use super::problem::{Kind, Problem};
-use super::route::Route;
+use super::route::{Located, Route};
 use super::views::{AcceptedOut, ExecutionOut, Item, Items};
 use super::{batch, executions};
 use crate::accept::Verdict;
@@ -53,7 +53,15 @@ pub(super) fn routes() -> Vec<Route> {
                 "Existed already with the same input; of an array: none was new",
             )
             .answer(202, "AcceptedEvent", "Started before by this key, and removed by retention since")
-            .problems(&[404, 409, 413, 415, 422]),
+            .problems(&[404, 409])
+            .located(Located::OfOne)
+            .leads_to("get_execution", &["execution_id"])
+            .leads_to("get_history", &["execution_id"])
+            .leads_to("get_actions", &["execution_id"])
+            .leads_to("get_timers", &["execution_id"])
+            .leads_to("tail_execution", &["execution_id"])
+            .leads_to("post_event", &["execution_id"])
+            .leads_to("cancel_execution", &["execution_id"]),
     ]
 }
 

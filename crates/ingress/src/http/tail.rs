@@ -37,9 +37,9 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/v1/executions/{execution_id}/tail", "tail_execution", tail)
             .summary("Transitions as they happen; the id of a message is its seq")
             .needs(Role::Read)
-            .query(&["after"])
+            .query(&[("after", "SeqOrZero")])
             .headers(&["Last-Event-ID"])
-            .answer_in(200, "text/event-stream", "Transition", "A stream of `transition`, then `end`")
+            .answer_in(200, "text/event-stream", "TailMessage", "A stream of `transition`, then `end`")
             .answer_in(204, "", "", "The execution has ended and everything was seen")
             .problems(&[404]),
     ]

@@ -19,6 +19,7 @@ mod openapi;
 mod problems;
 mod repeats;
 mod schema;
+mod slow;
 mod sockets;
 mod tail;
 mod waiting;

@@ -92,6 +92,73 @@ fn operation_ids_are_unique() {
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
 }
 
+#[test]
+fn every_link_leads_to_an_operation_with_the_parameters_of_its_path() {
+    let document = millstream_ingress::openapi::document();
+    let operations = || {
+        let paths = document["paths"].as_object().unwrap().iter();
+        paths.flat_map(|(path, methods)| methods.as_object().unwrap().values().map(move |of| (path, of)))
+    };
+    let mut links = 0;
+    for (_, operation) in operations() {
+        for answer in operation["responses"].as_object().unwrap().values() {
+            for link in answer["links"].as_object().into_iter().flat_map(|links| links.values()) {
+                let (path, _) =
+                    operations().find(|(_, target)| target["operationId"] == link["operationId"]).unwrap();
+                let given: BTreeSet<_> = link["parameters"]
+                    .as_object()
+                    .unwrap()
+                    .keys()
+                    .map(|name| format!("{{{name}}}"))
+                    .collect();
+                let wanted: BTreeSet<_> =
+                    path.split('/').filter(|part| part.starts_with('{')).map(str::to_owned).collect();
+                assert_eq!(given, wanted, "{link}");
+                links += 1;
+            }
+        }
+    }
+    assert!(links > 10, "{links} links");
+}
+
+/// The gate and the reading of bodies answer before any handler does: each call documents what they say.
+#[tokio::test]
+async fn refusals_that_no_handler_makes_are_documented_on_every_call() {
+    let bench = Bench::with_order().await;
+    bench.start("o-1").await;
+    let document = bench.get("/openapi.json").await.json();
+    let documented = |path: &str, method: &str, answer: &crate::bench::Answer| {
+        let status = answer.status.as_u16().to_string();
+        let operation = &document["paths"][path][method];
+        assert!(operation["responses"][&status].is_object(), "{method} {path}: {status} is not documented");
+        status
+    };
+    let mut seen = BTreeSet::new();
+    for (method, path) in ROUTES {
+        let filled = path.replace("{execution_id}", "o-1").replace(['{', '}'], "");
+        let method_name = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+        let request = || Request::builder().method(method_name.clone());
+        let long = format!("{filled}?x={}", "x".repeat(9_000));
+        let mut answers = vec![
+            bench.send(request().uri(long).body(Body::empty()).unwrap()).await,
+            bench
+                .send(
+                    request().uri(&filled).header("x-large", "x".repeat(17_000)).body(Body::empty()).unwrap(),
+                )
+                .await,
+        ];
+        if document["paths"][*path][*method]["requestBody"].is_object() {
+            let typed = |media: &str| request().uri(&filled).header("content-type", media);
+            answers.push(bench.send(typed("text/csv").body(Body::from("a,b")).unwrap()).await);
+            let large = typed("application/json").header("content-length", "99999999");
+            answers.push(bench.send(large.body(Body::from(" ")).unwrap()).await);
+        }
+        seen.extend(answers.iter().map(|answer| documented(path, method, answer)));
+    }
+    let refusals: BTreeSet<_> = ["413", "414", "415", "431"].map(str::to_owned).into();
+    assert!(refusals.is_subset(&seen), "{seen:?}");
+}
+
 #[tokio::test]
 async fn real_answers_have_the_shapes_that_are_documented() {
     let bench = Bench::open();

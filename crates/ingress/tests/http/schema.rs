@@ -30,18 +30,10 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut 
             }
         }
     }
-    if let Some(wanted) = schema["type"].as_str() {
-        let fits = match wanted {
-            "object" => value.is_object(),
-            "array" => value.is_array(),
-            "string" => value.is_string(),
-            "integer" => value.is_i64() || value.is_u64(),
-            "null" => value.is_null(),
-            other => panic!("the reader does not know the type {other}"),
-        };
-        if !fits {
-            found.push(format!("{at}: {value} is not of type {wanted}"));
-        }
+    let several = schema["type"].as_array().into_iter().flatten();
+    let wanted: Vec<&str> = several.chain([&schema["type"]]).filter_map(Value::as_str).collect();
+    if !wanted.is_empty() && !wanted.iter().any(|wanted| is_of_type(wanted, value)) {
+        found.push(format!("{at}: {value} is not of type {wanted:?}"));
     }
     if let Some(words) = schema["enum"].as_array()
         && !words.contains(value)
@@ -51,6 +43,13 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut 
     if let (Some(items), Some(values)) = (schema.get("items"), value.as_array()) {
         for (n, value) in values.iter().enumerate() {
             check(document, items, value, &format!("{at}[{n}]"), found);
+        }
+    }
+    if let (Some(each @ Value::Object(_)), Some(object)) =
+        (schema.get("additionalProperties"), value.as_object())
+    {
+        for (name, value) in object {
+            check(document, each, value, &format!("{at}.{name}"), found);
         }
     }
     if let (Some(properties), Some(object)) = (schema["properties"].as_object(), value.as_object()) {
@@ -68,5 +67,17 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut 
                 None => {}
             }
         }
+    }
+}
+
+fn is_of_type(wanted: &str, value: &Value) -> bool {
+    match wanted {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("the reader does not know the type {other}"),
     }
 }

@@ -100,6 +100,37 @@ impl Wire {
         std::mem::take(&mut self.seen)
     }
 
+    /// Sends `piece` again and again at this pace until the other side has had enough; what it said.
+    pub(crate) async fn trickle(&mut self, piece: &str, pace: Duration, bound: Duration) -> String {
+        let (mut reader, mut writer) = self.stream.split();
+        let sending = async {
+            let mut pace = tokio::time::interval(pace);
+            // A closed connection is noticed by writing to it, but not by the first write.
+            while writer.write_all(piece.as_bytes()).await.is_ok() {
+                pace.tick().await;
+            }
+        };
+        let mut answer = Vec::new();
+        let listening = async {
+            // The end may come as a reset: whatever was said before it counts.
+            let _ = reader.read_to_end(&mut answer).await;
+        };
+        let ended = tokio::time::timeout(bound, async {
+            tokio::select! {
+                () = listening => {}
+                () = sending => {}
+            }
+        });
+        assert!(ended.await.is_ok(), "still listened to after {bound:?}");
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Whether the other side ends the connection of a client that sends this for ever and never reads.
+    pub(crate) async fn is_cut_off_while_sending(&mut self, bytes: &str, bound: Duration) -> bool {
+        let sending = async { while self.stream.write_all(bytes.as_bytes()).await.is_ok() {} };
+        tokio::time::timeout(bound, sending).await.is_ok()
+    }
+
     async fn more(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
         let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut buffer)).await;

@@ -24,15 +24,13 @@ pub(super) struct Entries {
 }
 
 pub(super) fn add(pipeline: &mut Pipeline, key: &str, capacity: usize, bell: &Bell) {
-    let execution = bell.execution();
-    pipeline.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(capacity.max(1)).arg("*").arg(&[
-        KIND,
-        kind(bell),
-        TENANT,
-        execution.tenant.as_str(),
-        EXECUTION,
-        execution.execution.as_str(),
-    ]);
+    pipeline.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(capacity.max(1)).arg("*").arg(&fields(bell));
+}
+
+/// Names and values, alternating.
+pub(super) fn fields(bell: &Bell) -> [&str; 6] {
+    let ExecutionKey { tenant, execution } = bell.execution();
+    [KIND, kind(bell), TENANT, tenant.as_str(), EXECUTION, execution.as_str()]
 }
 
 impl Entries {

@@ -24,6 +24,8 @@ mod check;
 mod doorbells;
 mod entry;
 mod fault;
+#[doc(hidden)]
+pub mod fuzzing;
 mod groups;
 mod keys;
 mod link;

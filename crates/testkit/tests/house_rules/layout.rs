@@ -22,6 +22,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("testkit", &[]),
     // It breaks the binary from outside; what it shares with it are the names of bugs and how times are written.
     ("torture", &["core", "testkit"]),
+    // The promises about parsers, wherever these are.
+    ("fuzz", &["core", "ingress", "stream"]),
     ("app", &["bench", "core", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"]),
 ];
 

@@ -1,5 +1,6 @@
 //! A doorbell that is lost in every way there is.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use millstream_testkit::redis::copy_files;
@@ -97,9 +98,11 @@ pub(super) async fn restart_older(ground: &Ground<'_>, chance: &mut Chance) -> B
 async fn entries_added(connection: &mut MultiplexedConnection) -> i64 {
     let mut added = 0;
     for stream in seen::streams(connection).await {
-        let info =
-            redis::cmd("XINFO").arg("STREAM").arg(&stream).query_async::<redis::InfoDict>(connection).await;
-        added += info.ok().and_then(|info| info.get::<i64>("entries-added")).unwrap_or(0);
+        let info: redis::RedisResult<HashMap<String, Value>> =
+            redis::cmd("XINFO").arg("STREAM").arg(&stream).query_async(connection).await;
+        if let Ok(Some(Value::Int(entries))) = info.map(|mut info| info.remove("entries-added")) {
+            added += entries;
+        }
     }
     added
 }

@@ -1,15 +1,20 @@
 //! Every process is replaced, one after another, while clients go on. Nobody else breaks anything meanwhile,
 //! so that a request that failed at both doors can only be blamed on this.
 
+use std::time::Duration;
+
 use super::{Bite, Ground, processes};
 use crate::check::{Check, Violation};
+
+/// How long a process has been ready before the next one is replaced.
+const MINIMUM_READY: Duration = Duration::from_millis(500);
 
 pub(super) async fn restart(ground: &Ground<'_>) -> Bite {
     // What was going wrong before must be over: the doors are ready, and nobody is still trying again.
     for ingress in &ground.stage.ingresses {
         ground.stage.until_ready(ingress).await;
     }
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let before = ground.record.tries();
     let mut restarted = 0;
     for process in ground.stage.ingresses.iter().chain(&ground.stage.workers) {
@@ -17,7 +22,7 @@ pub(super) async fn restart(ground: &Ground<'_>) -> Bite {
         let old = process.pid();
         process.ask_to_end();
         for _ in 0..1_200 {
-            tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+            tokio::time::sleep(Duration::from_millis(25)).await;
             if process.is_running() && process.pid() != old {
                 break;
             }
@@ -27,6 +32,8 @@ pub(super) async fn restart(ground: &Ground<'_>) -> Bite {
             return Err(format!("{} did not end when it was asked to", process.name));
         }
         ground.stage.until_ready(process).await;
+        // As whoever rolls out does it: those who were turned away must have come back before the next one goes.
+        tokio::time::sleep(MINIMUM_READY).await;
         restarted += 1;
     }
     let after = ground.record.tries();

@@ -28,6 +28,7 @@ const BETWEEN_BOMBS: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Load {
     stop: watch::Sender<bool>,
+    bombs: watch::Sender<bool>,
     clients: JoinSet<()>,
 }
 
@@ -35,6 +36,7 @@ impl Load {
     /// Starts the clients, which together try to post `rate` events per second.
     pub fn start(stage: &Arc<Stage>, record: &Record, seed: &Chance, rate: u64) -> Self {
         let (stop, stopped) = watch::channel(false);
+        let (bombs, released) = watch::channel(false);
         let mut clients = JoinSet::new();
         let client = |number: u64| Client {
             number,
@@ -55,9 +57,14 @@ impl Load {
             clients.spawn(client(number).keep_acting());
         }
         if stage.drills {
-            clients.spawn(client(CLIENTS + RACERS + ACTORS).throw_bombs());
+            clients.spawn(client(CLIENTS + RACERS + ACTORS).throw_bombs(released));
         }
-        Self { stop, clients }
+        Self { stop, bombs, clients }
+    }
+
+    /// From now on events that kill may be posted.
+    pub fn release_bombs(&self) {
+        self.bombs.send_replace(true);
     }
 
     /// Lets every client finish what it is at.
@@ -302,7 +309,11 @@ impl Client {
     }
 
     /// Now and then an event that kills whoever decides it.
-    async fn throw_bombs(mut self) {
+    async fn throw_bombs(mut self, mut released: watch::Receiver<bool>) {
+        tokio::select! {
+            _ = released.wait_for(|released| *released) => {}
+            _ = self.stop.wait_for(|stopped| *stopped) => return,
+        }
         loop {
             self.start("bomb").await;
             let at = self.own.len() - 1;

@@ -1,0 +1,98 @@
+//! Definitions: what is accepted compiles, and is read back from its canonical text as the same thing.
+//!
+//! The store keeps the canonical text and nothing else. A definition that was accepted and cannot be read
+//! back would be a version that every start and every worker stumbles over.
+
+use millstream_core::definition::limits::MAX_PROBLEMS;
+use millstream_core::definition::{Format, parse};
+use millstream_core::machine::Machine;
+
+pub(crate) const WORDS: &[&str] = &[
+    "name: ",
+    "initial: ",
+    "states:",
+    "on:",
+    "after:",
+    "defer: [",
+    "final: true",
+    "failed",
+    "actions:",
+    "http:",
+    "log: ",
+    "noop: ",
+    "needs: [",
+    "retry: ",
+    "attempts: ",
+    "backoff: ",
+    "timeout: ",
+    "30s",
+    "1h30m",
+    "&a ",
+    "*a",
+    "<<: ",
+    "!!str ",
+    "| ",
+    "> ",
+    "---\n",
+    "...\n",
+    "\n  ",
+    "\n    ",
+    ": ",
+    "- ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "\"",
+    "'",
+    "\\u0000",
+    "\u{feff}",
+    "null",
+    "true",
+    "~",
+    "0x1f",
+    "1e400",
+    ".inf",
+    "9223372036854775808",
+    "-0.0",
+    "event.payload.x",
+    "context.n + 1",
+    "${",
+    "}}",
+    "é",
+    "🦀",
+    "\u{85}",
+    "\u{2028}",
+    "millstream.x",
+];
+
+pub(crate) fn yaml(bytes: &[u8]) {
+    check(bytes, Format::Yaml);
+}
+
+pub(crate) fn json(bytes: &[u8]) {
+    check(bytes, Format::Json);
+}
+
+fn check(bytes: &[u8], format: Format) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match parse(text, format) {
+        Ok(definition) => {
+            let (canonical, checksum) = (definition.canonical_json(), definition.checksum());
+            let again = parse(&canonical, Format::Json)
+                .unwrap_or_else(|problems| panic!("accepted, and not read back: {problems}\n{canonical}"));
+            assert_eq!(again.canonical_json(), canonical, "the canonical text has a canonical text");
+            assert_eq!(again.checksum(), checksum);
+            assert!(again == definition, "another definition was read back:\n{canonical}");
+            let compiled = Machine::compile(definition);
+            assert!(compiled.is_ok(), "accepted, and not compiled: {compiled:?}");
+        }
+        Err(problems) => {
+            assert!((1..=MAX_PROBLEMS + 1).contains(&problems.0.len()), "{} problems", problems.0.len());
+            for problem in &problems.0 {
+                assert!(!problem.message.is_empty() && !problem.message.contains('\n'), "{problem:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Bodies of events: what is accepted is a name and a payload that stands in the body as it is, and a
+//! batch is cut into pieces of itself.
+
+use millstream_core::raw::RawJson;
+use millstream_ingress::fuzzing::{cut_array, read_event};
+
+pub(crate) const WORDS: &[&str] = &[
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"name\":",
+    "\"payload\":",
+    "\"pay\"",
+    ",",
+    ":",
+    "null",
+    "true",
+    "1e999",
+    "-0",
+    "\"\\ud800\"",
+    "\"\\u0000\"",
+    "\\u006eame",
+    " ",
+    "\n",
+    "\u{feff}",
+    "1.0",
+    "\"\"",
+];
+
+pub(crate) fn check(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Some((name, payload)) = read_event(text) {
+        assert!(!name.as_str().is_empty());
+        assert!(payload == RawJson::null() || text.contains(payload.as_str()), "the payload is kept as sent");
+        assert_eq!(RawJson::parse(payload.as_str()).as_ref(), Ok(&payload));
+    }
+    if let Some(items) = cut_array(text) {
+        let joined = format!("[{}]", items.join(","));
+        assert_eq!(cut_array(&joined).as_deref(), Some(&items[..]), "cut at the same places");
+    }
+}

@@ -1,0 +1,115 @@
+//! Expressions: the first line is CEL, the rest a payload; evaluating is bounded, repeatable, and its
+//! result is JSON.
+
+use std::collections::BTreeMap;
+
+use millstream_core::expr::{EventScope, Program, Scope, Vocabulary};
+use millstream_core::log::Context;
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+
+pub(crate) const WORDS: &[&str] = &[
+    "context",
+    "context.n",
+    "event",
+    "event.payload",
+    "event.name",
+    "event.time",
+    "now",
+    ".x",
+    "[0]",
+    "['k']",
+    "(",
+    ")",
+    "{",
+    "}",
+    "?",
+    ":",
+    "&&",
+    "||",
+    "!",
+    "-",
+    "+",
+    "*",
+    "/",
+    "%",
+    "==",
+    "!=",
+    "<=",
+    " in ",
+    "'a'",
+    "\"b\"",
+    "'''",
+    "r'",
+    "b'",
+    "\\x41",
+    "\\u00e9",
+    "\\",
+    "0",
+    "1",
+    "-1",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "1e308",
+    ".5",
+    "1u",
+    "0x7f",
+    "true",
+    "null",
+    "has(",
+    "size(",
+    "int(",
+    "double(",
+    "string(",
+    "timestamp(",
+    "duration(",
+    "'1h'",
+    "matches('(a+)+$')",
+    ".map(x, x)",
+    ".filter(x, x > 0)",
+    ".all(x, ",
+    ".exists(x, ",
+    ".startsWith('",
+    ".contains('",
+    "[1,2,3]",
+    "{'a': 1}",
+    "//",
+    "\n",
+    "é",
+    "\u{202e}",
+];
+
+pub(crate) fn check(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (source, payload) = text.split_once('\n').unwrap_or((text, "null"));
+    let payload =
+        RawJson::parse(payload).unwrap_or_else(|_| RawJson::trusted(r#"{"x":1,"list":[1,2.5,"a"]}"#));
+    match Program::compile(source, Vocabulary::Decision) {
+        Ok(program) => evaluate(&program, &payload),
+        Err(problems) => {
+            assert!(!problems.is_empty(), "refused without a reason");
+            for problem in problems {
+                assert!(!problem.is_empty() && !problem.contains('\n'), "{problem:?}");
+            }
+        }
+    }
+}
+
+fn evaluate(program: &Program, payload: &RawJson) {
+    let context: Context = [("n", "7"), ("text", "\"a\\u0000b\""), ("list", "[3,1,{\"k\":null}]")]
+        .map(|(key, json)| (key.to_owned(), RawJson::trusted(json)))
+        .into();
+    let time = Timestamp::from_millis(1_700_000_000_000);
+    let event = EventScope { name: "pay", payload, time };
+    let scope = Scope { context: &context, event, now: time, results: &BTreeMap::new() };
+    let first = program.evaluate(&scope);
+    assert_eq!(format!("{first:?}"), format!("{:?}", program.evaluate(&scope)), "evaluated twice");
+    match program.evaluate_json(&scope) {
+        Ok(json) => {
+            let again = RawJson::parse(json.as_str());
+            assert_eq!(again.as_ref(), Ok(&json), "what an expression gives is JSON of bounded depth");
+            assert_eq!(Ok(json), program.evaluate_json(&scope).map_err(|error| error.to_string()));
+        }
+        Err(error) => assert!(!error.to_string().is_empty(), "failed without a reason"),
+    }
+}

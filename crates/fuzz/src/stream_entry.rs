@@ -1,0 +1,64 @@
+//! Stream entries: any reply of a server is sorted without loss; a bell, read from a reply or rung for a
+//! tenant and an execution that the input names, is written as an entry that is read as the same bell.
+
+use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
+use millstream_core::lane::Lane;
+use millstream_stream::doorbell::Bell;
+use millstream_stream::redis::fuzzing::{read, write};
+
+pub(crate) const WORDS: &[&str] = &[
+    "*2\r\n",
+    "*6\r\n",
+    "$1\r\n",
+    "$-1\r\n",
+    "*-1\r\n",
+    "%3\r\n",
+    "~2\r\n",
+    "+OK\r\n",
+    ":1\r\n",
+    "_\r\n",
+    ",inf\r\n",
+    "#t\r\n",
+    "=7\r\ntxt:abc\r\n",
+    "(123\r\n",
+    "b\r\n",
+    "t\r\n",
+    "e\r\n",
+    "m\r\n",
+    "a\r\n",
+    "\r\n",
+    "1-0",
+    "default",
+    "$9223372036854775807\r\n",
+    "*2147483647\r\n",
+];
+
+pub(crate) fn check(bytes: &[u8]) {
+    for lane in Lane::all() {
+        let Some(sorted) = read(lane, bytes) else { continue };
+        assert_eq!(sorted.deliveries.len() + sorted.discarded.len(), 1, "an entry is one or the other");
+        for delivery in sorted.deliveries {
+            assert_eq!(delivery.bell.lane(), lane, "a bell rings in the lane of its tenant");
+            is_read_as_written(&delivery.entry.id, &delivery.bell);
+        }
+    }
+    if let Some(execution) = execution(bytes) {
+        is_read_as_written("1-0", &Bell::Mailbox(execution.clone()));
+        is_read_as_written("1-0", &Bell::Actions(execution));
+    }
+}
+
+fn is_read_as_written(id: &str, bell: &Bell) {
+    let again = read(bell.lane(), &write(id, bell)).expect("what we write is an entry");
+    let again: Vec<_> =
+        again.deliveries.into_iter().map(|delivery| (delivery.entry.id, delivery.bell)).collect();
+    assert_eq!(again, [(id.to_owned(), bell.clone())]);
+}
+
+/// An execution by the first words of the input that can be one.
+fn execution(bytes: &[u8]) -> Option<ExecutionKey> {
+    let mut words = std::str::from_utf8(bytes).ok()?.split_ascii_whitespace();
+    let tenant = words.by_ref().find_map(|word| TenantId::parse(word).ok())?;
+    let execution = words.find_map(|word| ExecutionId::parse(word).ok())?;
+    Some(ExecutionKey { tenant, execution })
+}

@@ -1,0 +1,30 @@
+//! The list of targets: a name, a function, and words that its grammar cares about.
+
+use crate::{cursor, definition, event_body, expression, header, stream_entry};
+
+/// One parser and what is promised about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Also the name of its corpus and of its libFuzzer binary.
+    pub name: &'static str,
+    /// Panics when the promise is broken.
+    pub check: fn(&[u8]),
+    /// What a mutation may insert besides random bytes.
+    pub words: &'static [&'static str],
+}
+
+impl Target {
+    pub const ALL: &'static [Target] = &[
+        Target { name: "definition_yaml", check: definition::yaml, words: definition::WORDS },
+        Target { name: "definition_json", check: definition::json, words: definition::WORDS },
+        Target { name: "expression", check: expression::check, words: expression::WORDS },
+        Target { name: "stream_entry", check: stream_entry::check, words: stream_entry::WORDS },
+        Target { name: "cursor", check: cursor::check, words: cursor::WORDS },
+        Target { name: "header", check: header::check, words: header::WORDS },
+        Target { name: "event_body", check: event_body::check, words: event_body::WORDS },
+    ];
+
+    pub fn named(name: &str) -> Option<&'static Target> {
+        Self::ALL.iter().find(|target| target.name == name)
+    }
+}

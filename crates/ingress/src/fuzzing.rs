@@ -1,0 +1,46 @@
+//! A narrow door for the fuzz targets (`crates/fuzz`): the readers of what strangers write, as functions of
+//! plain data. Nothing of the product comes through here.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue};
+use millstream_core::id::Name;
+use millstream_core::raw::RawJson;
+
+use crate::cursor::{self, List};
+use crate::fields::{self, Fields};
+use crate::http::posting::{self, Said};
+use crate::prefer::Prefer;
+use crate::trace;
+
+/// What each list that reads `text` as a cursor would have written for that place.
+pub fn rewrite_cursor(text: &str) -> Vec<String> {
+    let rewrite = |list: &List| cursor::decode(*list, text).map(|position| cursor::encode(*list, position));
+    List::ALL.iter().filter_map(rewrite).collect()
+}
+
+/// The wait that a `Prefer` header is granted, and what is said about it; `None` where none was asked for.
+pub fn grant_wait(value: &[u8], longest: Duration) -> Option<(Duration, String)> {
+    let mut headers = HeaderMap::new();
+    headers.insert("prefer", HeaderValue::from_bytes(value).ok()?);
+    let prefer = Prefer::of(&headers).ok()?;
+    let granted = prefer.patience(None, longest)?;
+    Some((granted, prefer.applied(granted)?))
+}
+
+pub fn is_traceparent(text: &str) -> bool {
+    trace::is_traceparent(text)
+}
+
+/// Name and payload of the body of one event.
+pub fn read_event(text: &str) -> Option<(Name, RawJson)> {
+    let mut fields = Fields::of(text, "").ok()?;
+    let said = posting::said(&mut fields, 256 * 1024).ok()?;
+    fields.finish().ok()?;
+    said.map(|Said { name, payload }| (name, payload))
+}
+
+/// The items of a batch.
+pub fn cut_array(text: &str) -> Option<Vec<&str>> {
+    fields::items(text, 1_000).ok()
+}

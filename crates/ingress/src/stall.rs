@@ -1,0 +1,108 @@
+//! A socket whose other side has to take what it is sent.
+//!
+//! A client may ask and never read: its buffer fills, then ours, and the connection would be held for as
+//! long as the client likes. Here a write that makes no progress for the given time ends the connection. A
+//! slow reader is no stalled one: every piece it takes begins the time anew. Reading is not timed here; the
+//! head has a timeout in hyper and the body in `body`.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// A stream that errs when nothing can be written to it for too long.
+#[derive(Debug)]
+pub(crate) struct Unstalled<S> {
+    stream: S,
+    patience: Duration,
+    /// Runs while a write waits.
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Unstalled<S> {
+    pub(crate) fn new(stream: S, patience: Duration) -> Self {
+        Self { stream, patience, waiting: None }
+    }
+
+    /// What a write has come to, unless it has waited for too long.
+    fn timed<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waiting = None;
+            return written;
+        }
+        let patience = self.patience;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        waiting.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.timed(written, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.timed(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.timed(flushed, context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_is_served_and_one_that_stops_is_not() {
+        let (ours, mut theirs) = tokio::io::duplex(8);
+        let mut ours = Unstalled::new(ours, Duration::from_secs(30));
+        let slow = tokio::spawn(async move {
+            let mut pace = tokio::time::interval(Duration::from_secs(20));
+            for _ in 0..10 {
+                pace.tick().await;
+                theirs.read_exact(&mut [0; 8]).await.unwrap();
+            }
+            theirs
+        });
+        ours.write_all(&[0; 80]).await.unwrap();
+        let _kept = slow.await.unwrap();
+        let stalled = ours.write_all(&[0; 80]).await.unwrap_err();
+        assert_eq!(stalled.kind(), io::ErrorKind::TimedOut);
+    }
+}

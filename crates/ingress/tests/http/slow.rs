@@ -1,0 +1,86 @@
+//! Clients that take their time, on purpose: each holds a connection for a bounded while and no longer.
+
+use std::time::{Duration, Instant};
+
+use millstream_ingress::IngressOptions;
+
+use crate::bench::open_options;
+use crate::wire::serve;
+
+/// How often a slow client does something: far more often than any timeout of these tests.
+const PACE: Duration = Duration::from_millis(10);
+/// Longer than every timeout of these tests, shorter than those of production.
+const BOUND: Duration = Duration::from_secs(10);
+
+fn impatient() -> IngressOptions {
+    let mut options = open_options();
+    options.limits.head_timeout = Duration::from_millis(200);
+    options.limits.body_timeout = Duration::from_millis(200);
+    options.limits.stall_timeout = Duration::from_millis(200);
+    options
+}
+
+#[tokio::test]
+async fn a_head_that_comes_byte_by_byte_is_cut_off_although_it_never_stops() {
+    let door = serve(impatient()).await;
+    let mut wire = door.connect().await;
+    let begun = Instant::now();
+    wire.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: ").await;
+    let answer = wire.trickle("y", PACE, BOUND).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(begun.elapsed() < BOUND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_body_that_comes_byte_by_byte_is_408_although_it_never_stops() {
+    let door = serve(impatient()).await;
+    door.order("o-1").await;
+    for framing in ["content-length: 100000", "transfer-encoding: chunked"] {
+        let mut wire = door.connect().await;
+        wire.send(&format!(
+            "POST /v1/executions/o-1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             {framing}\r\n\r\n"
+        ))
+        .await;
+        let piece = if framing.contains("chunked") { "1\r\n \r\n" } else { " " };
+        let answer = wire.trickle(piece, PACE, BOUND).await;
+        assert!(answer.starts_with("HTTP/1.1 408"), "{framing}: {answer}");
+        assert!(answer.to_lowercase().contains("connection: close"), "{framing}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_closed_before_and_after_a_request() {
+    let door = serve(impatient()).await;
+    let mut silent = door.connect().await;
+    assert_eq!(silent.rest().await, "");
+    let mut kept = door.connect().await;
+    kept.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    assert!(kept.until("}").await.starts_with("HTTP/1.1 200"));
+    assert_eq!(kept.rest().await, "");
+}
+
+/// It asks for more and more and reads none of it, until its side of the connection is full and so is
+/// ours.
+#[tokio::test]
+async fn a_client_that_asks_and_never_reads_is_cut_off() {
+    let door = serve(impatient()).await;
+    let mut wire = door.connect().await;
+    let many = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(500);
+    assert!(wire.is_cut_off_while_sending(&many, BOUND).await, "it is still listened to");
+}
+
+#[tokio::test]
+async fn silent_connections_that_take_every_place_give_it_up_in_time() {
+    let mut options = impatient();
+    options.limits.connections = 20;
+    let door = serve(options).await;
+    let mut crowd = Vec::new();
+    for _ in 0..20 {
+        let mut wire = door.connect().await;
+        wire.send("GET /healthz HTTP/1.1\r\nhost").await;
+        crowd.push(wire);
+    }
+    let answer = door.request("GET", "/healthz", "", "").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}

@@ -1,0 +1,30 @@
+//! A narrow door for the fuzz target of stream entries (`crates/fuzz`): an entry as the bytes of a reply.
+//! Nothing of the product comes through here.
+
+use millstream_core::lane::Lane;
+
+use super::entry::{self, Entries};
+use crate::doorbell::{Bell, Delivery, EntryId, Redelivered};
+
+/// What one entry was sorted into.
+#[derive(Debug)]
+pub struct Sorted {
+    pub deliveries: Vec<Delivery>,
+    pub discarded: Vec<EntryId>,
+}
+
+/// Sorts the entry in `reply`; `None` when it is no reply, or not even an entry.
+pub fn read(lane: Lane, reply: &[u8]) -> Option<Sorted> {
+    let value = redis::parse_redis_value(reply).ok()?;
+    let mut entries = Entries::default();
+    entries.sort(lane, value, Redelivered::First)?;
+    Some(Sorted { deliveries: entries.deliveries, discarded: entries.discarded })
+}
+
+/// The entry of `bell`, as a server replies with it.
+pub fn write(id: &str, bell: &Bell) -> Vec<u8> {
+    let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let fields = entry::fields(bell);
+    let texts: String = fields.iter().copied().map(text).collect();
+    format!("*2\r\n{}*{}\r\n{texts}", text(id), fields.len()).into_bytes()
+}
