@@ -32,7 +32,7 @@ pub async fn run(options: &Options, kinds: &[Kind], seed: u64) -> (Report, Arc<S
     let load = Load::start(&stage, &record, &chance, options.rate);
     tokio::time::sleep(WARM_UP).await;
 
-    let broken = Mutex::new(Vec::new());
+    let (broken, delays) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let mut recoveries = Vec::new();
     if !options.no_drills {
         let rounds = if options.length >= LONG { 3 } else { 1 };
@@ -51,7 +51,12 @@ pub async fn run(options: &Options, kinds: &[Kind], seed: u64) -> (Report, Arc<S
     let until = Instant::now() + options.length;
     let lanes = Lane::ALL.iter().map(|lane| {
         let deck = Deck::of(*lane, kinds, &chance);
-        inject_until(until, began, deck, &stage, &record, &broken)
+        inject_until(
+            until,
+            began,
+            deck,
+            Ground { stage: &stage, record: &record, broken: &broken, delays: &delays },
+        )
     });
     let mut faults = futures::future::join_all(lanes).await.concat();
     if faults.is_empty() {
@@ -72,7 +77,7 @@ pub async fn run(options: &Options, kinds: &[Kind], seed: u64) -> (Report, Arc<S
         clients: record.write().clone(),
         history,
         target: stage.sink.book(),
-        stops: stops(&faults),
+        stops: delays.into_inner().unwrap_or_else(PoisonError::into_inner),
         poison: stage.drills,
         clock_slack: if stage.drills { i64::try_from(JUMP.as_millis()).unwrap_or(0) * 2 } else { 0 },
     };
@@ -100,24 +105,16 @@ async fn apply_definitions(stage: &Stage) {
     }
 }
 
-async fn inject_until(
-    until: Instant,
-    began: Instant,
-    mut deck: Deck,
-    stage: &Stage,
-    record: &Record,
-    broken: &Mutex<Vec<Violation>>,
-) -> Vec<Injected> {
-    let ground = Ground { stage, record, broken };
+async fn inject_until(until: Instant, began: Instant, mut deck: Deck, ground: Ground<'_>) -> Vec<Injected> {
     let mut faults = Vec::new();
     while Instant::now() < until {
         let Some((kind, mut chance)) = deck.deal() else { break };
         let pause = Duration::from_millis(200 + chance.below(1_500));
         let fault = if kind.is_alone() {
-            let _alone = stage.alone.write().await;
+            let _alone = ground.stage.alone.write().await;
             inject(kind, began, &ground, &mut chance).await
         } else {
-            let _shared = stage.alone.read().await;
+            let _shared = ground.stage.alone.read().await;
             inject(kind, began, &ground, &mut chance).await
         };
         faults.push(fault);
@@ -135,18 +132,6 @@ async fn inject(kind: Kind, began: Instant, ground: &Ground<'_>, chance: &mut Ch
         Err(why) => println!("{:7.1} s  {:22} did not bite: {why}", fault.at.as_secs_f64(), kind.name()),
     }
     fault
-}
-
-/// When somebody who performs actions may have stood still, or have been cut off from the target.
-fn stops(faults: &[Injected]) -> Vec<(Instant, Instant)> {
-    let delays = |kind: Kind| match kind.lane() {
-        Lane::Network => true,
-        Lane::Processes | Lane::Postgres => {
-            matches!(kind, Kind::WorkerStop | Kind::WorkerStopMidVisit | Kind::LockOverrun)
-        }
-        Lane::Redis => false,
-    };
-    faults.iter().filter(|fault| delays(fault.kind)).map(|fault| (fault.began, fault.ended)).collect()
 }
 
 /// Processes that died although nobody wanted it.

@@ -85,7 +85,7 @@ pub struct Evidence {
     pub clients: Written,
     pub history: History,
     pub target: Book,
-    /// When a worker stood still or was cut off from the target: calls may be late then.
+    /// When a worker stood still or the network to the target was bad: calls may be late then.
     pub stops: Vec<(Instant, Instant)>,
     /// Whether poison kills in this build.
     pub poison: bool,

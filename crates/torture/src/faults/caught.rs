@@ -1,7 +1,7 @@
 //! Processes that are caught in the middle of something: a service is made to stand still until everybody
 //! waits for it, then the process is killed or stopped, then the service goes on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use redis::AsyncCommands;
@@ -62,12 +62,14 @@ async fn catch<'a>(
 
 /// A worker stands still between its load and its commit while others go on.
 pub(super) async fn stop_mid_visit(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
+    let from = Instant::now();
     let (worker, held) = catch(ground, chance, |worker| worker.signal(Signal::SIGSTOP)).await?;
     let _busy = worker.busy.lock().await;
     let length = ground.stage.deadlines.long_stop();
     tokio::time::sleep(length).await;
     let stopped = seen::is_stopped(worker);
     worker.signal(Signal::SIGCONT);
+    ground.delayed_since(from);
     if stopped {
         Ok(format!("{} stood still for {length:.1?} with {held} doorbells in its hands", worker.name))
     } else {
@@ -80,6 +82,7 @@ pub(super) async fn stop_mid_visit(ground: &Ground<'_>, chance: &mut Chance) -> 
 pub(super) async fn overrun_lock(ground: &Ground<'_>, chance: &mut Chance) -> Bite {
     const OURS: &str = "torture/1";
     let mut connection = seen::redis(ground.stage).await.ok_or("Redis does not answer")?;
+    let from = Instant::now();
     let mut caught = None;
     for _ in 0..TRIES {
         caught = catch_holder(ground, chance, &mut connection).await;
@@ -107,6 +110,7 @@ pub(super) async fn overrun_lock(ground: &Ground<'_>, chance: &mut Chance) -> Bi
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     worker.signal(Signal::SIGCONT);
+    ground.delayed_since(from);
     if !taken {
         return Err(format!("the lock that {} held did not run out", worker.name));
     }

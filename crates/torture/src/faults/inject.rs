@@ -31,11 +31,19 @@ pub struct Ground<'a> {
     pub record: &'a Record,
     /// What a fault itself saw broken.
     pub broken: &'a Mutex<Vec<Violation>>,
+    /// When a call to the target may have been on its way for long: its holder stood still, or the network to
+    /// the target was bad.
+    pub delays: &'a Mutex<Vec<(Instant, Instant)>>,
 }
 
 impl Ground<'_> {
     pub(crate) fn broke(&self, violation: Violation) {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
+    }
+
+    /// Calls may have been delayed from then until now.
+    pub(crate) fn delayed_since(&self, from: Instant) {
+        self.delays.lock().unwrap_or_else(PoisonError::into_inner).push((from, Instant::now()));
     }
 }
 

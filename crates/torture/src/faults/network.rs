@@ -1,6 +1,6 @@
 //! Bad weather between two processes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millstream_testkit::Proxy;
 use millstream_testkit::proxy::Weather;
@@ -24,13 +24,16 @@ pub(super) async fn weather(kind: Kind, ground: &Ground<'_>, chance: &mut Chance
         Kind::NetReset => Weather::Cut,
         _ => Weather::Stalled,
     };
-    let before = proxy.done();
+    let (from, before) = (Instant::now(), proxy.done());
     proxy.set(weather);
     tokio::time::sleep(length).await;
     let during = proxy.done();
     proxy.set(Weather::Clear);
     tokio::time::sleep(Duration::from_millis(100)).await;
     let after = proxy.done();
+    if std::ptr::eq(*proxy, &ground.stage.sink_network) {
+        ground.delayed_since(from);
+    }
     let seen = match weather {
         Weather::Slow(delay) => {
             nothing_or(during.delayed - before.delayed, &format!("chunks came {delay:?} late"))

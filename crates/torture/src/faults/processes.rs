@@ -1,6 +1,6 @@
 //! Processes that are killed, stopped, or have a clock that jumps.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -54,7 +54,10 @@ pub(super) async fn stop_worker(ground: &Ground<'_>, chance: &mut Chance) -> Bit
     let _busy = worker.busy.lock().await;
     let before = seen::counted(ground.stage, "millstream_worker_reclaimed_total").await;
     let length = ground.stage.deadlines.long_stop();
-    stop(worker, length).await?;
+    let from = Instant::now();
+    let stopped = stop(worker, length).await;
+    ground.delayed_since(from);
+    stopped?;
     let after = seen::counted(ground.stage, "millstream_worker_reclaimed_total").await;
     let taken = (after - before).max(0.0);
     Ok(format!("{} stood still for {length:.1?}; {taken} doorbells were taken over", worker.name))
