@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("worker", &["core", "store", "stream"]),
     // It measures from outside; what it shares with the engine are the statements of the floor.
     ("bench", &["core", "store", "store-postgres", "store-sqlite"]),
+    ("sim", &["core", "store", "stream", "ingress", "worker"]),
     ("testkit", &[]),
     ("app", &["bench", "core", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"]),
 ];
