@@ -16,7 +16,7 @@ use crate::dice::Dice;
 use crate::history::{Answer, Post};
 use crate::process::Door;
 use crate::tally::Count;
-use crate::workload::{Script, Wish};
+use crate::workload::{POISON, Script, Wish};
 use crate::world::World;
 
 /// A client that waits longer has given up on the connection.
@@ -62,6 +62,7 @@ impl Client {
                 },
                 Wish::Unkeyed(execution, name) => self.once(&execution, name).await,
                 Wish::Cancel(execution) => self.cancel(execution).await,
+                Wish::RetryLast => self.retry_last().await,
             }
         }
         self.posts
@@ -138,6 +139,23 @@ impl Client {
         self.note(execution, "millstream.cancel", marker, answer);
     }
 
+    /// What a person does about an execution that is paused. Refused where nothing has failed.
+    async fn retry_last(&mut self) {
+        let risky = |post: &&Post| post.name == "charge" || post.name == POISON;
+        let Some(Answer::Acknowledged { event }) =
+            self.posts.iter().rev().find(risky).map(|post| &post.answer)
+        else {
+            return;
+        };
+        let path = format!("/v1/events/{event}/retry");
+        let heard = self.until_answered(|| post(&path, None, "application/json", "{}".to_owned())).await;
+        self.world
+            .line(&self.name, || format!("retry {event} → {:?}", heard.as_ref().map(|(status, _)| status)));
+        if heard.is_some_and(|(status, _)| status.is_success()) {
+            self.world.count(Count::Retried);
+        }
+    }
+
     /// Unique in the run; also the key.
     fn marker(&self, at: usize) -> String {
         format!("{}-{}-{at}", self.name, self.posts.len())
@@ -147,7 +165,7 @@ impl Client {
         self.world.line(&self.name, || format!("{execution} {name} {marker} → {answer:?}"));
         self.world.count(match answer {
             Answer::Acknowledged { .. } | Answer::Started => Count::Acknowledged,
-            Answer::Refused { .. } => Count::Refused,
+            Answer::Refused { .. } => Count::RefusedPosts,
             Answer::Unknown => Count::LeftUnanswered,
         });
         self.posts.push(Post { client: self.number, execution, name: name.to_owned(), marker, answer });

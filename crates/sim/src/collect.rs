@@ -119,6 +119,7 @@ fn event(view: &EventView) -> Event {
         accept_no: view.accept_no.0,
         status: view.status,
         seq: view.seq.map(|seq| seq.0),
+        attempts: view.attempts,
         marker: text("k"),
         about: text("key"),
         actor: view.actor.clone(),

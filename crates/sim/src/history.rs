@@ -84,6 +84,8 @@ pub struct Event {
     pub accept_no: i64,
     pub status: EventStatus,
     pub seq: Option<i64>,
+    /// How often deciding it was cut short.
+    pub attempts: i32,
     pub marker: Option<String>,
     /// Of an outcome: the key of the action that it tells of.
     pub about: Option<String>,

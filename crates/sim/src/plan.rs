@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) slots: usize,
     /// For so long there are faults.
     pub(crate) faulty_for: Duration,
+    /// So many milliseconds a role's clock may be off until it has asked the store.
+    pub(crate) skew: u64,
     pub(crate) rates: Rates,
     pub(crate) delays: Delays,
 }
@@ -28,6 +30,8 @@ pub(crate) struct Rates {
     pub(crate) hang: u32,
     pub(crate) kill_before: u32,
     pub(crate) kill_after: u32,
+    pub(crate) late: u32,
+    pub(crate) posthumous: u32,
     pub(crate) lost_ring: u32,
     pub(crate) ring_twice: u32,
     pub(crate) lost_request: u32,
@@ -67,6 +71,8 @@ impl Plan {
             hang: rate(60),
             kill_before: rate(150),
             kill_after: rate(150),
+            late: rate(500),
+            posthumous: rate(100),
             lost_ring: rate(4_000),
             ring_twice: rate(4_000),
             lost_request: rate(4_000),
@@ -88,7 +94,8 @@ impl Plan {
             ingresses: 1 + dice.index(2),
             workers: 2 + dice.index(3),
             slots: 1 + dice.index(3),
-            faulty_for: dice.millis(6_000, 12_000),
+            faulty_for: dice.millis(5_000, 9_000),
+            skew: dice.pick(&[0, 0, 50, 2_500]).unwrap_or(0),
             rates,
             delays,
         }

@@ -17,6 +17,7 @@ use crate::check::{Check, Violation};
 use crate::role::Role;
 use crate::sink::ToSink;
 use crate::tally::Count;
+use crate::workload::POISON_CAP;
 use crate::world::World;
 use crate::{stores, streams};
 
@@ -50,7 +51,7 @@ fn worker_options(world: &World, name: &str) -> WorkerOptions {
         overdue: Duration::from_millis(1_500),
         tick: Duration::from_millis(700),
         drain: Duration::from_secs(2),
-        poison_cap: 3,
+        poison_cap: POISON_CAP,
         ..WorkerOptions::of(worker)
     }
 }
@@ -58,7 +59,10 @@ fn worker_options(world: &World, name: &str) -> WorkerOptions {
 /// A clock of the role's own, a little off until it has asked the store.
 fn clock(world: &World) -> Arc<StoreClock> {
     let now = world.clock.now();
-    let off = if world.is_calm() { Duration::ZERO } else { world.dice.millis(0, 60) };
+    let off = world.dice.millis(0, world.plan.skew);
+    if !off.is_zero() {
+        world.count(Count::ClockOff);
+    }
     Arc::new(StoreClock::starting_at(if world.dice.one_in(2) { now.plus(off) } else { now.minus(off) }))
 }
 

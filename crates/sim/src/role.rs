@@ -5,7 +5,11 @@
 //!                              refused, hung, killed ↑               ↑ answer lost, killed
 //! ```
 //!
-//! A role that is killed never hears another answer: its calls stay open for ever, and what was on its way
+//! What changes something is sent as a message of its own ([`Role::send`]): it may arrive after its sender
+//! has been told that it failed, or after its sender's death. What only looks has no such life
+//! ([`Role::call`]).
+//!
+//! A role that is killed never hears another answer: its calls stay open for ever, and what it had not sent
 //! has no effect any more. Its tasks are dropped by [`crate::process`] in the same moment. A role that is
 //! frozen (SIGSTOP, a long pause) gets no answers until it thaws; timers of its own may fire meanwhile, but
 //! whatever they lead to waits at the next call.
@@ -42,6 +46,10 @@ enum Fate {
     Hangs,
     KilledBefore,
     KilledAfter,
+    /// Arrives after the caller was told that it failed.
+    Late,
+    /// Arrives after the caller's death.
+    Posthumous,
 }
 
 /// How a service says that it failed.
@@ -157,7 +165,44 @@ impl Role {
         self.alive().await;
     }
 
-    /// Takes a call to the outside through its fate. `effect` happens at one instant.
+    /// Sends something to the outside and waits for the answer. `effect` happens at one instant, perhaps
+    /// when nobody waits for it any more.
+    pub(crate) async fn send<R, E>(
+        &self,
+        name: &'static str,
+        about: impl Fn() -> String,
+        effect: impl Future<Output = Result<R, E>> + Send + 'static,
+    ) -> Result<R, E>
+    where
+        R: Send,
+        E: Failure + Send,
+    {
+        self.alive().await;
+        let fate = self.fate();
+        if !matches!(fate, Fate::Late | Fate::Posthumous) {
+            return self.meet(fate, name, about, effect).await;
+        }
+        self.world.count(Count::Calls);
+        let (world, sender, text) = (Arc::clone(&self.world), self.name.clone(), about());
+        let delay = world.dice.millis(1, 2_500);
+        self.line(|| format!("{name} {} is under way for {delay:?}", about()));
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            let arrived = effect.await.is_ok();
+            world.line(&sender, || {
+                format!("{name} {text} arrives late → {}", if arrived { "ok" } else { "error" })
+            });
+        });
+        if fate == Fate::Posthumous {
+            self.kill(Count::Posthumous);
+            return std::future::pending().await;
+        }
+        self.world.count(Count::Late);
+        self.travel().await;
+        Err(E::unavailable("no answer in time"))
+    }
+
+    /// Asks the outside something.
     pub(crate) async fn call<R, E: Failure>(
         &self,
         name: &'static str,
@@ -165,8 +210,17 @@ impl Role {
         effect: impl Future<Output = Result<R, E>>,
     ) -> Result<R, E> {
         self.alive().await;
+        self.meet(self.fate(), name, about, effect).await
+    }
+
+    async fn meet<R, E: Failure>(
+        &self,
+        fate: Fate,
+        name: &'static str,
+        about: impl Fn() -> String,
+        effect: impl Future<Output = Result<R, E>>,
+    ) -> Result<R, E> {
         self.world.count(Count::Calls);
-        let fate = self.fate();
         self.travel().await;
         match fate {
             Fate::Refused => {
@@ -185,12 +239,12 @@ impl Role {
                 self.kill(Count::Hang);
                 return std::future::pending().await;
             }
-            Fate::KilledBefore => {
+            Fate::KilledBefore | Fate::Posthumous => {
                 self.line(|| format!("{name} {} is not made", about()));
                 self.kill(Count::KillBefore);
                 return std::future::pending().await;
             }
-            Fate::Passes | Fate::InDoubt | Fate::KilledAfter => {}
+            Fate::Passes | Fate::InDoubt | Fate::Late | Fate::KilledAfter => {}
         }
         let answer = effect.await;
         self.line(|| format!("{name} {} → {}", about(), if answer.is_ok() { "ok" } else { "error" }));
@@ -199,13 +253,18 @@ impl Role {
                 self.kill(Count::KillAfter);
                 return std::future::pending().await;
             }
-            Fate::InDoubt => {
+            Fate::InDoubt | Fate::Late => {
                 self.world.count(Count::InDoubt);
                 self.travel().await;
                 self.line(|| format!("{name} {}: the answer is lost", about()));
                 return Err(E::unavailable("the answer was lost"));
             }
-            Fate::Passes | Fate::Refused | Fate::Contention | Fate::Hangs | Fate::KilledBefore => {}
+            Fate::Passes
+            | Fate::Refused
+            | Fate::Contention
+            | Fate::Hangs
+            | Fate::KilledBefore
+            | Fate::Posthumous => {}
         }
         self.travel().await;
         answer
@@ -223,6 +282,8 @@ impl Role {
             (rates.hang, Fate::Hangs),
             (rates.kill_before, Fate::KilledBefore),
             (rates.kill_after, Fate::KilledAfter),
+            (rates.late, Fate::Late),
+            (rates.posthumous, Fate::Posthumous),
         ];
         let mut thrown = u32::try_from(self.world.dice.below(100_000)).unwrap_or(u32::MAX);
         for (rate, fate) in fates {

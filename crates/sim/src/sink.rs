@@ -48,6 +48,10 @@ enum Reception {
     Silent,
     /// It was done and nobody hears of it.
     AnswerLost,
+    /// It arrives after the connection was given up.
+    Late,
+    /// It arrives after the worker was killed.
+    Posthumous,
 }
 
 #[async_trait::async_trait]
@@ -81,7 +85,27 @@ impl PerformHttp for ToSink {
                 role.travel().await;
                 return failed(422);
             }
+            Reception::Late | Reception::Posthumous => {
+                let (sink, key, delay) = (Self(Arc::clone(role)), key.clone(), world.dice.millis(1, 3_000));
+                tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
+                    let answer = sink.serve(&key, token);
+                    sink.0.line(|| format!("http {key} #{token} arrives late → {answer:?}"));
+                });
+                if matches!(reception, Reception::Posthumous) {
+                    role.kill(Count::Posthumous);
+                    return std::future::pending().await;
+                }
+                world.count(Count::Late);
+                role.travel().await;
+                return cut_off();
+            }
             Reception::Served | Reception::AnswerLost => {}
+        }
+        if !world.is_calm() && world.dice.one_in(8) {
+            world.count(Count::SinkSlow);
+            tokio::time::sleep(world.dice.millis(50, 1_000)).await;
+            role.alive().await;
         }
         let answer = self.serve(key, token);
         role.line(|| format!("http {key} #{token} {} → {answer:?}", request.url));
@@ -92,11 +116,14 @@ impl PerformHttp for ToSink {
         match reception {
             Reception::AnswerLost => {
                 world.count(Count::SinkAnswerLost);
-                let error =
-                    ActionError { class: ErrorClass::Network, message: "cut off".to_owned(), status: None };
-                Attempt::Transient { error, retry_after: None }
+                cut_off()
             }
-            Reception::Served | Reception::Refused | Reception::Declined | Reception::Silent => answer,
+            Reception::Served
+            | Reception::Refused
+            | Reception::Declined
+            | Reception::Silent
+            | Reception::Late
+            | Reception::Posthumous => answer,
         }
     }
 }
@@ -111,8 +138,12 @@ impl ToSink {
             Reception::Refused
         } else if world.strikes(rates.sink_failed) {
             Reception::Declined
-        } else if world.strikes(rates.in_doubt) {
+        } else if world.strikes(rates.in_doubt * 3) {
             Reception::AnswerLost
+        } else if world.strikes(rates.late * 3) {
+            Reception::Late
+        } else if world.strikes(rates.posthumous) {
+            Reception::Posthumous
         } else {
             Reception::Served
         }
@@ -142,6 +173,11 @@ impl ToSink {
         let result = json!({ "status": 200, "headers": {}, "body": body });
         Attempt::Success { result: RawJson::of(&result) }
     }
+}
+
+fn cut_off() -> Attempt {
+    let error = ActionError { class: ErrorClass::Network, message: "cut off".to_owned(), status: None };
+    Attempt::Transient { error, retry_after: None }
 }
 
 fn failed(status: u16) -> Attempt {

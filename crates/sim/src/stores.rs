@@ -23,7 +23,7 @@ use crate::role::Role;
 use crate::tally::Count;
 use crate::workload::POISON;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Scheduled {
     pub(crate) role: Arc<Role>,
     pub(crate) truth: Stores,
@@ -63,7 +63,8 @@ impl EventLog for Scheduled {
             };
             batch.iter().map(item).collect::<Vec<_>>().join(",")
         };
-        self.role.call("append", about, self.truth.events.append(batch, now)).await
+        let (events, owned) = (self.truth.events.clone(), batch.to_vec());
+        self.role.send("append", about, async move { events.append(&owned, now).await }).await
     }
 
     async fn seen(&self, keys: &[(TenantId, Idempotency)]) -> Result<Vec<Option<Appended>>> {
@@ -110,35 +111,38 @@ impl ExecutionStore for Scheduled {
             batch.iter().map(item).collect::<Vec<_>>().join(",")
         };
         let is_poison = |commit: &Commit| commit.transitions.iter().any(|step| step.name.as_str() == POISON);
-        let effect = async {
-            if batch.iter().any(is_poison) {
-                self.role.line(|| format!("commit {} is not made", about()));
-                self.role.kill(Count::Poisoned);
-                return std::future::pending().await;
-            }
-            let committed = self.truth.executions.commit(worker, batch, lease, now).await?;
-            for (commit, verdict) in batch.iter().zip(&committed) {
+        if batch.iter().any(is_poison) {
+            self.role.alive().await;
+            self.role.line(|| format!("commit {} is not made", about()));
+            self.role.kill(Count::Poisoned);
+            return std::future::pending().await;
+        }
+        let (me, worker, owned) = (self.clone(), worker.clone(), batch.to_vec());
+        let effect = async move {
+            let committed = me.truth.executions.commit(&worker, &owned, lease, now).await?;
+            for (commit, verdict) in owned.iter().zip(&committed) {
                 match verdict {
-                    Committed::Done { leased, .. } => self.leased(leased, asked, lease),
+                    Committed::Done { leased, .. } => me.leased(leased, asked, lease),
                     Committed::Conflict => {
-                        self.role.world.count(Count::Conflicts);
-                        self.role.line(|| format!("conflict {}", commit.execution.execution));
+                        me.role.world.count(Count::Conflicts);
+                        me.role.line(|| format!("conflict {}", commit.execution.execution));
                     }
                     Committed::Missing => {}
                 }
             }
             Ok(committed)
         };
-        self.role.call("commit", about, effect).await
+        self.role.send("commit", about, effect).await
     }
 
     async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>> {
         let about = || listed(events.iter().map(|(execution, _)| execution));
-        let effect = async {
-            self.role.world.tally.add(Count::Attempts, events.len());
-            self.truth.executions.count_attempts(events).await
+        let (me, owned) = (self.clone(), events.to_vec());
+        let effect = async move {
+            me.role.world.tally.add(Count::Attempts, owned.len());
+            me.truth.executions.count_attempts(&owned).await
         };
-        self.role.call("count_attempts", about, effect).await
+        self.role.send("count_attempts", about, effect).await
     }
 }
 
@@ -146,7 +150,7 @@ impl Scheduled {
     fn leased(&self, leased: &[LeasedAction], asked: Instant, grant: LeaseGrant) {
         let world = &self.role.world;
         match world.leases.granted(leased, asked, grant.ttl) {
-            Ok(taken_over) => world.tally.add(Count::LeaseTakenOver, taken_over),
+            Ok(taken_over) => world.tally.add(Count::LeasedAgain, taken_over),
             Err(violation) => world.accuse(violation),
         }
     }
@@ -186,12 +190,13 @@ fn keys(leases: &[Lease]) -> String {
 impl ActionStore for Scheduled {
     async fn lease(&self, worker: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Result<Vec<LeasedAction>> {
         let asked = Instant::now();
-        let effect = async {
-            let leased = self.truth.actions.lease(worker, grant, now).await?;
-            self.leased(&leased, asked, grant);
+        let (me, worker) = (self.clone(), worker.clone());
+        let effect = async move {
+            let leased = me.truth.actions.lease(&worker, grant, now).await?;
+            me.leased(&leased, asked, grant);
             Ok(leased)
         };
-        self.role.call("lease", String::new, effect).await
+        self.role.send("lease", String::new, effect).await
     }
 
     async fn renew(
@@ -202,35 +207,37 @@ impl ActionStore for Scheduled {
         now: Timestamp,
     ) -> Result<Vec<bool>> {
         let asked = Instant::now();
-        let effect = async {
-            let held = self.truth.actions.renew(leases, worker, grant, now).await?;
-            for (lease, held) in leases.iter().zip(&held) {
+        let (me, worker, owned) = (self.clone(), worker.clone(), leases.to_vec());
+        let effect = async move {
+            let held = me.truth.actions.renew(&owned, &worker, grant, now).await?;
+            for (lease, held) in owned.iter().zip(&held) {
                 if *held {
-                    self.accepted("renewal", lease);
-                    self.role.world.leases.renewed(lease, asked, grant.ttl);
+                    me.accepted("renewal", lease);
+                    me.role.world.leases.renewed(lease, asked, grant.ttl);
                 } else {
-                    self.role.world.count(Count::LateRenewal);
+                    me.role.world.count(Count::LateRenewal);
                 }
             }
             Ok(held)
         };
-        self.role.call("renew", || keys(leases), effect).await
+        self.role.send("renew", || keys(leases), effect).await
     }
 
     async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>> {
         let leases: Vec<Lease> = inputs.iter().map(|(lease, _)| lease.clone()).collect();
-        let effect = async {
-            let held = self.truth.actions.record_inputs(inputs).await?;
-            for (lease, held) in leases.iter().zip(&held) {
+        let (me, owned) = (self.clone(), inputs.to_vec());
+        let effect = async move {
+            let held = me.truth.actions.record_inputs(&owned).await?;
+            for ((lease, _), held) in owned.iter().zip(&held) {
                 if *held {
-                    self.accepted("input", lease);
+                    me.accepted("input", lease);
                 } else {
-                    self.role.world.count(Count::LateInput);
+                    me.role.world.count(Count::LateInput);
                 }
             }
             Ok(held)
         };
-        self.role.call("record_inputs", || keys(&leases), effect).await
+        self.role.send("record_inputs", || keys(&leases), effect).await
     }
 
     async fn settle(
@@ -242,48 +249,51 @@ impl ActionStore for Scheduled {
     ) -> Result<Settled> {
         let asked = Instant::now();
         let leases: Vec<Lease> = batch.iter().map(|settlement| settlement.lease.clone()).collect();
-        let effect = async {
-            let settled = self.truth.actions.settle(worker, batch, grant, now).await?;
-            for (lease, verdict) in leases.iter().zip(&settled.verdicts) {
+        let (me, worker, owned) = (self.clone(), worker.clone(), batch.to_vec());
+        let effect = async move {
+            let settled = me.truth.actions.settle(&worker, &owned, grant, now).await?;
+            for (settlement, verdict) in owned.iter().zip(&settled.verdicts) {
                 match verdict {
-                    SettleVerdict::Recorded { .. } => self.accepted("settlement", lease),
-                    SettleVerdict::Stale => self.role.world.count(Count::LateSettlement),
+                    SettleVerdict::Recorded { .. } => me.accepted("settlement", &settlement.lease),
+                    SettleVerdict::Stale => me.role.world.count(Count::LateSettlement),
                 }
             }
-            self.leased(&settled.leased, asked, grant);
+            me.leased(&settled.leased, asked, grant);
             Ok(settled)
         };
-        self.role.call("settle", || keys(&leases), effect).await
+        self.role.send("settle", || keys(&leases), effect).await
     }
 
     async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()> {
-        let effect = async {
-            let before = self.passed_on(leases).await?;
-            self.truth.actions.release(leases, now).await?;
-            let after = self.passed_on(leases).await?;
+        let (me, owned) = (self.clone(), leases.to_vec());
+        let effect = async move {
+            let before = me.passed_on(&owned).await?;
+            me.truth.actions.release(&owned, now).await?;
+            let after = me.passed_on(&owned).await?;
             for (before, after) in before.iter().zip(&after).filter(|(before, after)| before != after) {
                 let execution = before.split('/').nth(1).unwrap_or_default();
                 let what = format!("a release by an old lease: {before} became {after}");
-                self.role.world.accuse(Violation::new(Check::Lease, execution, what));
+                me.role.world.accuse(Violation::new(Check::Lease, execution, what));
             }
             Ok(())
         };
-        self.role.call("release", || keys(leases), effect).await
+        self.role.send("release", || keys(leases), effect).await
     }
 }
 
 #[async_trait::async_trait]
 impl TimerStore for Scheduled {
     async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>> {
-        let effect = async {
-            let fired = self.truth.timers.fire_due(ids, now).await?;
-            self.role.world.tally.add(Count::TimersFired, fired.len());
+        let (me, owned) = (self.clone(), ids.to_vec());
+        let effect = async move {
+            let fired = me.truth.timers.fire_due(&owned, now).await?;
+            me.role.world.tally.add(Count::TimersFired, fired.len());
             if !fired.is_empty() {
-                self.role.line(|| format!("fired {}", listed(&fired)));
+                me.role.line(|| format!("fired {}", listed(&fired)));
             }
             Ok(fired)
         };
-        self.role.call("fire_due", String::new, effect).await
+        self.role.send("fire_due", String::new, effect).await
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {

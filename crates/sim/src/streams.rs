@@ -20,7 +20,7 @@ use crate::role::Role;
 use crate::stores::listed;
 use crate::tally::Count;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Scheduled {
     role: Arc<Role>,
 }
@@ -48,25 +48,26 @@ fn delivered(deliveries: &[Delivery]) -> String {
 #[async_trait::async_trait]
 impl Doorbells for Scheduled {
     async fn publish(&self, bells: &[Bell]) -> Result<()> {
-        let world = &self.role.world;
-        let effect = async {
+        let (me, owned) = (self.clone(), bells.to_vec());
+        let effect = async move {
+            let world = &me.role.world;
             if world.strikes(world.plan.rates.lost_ring) {
                 world.count(Count::LostRing);
-                self.role.line(|| format!("the bells of {} are lost", rung(bells)));
+                me.role.line(|| format!("the bells of {} are lost", rung(&owned)));
                 return Ok(());
             }
             if world.strikes(world.plan.rates.ring_twice) {
                 world.count(Count::RingTwice);
-                let (again, bells, length) = (Arc::clone(world), bells.to_vec(), world.dice.millis(1, 1_000));
+                let (again, bells, length) = (Arc::clone(world), owned.clone(), world.dice.millis(1, 1_000));
                 tokio::spawn(async move {
                     tokio::time::sleep(length).await;
                     again.line("world", || format!("the bells of {} ring again", rung(&bells)));
                     let _ = again.bus.current().stream.publish(&bells).await;
                 });
             }
-            self.current().stream.publish(bells).await
+            me.current().stream.publish(&owned).await
         };
-        self.role.call("publish", || rung(bells), effect).await
+        self.role.send("publish", || rung(bells), effect).await
     }
 
     async fn reader(&self, consumer: &WorkerId, lanes: &[Lane]) -> Result<Box<dyn BellReader>> {
@@ -81,25 +82,27 @@ impl Doorbells for Scheduled {
     }
 
     async fn ack(&self, entries: &[EntryId]) -> Result<()> {
-        let effect = async {
-            let stream = self.current();
-            stream.stream.ack(&stream.inward(entries)).await
+        let (me, owned) = (self.clone(), entries.to_vec());
+        let effect = async move {
+            let stream = me.current();
+            stream.stream.ack(&stream.inward(&owned)).await
         };
         let about = || entries.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>().join(",");
-        self.role.call("ack", about, effect).await
+        self.role.send("ack", about, effect).await
     }
 
     async fn reclaim(&self, consumer: &WorkerId, min_idle: Duration, max: usize) -> Result<Vec<Delivery>> {
-        let effect = async {
-            let stream = self.current();
-            let taken = stream.outward(stream.stream.reclaim(consumer, min_idle, max).await?);
-            self.role.world.tally.add(Count::Redelivered, taken.len());
+        let (me, consumer) = (self.clone(), consumer.clone());
+        let effect = async move {
+            let stream = me.current();
+            let taken = stream.outward(stream.stream.reclaim(&consumer, min_idle, max).await?);
+            me.role.world.tally.add(Count::Redelivered, taken.len());
             if !taken.is_empty() {
-                self.role.line(|| format!("reclaimed {}", delivered(&taken)));
+                me.role.line(|| format!("reclaimed {}", delivered(&taken)));
             }
             Ok(taken)
         };
-        self.role.call("reclaim", String::new, effect).await
+        self.role.send("reclaim", String::new, effect).await
     }
 
     async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> Result<()> {
@@ -199,50 +202,53 @@ impl StreamCare for Scheduled {
 #[async_trait::async_trait]
 impl Locks for Scheduled {
     async fn acquire(&self, keys: &[ExecutionKey], token: &LockToken, ttl: Duration) -> Result<Vec<bool>> {
-        let world = &self.role.world;
-        let effect = async {
-            let granted = self.current().stream.acquire(keys, token, ttl).await?;
-            for (key, granted) in keys.iter().zip(&granted) {
+        let (me, owned, holder) = (self.clone(), keys.to_vec(), token.clone());
+        let effect = async move {
+            let world = &me.role.world;
+            let granted = me.current().stream.acquire(&owned, &holder, ttl).await?;
+            for (key, granted) in owned.iter().zip(&granted) {
                 if !granted {
                     world.count(Count::LockBusy);
-                } else if let Err(violation) = world.locks.granted(key, token, ttl) {
+                } else if let Err(violation) = world.locks.granted(key, &holder, ttl) {
                     world.accuse(violation);
                 }
             }
             Ok(granted)
         };
-        self.role.call("lock", || format!("{} by {}", listed(keys), token.0), effect).await
+        self.role.send("lock", || format!("{} by {}", listed(keys), token.0), effect).await
     }
 
     async fn extend(&self, keys: &[ExecutionKey], token: &LockToken, ttl: Duration) -> Result<Vec<bool>> {
-        let world = &self.role.world;
-        let effect = async {
-            let ours: Vec<bool> = keys.iter().map(|key| world.locks.is_held_by(key, token)).collect();
-            let extended = self.current().stream.extend(keys, token, ttl).await?;
-            for ((key, ours), extended) in keys.iter().zip(ours).zip(&extended) {
+        let (me, owned, token) = (self.clone(), keys.to_vec(), token.clone());
+        let about = || format!("{} by {}", listed(keys), token.0);
+        let holder = token.clone();
+        let effect = async move {
+            let (world, token) = (&me.role.world, &holder);
+            let ours: Vec<bool> = owned.iter().map(|key| world.locks.is_held_by(key, token)).collect();
+            let extended = me.current().stream.extend(&owned, token, ttl).await?;
+            for ((key, ours), extended) in owned.iter().zip(ours).zip(&extended) {
                 match (ours, extended) {
                     (true, true) => {
                         let _ = world.locks.granted(key, token, ttl);
                     }
                     (false, false) => world.count(Count::LockLost),
-                    (true, false) => {
-                        self.accuse(key, format!("{} holds it and could not extend it", token.0))
-                    }
-                    (false, true) => self.accuse(key, format!("{} extended it without holding it", token.0)),
+                    (true, false) => me.accuse(key, format!("{} holds it and could not extend it", token.0)),
+                    (false, true) => me.accuse(key, format!("{} extended it without holding it", token.0)),
                 }
             }
             Ok(extended)
         };
-        self.role.call("extend", || format!("{} by {}", listed(keys), token.0), effect).await
+        self.role.send("extend", about, effect).await
     }
 
     async fn release(&self, keys: &[ExecutionKey], token: &LockToken) -> Result<()> {
-        let world = &self.role.world;
-        let effect = async {
-            let holders: Vec<Option<Holding>> = keys.iter().map(|key| world.locks.holder(key)).collect();
-            let stream = self.current().stream;
-            stream.release(keys, token).await?;
-            for (key, holder) in keys.iter().zip(holders) {
+        let (me, owned, releaser) = (self.clone(), keys.to_vec(), token.clone());
+        let effect = async move {
+            let (world, token) = (&me.role.world, &releaser);
+            let holders: Vec<Option<Holding>> = owned.iter().map(|key| world.locks.holder(key)).collect();
+            let stream = me.current().stream;
+            stream.release(&owned, token).await?;
+            for (key, holder) in owned.iter().zip(holders) {
                 match holder {
                     Some(holder) if holder.token == *token => world.locks.released(key),
                     // Somebody else's: it must be there as before. Extending it to its own end changes nothing.
@@ -250,7 +256,7 @@ impl Locks for Scheduled {
                         world.count(Count::LockLost);
                         let rest = until.saturating_duration_since(tokio::time::Instant::now());
                         if stream.extend(std::slice::from_ref(key), &other, rest).await? != [true] {
-                            self.accuse(key, format!("{} released what {} holds", token.0, other.0));
+                            me.accuse(key, format!("{} released what {} holds", token.0, other.0));
                         }
                     }
                     None => {}
@@ -258,7 +264,7 @@ impl Locks for Scheduled {
             }
             Ok(())
         };
-        self.role.call("unlock", || format!("{} by {}", listed(keys), token.0), effect).await
+        self.role.send("unlock", || format!("{} by {}", listed(keys), token.0), effect).await
     }
 }
 

@@ -118,7 +118,8 @@ impl DefinitionStore for Scheduled {
 impl Interventions for Scheduled {
     async fn bury(&self, burials: &[Burial], now: Timestamp) -> Result<()> {
         let about = || listed(burials.iter().map(|burial| &burial.execution));
-        self.role.call("bury", about, self.truth.interventions.bury(burials, now)).await
+        let (interventions, owned) = (self.truth.interventions.clone(), burials.to_vec());
+        self.role.send("bury", about, async move { interventions.bury(&owned, now).await }).await
     }
 
     async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()> {

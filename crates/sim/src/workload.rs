@@ -15,6 +15,8 @@ use millstream_store::definition_store::NewDefinition;
 use crate::dice::Dice;
 
 pub(crate) const POISON: &str = "poison";
+/// After so many attempts an event is dead.
+pub(crate) const POISON_CAP: i32 = 3;
 /// The event that is kept for later, and the state that takes it.
 pub(crate) const DEFERRED: &str = "ship";
 pub(crate) const TAKES_DEFERRED: &str = "paid";
@@ -130,6 +132,8 @@ pub(crate) enum Wish {
     /// Posted once, whatever comes of it.
     Unkeyed(String, &'static str),
     Cancel(String),
+    /// Tries what it posted last again, should it have failed or be dead.
+    RetryLast,
 }
 
 #[derive(Debug, Clone)]
@@ -170,6 +174,10 @@ pub(crate) fn scripts(dice: &Dice, targets: &[Target]) -> Vec<Script> {
     if dice.one_in(4) {
         let target = targets[dice.index(targets.len())].id.clone();
         once(&mut scripts, Wish::Cancel(target));
+    }
+    for script in scripts.iter_mut().filter(|_| dice.one_in(2)) {
+        // It takes a while to fail.
+        script.steps.push(Step { after: dice.millis(0, 6_000), wish: Wish::RetryLast });
     }
     scripts
 }

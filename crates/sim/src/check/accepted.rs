@@ -6,7 +6,7 @@ use millstream_core::status::{EventStatus, ExecutionStatus};
 
 use super::violation::{Check, Violation};
 use crate::history::{Answer, Event, Execution, History, Post};
-use crate::workload::{DEFERRED, POISON, TAKES_DEFERRED};
+use crate::workload::{DEFERRED, POISON, POISON_CAP, TAKES_DEFERRED};
 
 pub(super) fn acknowledged(history: &History) -> Vec<Violation> {
     history.posts.iter().filter_map(|post| verdict(history, post)).collect()
@@ -44,8 +44,8 @@ fn may_stay(execution: &Execution, event: &Event) -> bool {
         // Whoever commits it dies.
         EventStatus::Completed | EventStatus::Processing if event.name == POISON => false,
         EventStatus::Completed | EventStatus::Rejected | EventStatus::Failed => true,
-        // Only what kills its workers is put aside for good, and its execution waits for a person.
-        EventStatus::Dead => event.name == POISON && execution.status != ExecutionStatus::Active,
+        // Whose workers died time after time, for whatever reason; its execution waits for a person.
+        EventStatus::Dead => event.attempts >= POISON_CAP && execution.status != ExecutionStatus::Active,
         EventStatus::Pending => paused,
         EventStatus::Deferred if execution.status == ExecutionStatus::Active => {
             event.name == DEFERRED && execution.state != TAKES_DEFERRED
