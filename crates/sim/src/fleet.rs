@@ -1,8 +1,8 @@
 //! Many seeds, on as many threads as are given; the verdict does not depend on their number.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::run::{Outcome, run};
 use crate::tally::Counts;
@@ -13,6 +13,8 @@ use crate::trace::Record;
 pub struct Verdict {
     pub seeds: u64,
     pub counts: Counts,
+    /// The seed that took longest to become quiet after its last fault, and how long.
+    pub slowest: (u64, Duration),
     /// The lowest seed that broke a promise.
     pub broken: Option<Outcome>,
 }
@@ -34,6 +36,9 @@ pub fn run_all(from: u64, seeds: u64, threads: usize) -> Verdict {
                     let mut verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
                     verdict.seeds += 1;
                     verdict.counts.merge(&outcome.counts);
+                    if outcome.settled_in > verdict.slowest.1 {
+                        verdict.slowest = (seed, outcome.settled_in);
+                    }
                     if !outcome.violations.is_empty() {
                         lowest_broken.fetch_min(seed, Ordering::Relaxed);
                         if verdict.broken.as_ref().is_none_or(|other| seed < other.seed) {

@@ -66,6 +66,8 @@ fn seeds(arguments: &Arguments) -> ExitCode {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
     let verdict = run_all(arguments.from, arguments.seeds, threads.unwrap_or(1));
     println!("{} seeds\n{}", verdict.seeds, verdict.counts.table());
+    let (slowest, settled_in) = verdict.slowest;
+    println!("seed {slowest} took longest to become quiet: {settled_in:?} after its last fault");
     let Some(broken) = verdict.broken else {
         println!("every promise was kept");
         return ExitCode::SUCCESS;
@@ -85,7 +87,7 @@ fn report(seed: u64, violations: &[Violation]) -> ExitCode {
     if violations.is_empty() {
         return ExitCode::SUCCESS;
     }
-    println!("seed {seed} breaks {} promises:", violations.len());
+    println!("\nseed {seed} breaks {} promises:", violations.len());
     for violation in violations {
         println!("  {violation}");
     }

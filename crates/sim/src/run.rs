@@ -29,8 +29,10 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     pub counts: Counts,
     pub trace: Vec<String>,
-    /// Virtual time.
+    /// Virtual time, all of it.
     pub lasted: Duration,
+    /// Virtual time from the last fault until everything was quiet.
+    pub settled_in: Duration,
 }
 
 /// Runs a seed, in this thread.
@@ -44,6 +46,7 @@ pub fn run(seed: u64, record: Record) -> Outcome {
             counts: Counts::default(),
             trace: Vec::new(),
             lasted: Duration::ZERO,
+            settled_in: Duration::ZERO,
         },
     }
 }
@@ -70,6 +73,7 @@ async fn simulate(seed: u64, record: Record) -> Outcome {
         counts: world.tally.counts(),
         trace: world.trace.lines(),
         lasted: begun.elapsed(),
+        settled_in: begun.elapsed().saturating_sub(world.plan.faulty_for),
     }
 }
 

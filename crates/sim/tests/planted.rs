@@ -15,7 +15,7 @@ fn is_found(bug: Bug, by: &str) {
         .output()
         .expect("the command runs");
     let told = String::from_utf8_lossy(&sim.stdout);
-    let verdict = told.find("\nseed ").map_or(&*told, |at| &told[at..]);
+    let verdict = told.find("\n\nseed ").map_or(&*told, |at| &told[at..]);
     assert_eq!(sim.status.code(), Some(1), "{} was not found in 200 seeds", bug.name());
     assert!(verdict.contains(by), "{} was found, but not by {by}:{verdict}", bug.name());
     assert!(!told.contains("did not repeat itself"), "{verdict}");
