@@ -57,6 +57,7 @@ impl Shared {
             streams: self.streams.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
+            http: None,
         }
     }
 

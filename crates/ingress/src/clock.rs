@@ -15,8 +15,9 @@ const EVERY: Duration = Duration::from_secs(30);
 pub(crate) async fn follow(store: Arc<dyn Housekeeping>, clock: Arc<dyn Clock>, closing: CancellationToken) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
+            biased;
             () = closing.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
         }
         let asked = Instant::now();
         if let Ok(Ok(store_time)) = tokio::time::timeout(EVERY, store.ping()).await {

@@ -1,6 +1,6 @@
 //! What every handler shares: the stores, the streams, and the few things that live as long as the door.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -65,8 +65,8 @@ pub(crate) struct Door {
     pub(crate) gate: Gate,
     pub(crate) bodies: Budget,
     pub(crate) readiness: Readiness,
-    /// The OpenAPI document, written once.
-    pub(crate) document: Arc<str>,
+    /// The OpenAPI document, written once, when somebody asks for it.
+    pub(crate) document: LazyLock<String>,
 }
 
 /// The life of a door: when it begins to drain, when its own tasks are to end, and who counts them.
@@ -132,7 +132,7 @@ impl Door {
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),
             readiness: Readiness::default(),
-            document: openapi::document().to_string().into(),
+            document: LazyLock::new(|| openapi::document().to_string()),
             draining: life.draining.clone(),
             render_metrics: metrics,
             stores,

@@ -113,6 +113,7 @@ async fn listen(news: News, announcer: Arc<dyn Announcer>, closing: Cancellation
         }
     };
     tokio::select! {
+        biased;
         () = run => {}
         () = closing.cancelled() => {}
     }

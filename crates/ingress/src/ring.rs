@@ -4,7 +4,7 @@
 //! others of its execution, and rung when the stream is back. The set of kept bells is bounded; what
 //! does not fit, and what a crash of this process takes along, is found by the workers' overdue sweep.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct Ring(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    unrung: Mutex<HashSet<Bell>>,
+    unrung: Mutex<BTreeSet<Bell>>,
     capacity: usize,
     wake: Notify,
 }
@@ -58,11 +58,11 @@ impl Ring {
 }
 
 impl Shared {
-    fn unrung(&self) -> MutexGuard<'_, HashSet<Bell>> {
+    fn unrung(&self) -> MutexGuard<'_, BTreeSet<Bell>> {
         self.unrung.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, unrung: &mut HashSet<Bell>, bells: impl IntoIterator<Item = Bell>) {
+    fn keep(&self, unrung: &mut BTreeSet<Bell>, bells: impl IntoIterator<Item = Bell>) {
         for bell in bells {
             if unrung.len() < self.capacity {
                 unrung.insert(bell);
@@ -84,6 +84,7 @@ async fn ringer(shared: Arc<Shared>, bells: Arc<dyn Doorbells>, closing: Cancell
         }
         if failed {
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(pause) => {}
                 () = closing.cancelled() => {}
             }
@@ -91,6 +92,7 @@ async fn ringer(shared: Arc<Shared>, bells: Arc<dyn Doorbells>, closing: Cancell
         } else {
             pause = FIRST_PAUSE;
             tokio::select! {
+                biased;
                 () = shared.wake.notified() => {}
                 () = closing.cancelled() => {}
             }

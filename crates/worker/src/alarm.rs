@@ -43,6 +43,7 @@ impl Alarm {
                 return;
             }
             tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(until) => {}
                 () = self.earlier.notified() => {}
             }

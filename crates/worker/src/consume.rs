@@ -100,7 +100,9 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
         let free = bearable && visits.len() < worker.options.visits;
         let due = kept.next().filter(|_| free && hold.is_none()).or(hold);
         let next = tokio::select! {
-            arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
+            // What is in hand comes before what is new.
+            biased;
+            () = worker.stop.cancelled() => Next::Stop,
             Some(ended) = visits.join_next(), if !visits.is_empty() => {
                 let ended = finished(ended);
                 under_way.ended(ended.len());
@@ -109,7 +111,7 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
             () = sleep_until(due), if due.is_some() => Next::KeptIsDue,
             () = worker.unsettled.bearable(), if !bearable => Next::KeptIsDue,
             _ = refresh.tick() => Next::Refresh,
-            () = worker.stop.cancelled() => Next::Stop,
+            arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
         };
         while background.try_join_next().is_some() {}
         match next {

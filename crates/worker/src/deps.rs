@@ -7,6 +7,8 @@ use millstream_store::Stores;
 use millstream_store::clock::Clock;
 use millstream_stream::Streams;
 
+use crate::perform::PerformHttp;
+
 #[derive(Debug, Clone)]
 pub struct Deps {
     pub stores: Stores,
@@ -14,4 +16,6 @@ pub struct Deps {
     /// Store time. A clock that follows the store is corrected by the worker's clock duty.
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
+    /// Who sends the requests of actions; `None` sends them over the network, as the options allow.
+    pub http: Option<Arc<dyn PerformHttp>>,
 }

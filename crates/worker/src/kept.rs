@@ -274,7 +274,7 @@ impl Kept {
         self.entries.iter().cloned().collect()
     }
 
-    /// Everything that is left, to be handed back.
+    /// Everything that is left, in order, to be handed back.
     pub(crate) fn hand_back(&mut self) -> Vec<(ExecutionKey, Vec<EntryId>)> {
         self.ready.clear();
         self.suspects.clear();
@@ -284,7 +284,9 @@ impl Kept {
             held.entries.append(&mut held.later);
             (execution, held.entries)
         };
-        self.held.drain().map(left).collect()
+        let mut all: Vec<_> = self.held.drain().map(left).collect();
+        all.sort_unstable();
+        all
     }
 }
 

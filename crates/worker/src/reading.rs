@@ -67,6 +67,7 @@ async fn look_for(worker: &Worker, arrivals: &mpsc::Sender<Arrival>, length: Dur
         look(worker, arrivals).await;
         let pause = worker.options.tick.min(end.saturating_duration_since(Instant::now()));
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => {}
             () = worker.stop.cancelled() => return,
         }

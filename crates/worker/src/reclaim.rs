@@ -18,8 +18,9 @@ use crate::worker::Worker;
 pub(crate) async fn run(worker: Arc<Worker>, arrivals: mpsc::Sender<Arrival>) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(worker.around(worker.options.reclaim_idle / 3)) => {}
+            biased;
             () = worker.stop.cancelled() => return,
+            () = tokio::time::sleep(worker.around(worker.options.reclaim_idle / 3)) => {}
         }
         loop {
             let options = &worker.options;

@@ -17,8 +17,9 @@ use crate::worker::Worker;
 pub(crate) async fn leases(worker: Arc<Worker>) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(worker.options.lease / 3) => {}
+            biased;
             () = worker.halt.cancelled() => return,
+            () = tokio::time::sleep(worker.options.lease / 3) => {}
         }
         let held = worker.leases.all();
         if held.is_empty() {

@@ -66,6 +66,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
         let drive = consume::drive(&worker, &mut arrivals);
         tokio::pin!(drive);
         tokio::select! {
+            biased;
             held = &mut drive => held,
             ended = performing.join_next() => {
                 died = Some(ended.and_then(Result::ok).unwrap_or("performing"));

@@ -80,6 +80,7 @@ pub(crate) async fn run(worker: Arc<Worker>, mut reports: mpsc::Receiver<Report>
     let mut batch = Vec::new();
     loop {
         tokio::select! {
+            biased;
             taken = reports.recv_many(&mut batch, BATCH) => if taken == 0 { return },
             () = worker.halt.cancelled() => return,
         }
@@ -122,6 +123,7 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
             Err(error @ StoreError::Unavailable(_)) => {
                 worker.store_outage.met(&error);
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep(worker.around(patience)) => {}
                     // Handed back by the drain.
                     () = worker.halt.cancelled() => return,

@@ -68,7 +68,7 @@ impl Worker {
     ) -> Result<(Arc<Self>, mpsc::Receiver<Errand>), WorkerError> {
         // Every errand holds a slot, so there are never more of them than slots.
         let (hand_over, errands) = mpsc::channel(options.leases());
-        let performers = Performers::new(&options.http, hand_over)?;
+        let performers = Performers::new(deps.http.clone(), &options.http, hand_over)?;
         let worker = Self {
             machines: Machines::default(),
             states: States::with_capacity(options.state_cache_bytes),

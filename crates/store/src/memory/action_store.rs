@@ -1,9 +1,13 @@
 //! Leases on actions, in memory. Settling has its own file.
 
+use std::time::Duration;
+
 use millstream_core::id::WorkerId;
+use millstream_core::planted::{self, Bug};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
+use super::settle::View;
 use super::{Memory, leasing, settle};
 use crate::Result;
 use crate::action_store::{ActionStore, Lease, LeasedAction, Settled, Settlement};
@@ -54,7 +58,15 @@ impl ActionStore for Memory {
         grant: LeaseGrant,
         now: Timestamp,
     ) -> Result<Settled> {
-        Ok(settle::settle(&mut self.tables(), worker, batch, grant, now))
+        let view = if planted::is(Bug::SettleWithoutLock) {
+            let view = View::before(&self.tables(), batch);
+            // As long as a statement takes: another settlement can come in between.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            view
+        } else {
+            View::Current
+        };
+        Ok(settle::settle(&mut self.tables(), worker, batch, grant, now, &view))
     }
 
     async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()> {

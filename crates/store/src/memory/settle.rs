@@ -1,15 +1,60 @@
 //! Recording what came of attempts, in memory: outcomes, then dependents, then the events' status.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::id::{ExecutionKey, Name, Seq, WorkerId};
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
 
 use super::leasing;
-use super::tables::{Execution, Tables};
+use super::tables::{Action, Execution, Tables};
 use crate::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
 use crate::execution_store::LeaseGrant;
+
+/// What dependents are judged by: the rows as they are, unless a bug is planted.
+#[derive(Debug)]
+pub(super) enum View {
+    Current,
+    /// As they were before other settlements came in between.
+    Earlier(BTreeMap<(ExecutionKey, (Seq, Name)), ActionStatus>),
+}
+
+impl View {
+    /// The actions of the executions of a batch as they stand now.
+    pub(super) fn before(tables: &Tables, batch: &[Settlement]) -> Self {
+        let touched: BTreeSet<&ExecutionKey> = batch.iter().map(|item| &item.lease.key.execution).collect();
+        let mut statuses = BTreeMap::new();
+        for (key, row) in touched.into_iter().filter_map(|key| Some((key, tables.executions.get(key)?))) {
+            let status =
+                |(id, action): (&(Seq, Name), &Action)| ((key.clone(), id.clone()), action.view.status);
+            statuses.extend(row.actions.iter().map(status));
+        }
+        Self::Earlier(statuses)
+    }
+
+    /// An action as this settlement sees it: its own outcomes in any case, nothing of other events.
+    fn of(
+        &self,
+        key: &ExecutionKey,
+        batch: &[Settlement],
+        id: &(Seq, Name),
+        now: ActionStatus,
+    ) -> ActionStatus {
+        let Self::Earlier(statuses) = self else { return now };
+        let mut concerned =
+            batch.iter().map(|item| &item.lease.key).filter(|action| action.execution == *key);
+        if concerned.clone().any(|action| (action.seq, &action.action) == (id.0, &id.1)) {
+            now
+        } else if concerned.any(|action| action.seq == id.0) {
+            statuses.get(&(key.clone(), id.clone())).copied().unwrap_or(now)
+        } else {
+            ActionStatus::Waiting
+        }
+    }
+}
+
+/// How the status of an action is seen.
+type Seen<'a> = dyn Fn(&(Seq, Name), ActionStatus) -> ActionStatus + 'a;
 
 pub(super) fn settle(
     tables: &mut Tables,
@@ -17,6 +62,7 @@ pub(super) fn settle(
     batch: &[Settlement],
     grant: LeaseGrant,
     now: Timestamp,
+    view: &View,
 ) -> Settled {
     let recorded: Vec<bool> = batch.iter().map(|item| record(tables, item, now)).collect();
     let touched: BTreeSet<ExecutionKey> = batch.iter().map(|item| item.lease.key.execution.clone()).collect();
@@ -24,8 +70,9 @@ pub(super) fn settle(
     let mut slots = grant.slots;
     for key in touched {
         let Some(row) = tables.executions.get_mut(&key) else { continue };
-        skip_dependents(row, now);
-        for action in free_dependents(row, now) {
+        let seen = |id: &(Seq, Name), now| view.of(&key, batch, id, now);
+        skip_dependents(row, &seen, now);
+        for action in free_dependents(row, &seen, now) {
             if slots == 0 {
                 settled.unleased += 1;
                 continue;
@@ -96,9 +143,9 @@ fn fail_event(tables: &mut Tables, item: &Settlement, reason: &str, now: Timesta
 }
 
 /// Skip what needs something that failed, and what needs that in turn.
-fn skip_dependents(row: &mut Execution, now: Timestamp) {
+fn skip_dependents(row: &mut Execution, seen: &Seen<'_>, now: Timestamp) {
     loop {
-        let lost = waiting_where(row, |needs| {
+        let lost = waiting_where(row, seen, |needs| {
             needs.iter().any(|status| match status {
                 ActionStatus::Failed | ActionStatus::Skipped => true,
                 ActionStatus::Waiting
@@ -120,8 +167,9 @@ fn skip_dependents(row: &mut Execution, now: Timestamp) {
 }
 
 /// Make ready what waited for successes that are all there. Returns them by seq and ordinal.
-fn free_dependents(row: &mut Execution, now: Timestamp) -> Vec<(Seq, Name)> {
-    let mut freed = waiting_where(row, |needs| needs.iter().all(|need| *need == ActionStatus::Succeeded));
+fn free_dependents(row: &mut Execution, seen: &Seen<'_>, now: Timestamp) -> Vec<(Seq, Name)> {
+    let mut freed =
+        waiting_where(row, seen, |needs| needs.iter().all(|need| *need == ActionStatus::Succeeded));
     freed.sort_by_key(|id| (id.0, row.actions.get(id).map(|action| action.view.ordinal)));
     for action in &freed {
         if let Some(action) = row.actions.get_mut(action) {
@@ -131,12 +179,19 @@ fn free_dependents(row: &mut Execution, now: Timestamp) -> Vec<(Seq, Name)> {
     freed
 }
 
-fn waiting_where(row: &Execution, holds: impl Fn(&[ActionStatus]) -> bool) -> Vec<(Seq, Name)> {
+fn waiting_where(
+    row: &Execution,
+    seen: &Seen<'_>,
+    holds: impl Fn(&[ActionStatus]) -> bool,
+) -> Vec<(Seq, Name)> {
     row.actions
         .iter()
         .filter(|(_, action)| action.view.status == ActionStatus::Waiting)
         .filter(|((seq, _), action)| {
-            let need = |need: &Name| row.actions.get(&(*seq, need.clone())).map(|row| row.view.status);
+            let need = |need: &Name| {
+                let id = (*seq, need.clone());
+                Some(seen(&id, row.actions.get(&id)?.view.status))
+            };
             holds(&action.view.needs.iter().filter_map(need).collect::<Vec<_>>())
         })
         .map(|(id, _)| id.clone())

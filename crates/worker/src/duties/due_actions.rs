@@ -16,8 +16,9 @@ use crate::worker::Worker;
 pub(crate) async fn run(worker: Arc<Worker>) {
     while !worker.stop.is_cancelled() {
         tokio::select! {
-            () = worker.hunger.wait(worker.around(worker.options.tick)) => {}
+            biased;
             () = worker.stop.cancelled() => return,
+            () = worker.hunger.wait(worker.around(worker.options.tick)) => {}
         }
         once(&worker, "due actions", lease(&worker)).await;
     }
@@ -27,6 +28,7 @@ pub(crate) async fn run(worker: Arc<Worker>) {
 async fn lease(worker: &Worker) -> Result<(), Undone> {
     loop {
         let mut reserved = tokio::select! {
+            biased;
             reserved = worker.slots.reserve_some() => reserved,
             () = worker.stop.cancelled() => return Ok(()),
         };

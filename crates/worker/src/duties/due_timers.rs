@@ -23,8 +23,9 @@ pub(crate) async fn run(worker: Arc<Worker>) {
     while !worker.stop.is_cancelled() {
         once(&worker, "due timers", fire(&worker)).await;
         tokio::select! {
-            () = worker.timers.wait(worker.around(worker.options.tick)) => {}
+            biased;
             () = worker.stop.cancelled() => return,
+            () = worker.timers.wait(worker.around(worker.options.tick)) => {}
         }
     }
 }

@@ -32,8 +32,9 @@ where
     while !worker.stop.is_cancelled() {
         once(&worker, name, duty(Arc::clone(&worker))).await;
         tokio::select! {
-            () = tokio::time::sleep(worker.around(period)) => {}
+            biased;
             () = worker.stop.cancelled() => return,
+            () = tokio::time::sleep(worker.around(period)) => {}
         }
     }
 }

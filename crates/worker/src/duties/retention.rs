@@ -41,6 +41,7 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
             break;
         }
         tokio::select! {
+            biased;
             () = tokio::time::sleep(began.elapsed()) => {}
             () = worker.stop.cancelled() => {}
         }

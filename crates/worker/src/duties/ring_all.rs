@@ -43,6 +43,7 @@ pub(crate) async fn run(worker: Arc<Worker>) {
             loss = Loss::Unknown;
         }
         tokio::select! {
+            biased;
             () = tokio::time::sleep(worker.around(worker.options.tick)) => {}
             () = worker.amnesia.notified() => loss = Loss::Noticed(worker.now()),
             () = worker.stop.cancelled() => return,

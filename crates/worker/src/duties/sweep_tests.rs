@@ -105,6 +105,7 @@ impl Bench {
             streams: self.streams.clone(),
             clock: self.clock.clone(),
             entropy: Arc::new(Counting::default()),
+            http: None,
         };
         let options = WorkerOptions::of(WorkerId::parse(name).unwrap());
         Worker::new(deps, options, self.stop.clone()).unwrap().0

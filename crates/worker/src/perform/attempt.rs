@@ -44,14 +44,15 @@ pub(crate) async fn run(
     let mut running = JoinSet::new();
     loop {
         tokio::select! {
+            biased;
+            () = worker.halt.cancelled() => return,
+            Some(_) = running.join_next(), if !running.is_empty() => {}
             errand = errands.recv() => match errand {
                 Some(errand) => {
                     running.spawn(perform(Arc::clone(&worker), errand, reports.clone()));
                 }
                 None => return,
             },
-            Some(_) = running.join_next(), if !running.is_empty() => {}
-            () = worker.halt.cancelled() => return,
         }
     }
 }
@@ -71,6 +72,7 @@ async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Repo
     };
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeAction);
     let performed = tokio::select! {
+        biased;
         performed = guarded(&worker, &action, || held.is_good()) => performed,
         () = held.lost() => Performed::LeaseLost,
     };
@@ -102,6 +104,7 @@ enum Performed {
 /// Not at once: it would be leased again in the same moment.
 async fn give_back(worker: &Worker, held: &Held) {
     tokio::select! {
+        biased;
         () = tokio::time::sleep(worker.around(FOREIGN_PATIENCE)) => {}
         () = worker.stop.cancelled() => {}
         () = held.lost() => return,

@@ -1,7 +1,9 @@
 //! An action in the worker's hands, with everything that it holds.
 
+use std::sync::Arc;
+
 use millstream_core::action::Attempt;
-use millstream_core::machine::ActionInput;
+use millstream_core::machine::{ActionInput, HttpRequest};
 use millstream_store::action_store::LeasedAction;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -33,20 +35,37 @@ impl Errand {
 #[derive(Debug)]
 pub(crate) struct Performers {
     hand_over: mpsc::Sender<Errand>,
-    http: HttpPerformer,
+    http: Arc<dyn PerformHttp>,
 }
 
 /// What every attempt carries besides its input.
 #[derive(Debug)]
-pub(crate) struct Credentials {
-    pub(crate) idempotency_key: String,
-    pub(crate) fencing_token: i64,
-    pub(crate) traceparent: String,
+pub struct Credentials {
+    pub idempotency_key: String,
+    pub fencing_token: i64,
+    pub traceparent: String,
+}
+
+/// Sends the request of one attempt and says what came of it.
+///
+/// May be dropped at any await: the lease was lost, or the action's time is up. The request may have been
+/// carried out all the same.
+#[async_trait::async_trait]
+pub trait PerformHttp: Send + Sync + std::fmt::Debug {
+    async fn perform(&self, request: &HttpRequest, credentials: &Credentials) -> Attempt;
 }
 
 impl Performers {
-    pub(crate) fn new(options: &HttpOptions, hand_over: mpsc::Sender<Errand>) -> Result<Self, WorkerError> {
-        Ok(Self { hand_over, http: HttpPerformer::new(options)? })
+    pub(crate) fn new(
+        http: Option<Arc<dyn PerformHttp>>,
+        options: &HttpOptions,
+        hand_over: mpsc::Sender<Errand>,
+    ) -> Result<Self, WorkerError> {
+        let http = match http {
+            Some(http) => http,
+            None => Arc::new(HttpPerformer::new(options)?),
+        };
+        Ok(Self { hand_over, http })
     }
 
     /// Never waits: there is room for as many errands as there are slots. An errand that nobody takes

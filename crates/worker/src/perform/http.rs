@@ -15,7 +15,7 @@ use url::Url;
 
 use super::address_guard::{AddressGuard, Forbidden};
 use super::answer;
-use super::errand::Credentials;
+use super::errand::{Credentials, PerformHttp};
 use crate::error::WorkerError;
 use crate::options::HttpOptions;
 
@@ -39,12 +39,6 @@ impl HttpPerformer {
             .build()
             .map_err(|error| WorkerError::Http(error.to_string()))?;
         Ok(Self { client, guard, max_response: options.max_response, max_redirects: options.max_redirects })
-    }
-
-    pub(crate) async fn perform(&self, request: &HttpRequest, credentials: &Credentials) -> Attempt {
-        match self.exchange(request, credentials).await {
-            Ok(attempt) | Err(attempt) => attempt,
-        }
     }
 
     async fn exchange(&self, request: &HttpRequest, credentials: &Credentials) -> Result<Attempt, Attempt> {
@@ -84,6 +78,15 @@ impl HttpPerformer {
             }
         }
         Ok(answer::judge(response.status(), response.headers(), &body))
+    }
+}
+
+#[async_trait::async_trait]
+impl PerformHttp for HttpPerformer {
+    async fn perform(&self, request: &HttpRequest, credentials: &Credentials) -> Attempt {
+        match self.exchange(request, credentials).await {
+            Ok(attempt) | Err(attempt) => attempt,
+        }
     }
 }
 

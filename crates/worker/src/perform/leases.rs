@@ -37,9 +37,12 @@ impl Leases {
         Held { lease, lost, leases: self.clone() }
     }
 
+    /// In order, so that the same leases make the same call.
     pub(crate) fn all(&self) -> Vec<Lease> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.values().map(|entry| entry.lease.clone()).collect()
+        let mut all: Vec<Lease> = entries.values().map(|entry| entry.lease.clone()).collect();
+        all.sort_unstable();
+        all
     }
 
     pub(crate) fn renewed(&self, lease: &Lease, deadline: Instant) {

@@ -16,4 +16,5 @@ pub(crate) mod noop;
 pub(crate) mod slots;
 pub(crate) mod trace;
 
+pub use errand::{Credentials, PerformHttp};
 pub(crate) use errand::{Errand, Performers};

@@ -1,0 +1,62 @@
+//! The stream as it really is: in process, and at any moment as empty as on its first day.
+//!
+//! Losing everything puts a new stream in the place of the old one, with a generation of its own and
+//! without locks. The ids of entries carry the number of their stream, as those of Redis carry the time:
+//! an acknowledgement from before the loss must not hit an entry from after it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millstream_stream::EmbeddedStream;
+use millstream_stream::doorbell::{Delivery, EntryId};
+
+use crate::dice::Dice;
+
+#[derive(Debug)]
+pub(crate) struct Bus {
+    dice: Dice,
+    current: Mutex<Current>,
+}
+
+/// One stream, from one loss of memory to the next.
+#[derive(Debug, Clone)]
+pub(crate) struct Current {
+    pub(crate) number: u64,
+    pub(crate) stream: Arc<EmbeddedStream>,
+}
+
+impl Bus {
+    pub(crate) fn new(dice: Dice) -> Self {
+        let stream = EmbeddedStream::new(&dice);
+        Self { dice, current: Mutex::new(Current { number: 1, stream }) }
+    }
+
+    pub(crate) fn current(&self) -> Current {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn forget_everything(&self) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.number += 1;
+        current.stream = EmbeddedStream::new(&self.dice);
+    }
+}
+
+impl Current {
+    pub(crate) fn outward(&self, deliveries: Vec<Delivery>) -> Vec<Delivery> {
+        let mark = |mut delivery: Delivery| {
+            delivery.entry.id = format!("{}-{}", self.number, delivery.entry.id);
+            delivery
+        };
+        deliveries.into_iter().map(mark).collect()
+    }
+
+    /// Those that this stream knows, as it knows them.
+    pub(crate) fn inward(&self, entries: &[EntryId]) -> Vec<EntryId> {
+        let own = |entry: &EntryId| {
+            let (number, id) = entry.id.split_once('-')?;
+            let ours = number.parse() == Ok(self.number);
+            ours.then(|| EntryId { lane: entry.lane, id: id.to_owned() })
+        };
+        entries.iter().filter_map(own).collect()
+    }
+}

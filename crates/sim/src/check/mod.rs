@@ -1,0 +1,11 @@
+//! What must hold of a history, whatever happened: one file per kind of promise, all of it pure.
+
+mod accepted;
+mod acted;
+mod ordered;
+mod quiet;
+mod timed;
+mod violation;
+
+pub use quiet::check;
+pub use violation::{Check, Violation};

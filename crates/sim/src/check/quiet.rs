@@ -1,0 +1,26 @@
+//! All checks of a history, and C7: nothing is left to do.
+
+use super::violation::{Check, Violation};
+use super::{accepted, acted, ordered, timed};
+use crate::history::{History, Left};
+
+/// Everything that is wrong with it.
+pub fn check(history: &History) -> Vec<Violation> {
+    let mut wrong = accepted::acknowledged(history);
+    wrong.extend(history.executions.iter().flat_map(ordered::exactly_once));
+    wrong.extend(ordered::in_order(history));
+    wrong.extend(history.executions.iter().flat_map(ordered::replays));
+    wrong.extend(acted::once(history));
+    wrong.extend(history.executions.iter().flat_map(timed::timers));
+    wrong.extend(nothing_left(&history.left));
+    wrong.extend(accepted::never_twice(history));
+    wrong
+}
+
+fn nothing_left(left: &Left) -> Vec<Violation> {
+    if *left == Left::default() {
+        return Vec::new();
+    }
+    let execution = left.undecided.first().cloned().unwrap_or_default();
+    vec![Violation::new(Check::C7, &execution, format!("it never became quiet: {left:?}"))]
+}

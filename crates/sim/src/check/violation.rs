@@ -1,0 +1,65 @@
+//! A broken promise.
+
+use std::fmt;
+
+/// The promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Check {
+    /// Every acknowledged event ends in one final status.
+    C1,
+    /// Applied exactly once, under seqs without gaps.
+    C2,
+    /// Posts made one after the other are applied in that order.
+    C3,
+    /// Replaying the log gives what is stored.
+    C4,
+    /// One recorded outcome and one effect per action, none under an old token.
+    C5,
+    /// No timer fires twice, early, or for a state that was left; none is lost.
+    C6,
+    /// Nothing is left undecided, leased, locked or pending.
+    C7,
+    /// Nothing is there twice, and nothing that was refused.
+    C8,
+    /// Only who holds a lock releases or extends it.
+    Lock,
+    /// Only the newest lease renews, records, settles and releases.
+    Lease,
+}
+
+impl Check {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::C1 => "C1 acknowledged",
+            Self::C2 => "C2 exactly once",
+            Self::C3 => "C3 order",
+            Self::C4 => "C4 replay",
+            Self::C5 => "C5 actions",
+            Self::C6 => "C6 timers",
+            Self::C7 => "C7 quiet",
+            Self::C8 => "C8 never twice",
+            Self::Lock => "lock",
+            Self::Lease => "lease",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub check: Check,
+    /// The execution concerned; empty where it is none in particular.
+    pub execution: String,
+    pub what: String,
+}
+
+impl Violation {
+    pub fn new(check: Check, execution: &str, what: impl Into<String>) -> Self {
+        Self { check, execution: execution.to_owned(), what: what.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}] {} {}", self.check.name(), self.execution, self.what)
+    }
+}

@@ -1,0 +1,144 @@
+//! Reads the history of a run out of the store.
+
+use millstream_core::id::{ExecutionId, ExecutionKey, Seq, TenantId};
+use millstream_core::log::{Entry, Origin};
+use millstream_core::raw::RawJson;
+use millstream_core::status::EventStatus;
+use millstream_store::views::{ActionView, EventFilter, EventView, HistoryEntry};
+use millstream_store::{Result, Stores};
+use millstream_stream::doorbell::StreamCare;
+use millstream_worker::replay::{self, Until};
+use serde_json::Value;
+
+use crate::history::{Action, Event, Execution, Left, Logged, Timer};
+use crate::tally::Count;
+use crate::world::World;
+
+/// What is still to be done.
+pub(crate) async fn left(world: &World, clients: usize) -> Result<Left> {
+    let undecided = world.truth.events.undecided(None, None, 1_000).await?;
+    let backlog = world.truth.event_views.backlog().await?;
+    let stats = world.bus.current().stream.stats().await.unwrap_or_default();
+    Ok(Left {
+        undecided: undecided.into_iter().map(|key| key.execution.to_string()).collect(),
+        open_actions: backlog.open_actions,
+        bells: stats.iter().map(|lane| lane.length).sum(),
+        locks: world.locks.count(),
+        clients,
+    })
+}
+
+/// How many timers are armed.
+pub(crate) async fn armed(stores: &Stores, ids: &[String]) -> Result<usize> {
+    let mut armed = 0;
+    for key in ids.iter().filter_map(|id| key(id)) {
+        armed += stores.execution_views.timers(&key, None, 1_000).await?.len();
+    }
+    Ok(armed)
+}
+
+fn key(id: &str) -> Option<ExecutionKey> {
+    let execution = ExecutionId::parse(id).ok()?;
+    Some(ExecutionKey { tenant: TenantId::default_tenant(), execution })
+}
+
+pub(crate) async fn execution(world: &World, id: &str) -> Result<Option<Execution>> {
+    let stores = &world.truth;
+    let Some(key) = key(id) else { return Ok(None) };
+    let views = &stores.execution_views;
+    let Some(view) = views.executions(std::slice::from_ref(&key)).await?.pop().flatten() else {
+        return Ok(None);
+    };
+    let log = views.history(&key, Seq(0), 10_000).await?.entries;
+    let filter = EventFilter { execution: Some(key.execution.clone()), ..EventFilter::default() };
+    let events = stores.event_views.list_events(&key.tenant, &filter, None, 10_000).await?;
+    let actions = views.actions(&key, None, 10_000).await?;
+    let timers = views.timers(&key, None, 10_000).await?;
+    let mismatches = match replay::replay(stores, &key, Until::End).await {
+        Ok(replayed) => replayed.mismatches.iter().map(|mismatch| format!("{mismatch:?}")).collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    count(world, &events);
+    Ok(Some(Execution {
+        id: id.to_owned(),
+        status: view.status,
+        state: view.state.state.to_string(),
+        context: view.state.context.iter().map(|(name, value)| (name.clone(), value.to_string())).collect(),
+        log: log.iter().map(logged).collect(),
+        events: events.iter().map(event).collect(),
+        actions: actions.iter().map(action).collect(),
+        timers: timers.iter().map(|timer| timer.fire_at.as_millis()).collect(),
+        mismatches,
+    }))
+}
+
+fn count(world: &World, events: &[EventView]) {
+    for event in events {
+        let stale = event.actor.as_deref() == Some("timer") && event.status == EventStatus::Rejected;
+        world.tally.add(Count::StaleTimers, usize::from(stale));
+        match event.status {
+            EventStatus::Rejected => world.count(Count::Rejected),
+            EventStatus::Dead => world.count(Count::DeadEvents),
+            EventStatus::Deferred => world.count(Count::Deferred),
+            EventStatus::Completed | EventStatus::Failed | EventStatus::Processing => {
+                world.count(Count::Applied);
+            }
+            EventStatus::Pending => {}
+        }
+    }
+}
+
+fn logged(entry: &HistoryEntry) -> Logged {
+    let transition = &entry.transition;
+    let decision = &transition.decision;
+    Logged {
+        seq: transition.seq.0,
+        event: transition.event_id.to_string(),
+        name: transition.name.to_string(),
+        entered: decision.entered == Entry::Entered,
+        ended: decision.phase.is_ended(),
+        armed_by: match entry.origin {
+            Origin::Posted => None,
+            Origin::Timer { armed_seq } => Some(armed_seq.0),
+        },
+        accepted_at: entry.accepted_at.as_millis(),
+        arms: decision
+            .timers
+            .iter()
+            .map(|timer| Timer { send: timer.send.to_string(), fire_at: timer.fire_at.as_millis() })
+            .collect(),
+    }
+}
+
+fn event(view: &EventView) -> Event {
+    let payload = json(&view.payload);
+    let text = |name: &str| payload[name].as_str().map(str::to_owned);
+    Event {
+        id: view.event_id.to_string(),
+        name: view.name.to_string(),
+        accept_no: view.accept_no.0,
+        status: view.status,
+        seq: view.seq.map(|seq| seq.0),
+        attempts: view.attempts,
+        marker: text("k"),
+        about: text("key"),
+        actor: view.actor.clone(),
+        error: view.error.clone(),
+    }
+}
+
+fn action(view: &ActionView) -> Action {
+    let name = view.key.action.as_str();
+    Action {
+        key: view.key.to_string(),
+        status: view.status,
+        epoch: view.epoch.0,
+        token: view.result.as_ref().and_then(|result| json(result)["body"]["token"].as_i64()),
+        on_success: (name == "join").then(|| "joined".to_owned()),
+        on_failure: (name != "strict").then(|| "lost".to_owned()),
+    }
+}
+
+fn json(raw: &RawJson) -> Value {
+    serde_json::from_str(raw.as_str()).unwrap_or(Value::Null)
+}

@@ -1,0 +1,53 @@
+//! Many seeds, on as many threads as are given; the verdict does not depend on their number.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::run::{Outcome, run};
+use crate::tally::Counts;
+use crate::trace::Record;
+
+/// What came of many seeds.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    pub seeds: u64,
+    pub counts: Counts,
+    /// The seed that took longest to become quiet after its last fault, and how long.
+    pub slowest: (u64, Duration),
+    /// The lowest seed that broke a promise.
+    pub broken: Option<Outcome>,
+}
+
+/// Runs `seeds` seeds from `from` on, until one breaks a promise.
+pub fn run_all(from: u64, seeds: u64, threads: usize) -> Verdict {
+    let next = AtomicU64::new(from);
+    let lowest_broken = AtomicU64::new(u64::MAX);
+    let verdict = Mutex::new(Verdict::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + seeds || seed > lowest_broken.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let outcome = run(seed, Record::Nothing);
+                    let mut verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner);
+                    verdict.seeds += 1;
+                    verdict.counts.merge(&outcome.counts);
+                    if outcome.settled_in > verdict.slowest.1 {
+                        verdict.slowest = (seed, outcome.settled_in);
+                    }
+                    if !outcome.violations.is_empty() {
+                        lowest_broken.fetch_min(seed, Ordering::Relaxed);
+                        if verdict.broken.as_ref().is_none_or(|other| seed < other.seed) {
+                            verdict.broken = Some(outcome);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    verdict.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,141 @@
+//! What is left of a run: everything that was posted and answered, and everything that the store knows.
+//!
+//! Plain data, so that checks are pure functions and a history from anywhere else can be checked as well.
+
+use std::collections::BTreeMap;
+
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// By client, in the order in which each made them.
+    pub posts: Vec<Post>,
+    pub executions: Vec<Execution>,
+    /// In the order in which they arrived.
+    pub sink: Vec<SinkCall>,
+    pub left: Left,
+}
+
+/// One event that a client wanted to be accepted, however often it asked.
+#[derive(Debug, Clone)]
+pub struct Post {
+    pub client: usize,
+    pub execution: String,
+    pub name: String,
+    /// Unique; part of the payload, and the idempotency key where there is one.
+    pub marker: String,
+    pub answer: Answer,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Started,
+    Acknowledged {
+        event: String,
+    },
+    Refused {
+        status: u16,
+    },
+    /// Nobody answered: it may be durable or not.
+    Unknown,
+}
+
+#[derive(Debug, Clone)]
+pub struct Execution {
+    pub id: String,
+    pub status: ExecutionStatus,
+    pub state: String,
+    pub context: BTreeMap<String, String>,
+    pub log: Vec<Logged>,
+    pub events: Vec<Event>,
+    pub actions: Vec<Action>,
+    /// Armed and not fired: when they are due, in milliseconds.
+    pub timers: Vec<i64>,
+    /// Where replaying the log disagrees with what is stored.
+    pub mismatches: Vec<String>,
+}
+
+/// A transition.
+#[derive(Debug, Clone)]
+pub struct Logged {
+    pub seq: i64,
+    pub event: String,
+    pub name: String,
+    /// Whether it entered a state.
+    pub entered: bool,
+    pub ended: bool,
+    /// Of a timer's event: the entry that armed it.
+    pub armed_by: Option<i64>,
+    /// When its event was accepted.
+    pub accepted_at: i64,
+    pub arms: Vec<Timer>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Timer {
+    pub send: String,
+    pub fire_at: i64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub id: String,
+    pub name: String,
+    pub accept_no: i64,
+    pub status: EventStatus,
+    pub seq: Option<i64>,
+    /// How often deciding it was cut short.
+    pub attempts: i32,
+    pub marker: Option<String>,
+    /// Of an outcome: the key of the action that it tells of.
+    pub about: Option<String>,
+    pub actor: Option<String>,
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Action {
+    pub key: String,
+    pub status: ActionStatus,
+    pub epoch: i64,
+    /// The token that its recorded result was made under, as the sink tells it.
+    pub token: Option<i64>,
+    /// The event that tells of its success, where its definition names one.
+    pub on_success: Option<String>,
+    pub on_failure: Option<String>,
+}
+
+/// A request as it arrived at the sink.
+#[derive(Debug, Clone)]
+pub struct SinkCall {
+    pub key: String,
+    pub token: i64,
+    pub effect: bool,
+    /// For its token.
+    pub refused: bool,
+}
+
+/// What ought to be nothing once everything is quiet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Executions with events that could be decided.
+    pub undecided: Vec<String>,
+    pub open_actions: u64,
+    /// Doorbells in the stream, read or unread.
+    pub bells: u64,
+    pub locks: usize,
+    /// Clients that still wait for an answer.
+    pub clients: usize,
+}
+
+impl History {
+    pub fn execution(&self, id: &str) -> Option<&Execution> {
+        self.executions.iter().find(|execution| execution.id == id)
+    }
+}
+
+impl Execution {
+    pub fn event(&self, id: &str) -> Option<&Event> {
+        self.events.iter().find(|event| event.id == id)
+    }
+}

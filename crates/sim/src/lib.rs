@@ -1,0 +1,34 @@
+//! A deterministic simulation of the protocol between ingress, store, stream and workers.
+//!
+//! One seed is one run: real ingresses and real workers on the in-memory store and an in-process stream,
+//! in one thread, on virtual time. Every call of a role to the outside is shown to a seeded schedule
+//! first, which delays it, refuses it, carries it out and loses the answer, holds it, or kills the role on
+//! the spot. After a while the faults stop; when everything is quiet the whole history is checked.
+//!
+//! Reading order: [`dice`] and [`plan`] (what a seed means), [`world`] and [`role`] (how a call meets its
+//! fate), [`bus`], [`stores`], [`streams`] and [`sink`] (the outside), [`process`], [`workload`] and
+//! [`client`] (who acts), [`run`] (one seed), [`history`] and [`check`] (pure: what must hold), [`fleet`]
+//! (many seeds).
+//!
+//! Refuses: sockets, files, threads within a run, wall clocks, and any randomness that is not the seed's.
+
+mod bus;
+pub mod check;
+mod client;
+mod collect;
+mod dice;
+pub mod fleet;
+mod guard;
+pub mod history;
+mod plan;
+mod process;
+mod role;
+pub mod run;
+mod sink;
+mod stores;
+mod streams;
+pub mod tally;
+pub mod trace;
+mod views;
+mod workload;
+mod world;

@@ -1,0 +1,103 @@
+//! What a seed means: how many of whom, how long, and which faults how often.
+//!
+//! Each seed leaves some kinds of faults out altogether (a run in which everything fails gets nowhere, and
+//! some bugs need one fault alone), and the others come at rates of its own.
+
+use std::time::Duration;
+
+use crate::dice::Dice;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) ingresses: usize,
+    pub(crate) workers: usize,
+    /// Actions that a worker performs at the same time.
+    pub(crate) slots: usize,
+    /// For so long there are faults.
+    pub(crate) faulty_for: Duration,
+    /// So many milliseconds a role's clock may be off until it has asked the store.
+    pub(crate) skew: u64,
+    pub(crate) rates: Rates,
+    pub(crate) delays: Delays,
+}
+
+/// Per hundred thousand calls, or occasions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rates {
+    pub(crate) refused: u32,
+    pub(crate) in_doubt: u32,
+    pub(crate) contention: u32,
+    pub(crate) hang: u32,
+    pub(crate) kill_before: u32,
+    pub(crate) kill_after: u32,
+    pub(crate) late: u32,
+    pub(crate) posthumous: u32,
+    pub(crate) lost_ring: u32,
+    pub(crate) ring_twice: u32,
+    pub(crate) lost_request: u32,
+    pub(crate) lost_answer: u32,
+    pub(crate) sink_refused: u32,
+    pub(crate) sink_failed: u32,
+    pub(crate) sink_silent: u32,
+    /// Of a look of the fate that comes by twice a second.
+    pub(crate) stall: u32,
+    pub(crate) kill: u32,
+    pub(crate) drain: u32,
+    pub(crate) amnesia: u32,
+}
+
+/// How long calls take, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Delays {
+    pub(crate) usual: u64,
+    pub(crate) slow: u64,
+    /// Per hundred thousand calls.
+    pub(crate) slowness: u32,
+}
+
+impl Plan {
+    pub(crate) fn of(dice: &Dice) -> Self {
+        // A third of the kinds is left out; the rest is rare, usual or frequent.
+        let rate = |usual: u32| match dice.below(6) {
+            0 | 1 => 0,
+            2 => usual / 3,
+            3 | 4 => usual,
+            _ => usual * 4,
+        };
+        let rates = Rates {
+            refused: rate(800),
+            in_doubt: rate(800),
+            contention: rate(800),
+            hang: rate(60),
+            kill_before: rate(150),
+            kill_after: rate(150),
+            late: rate(500),
+            posthumous: rate(100),
+            lost_ring: rate(4_000),
+            ring_twice: rate(4_000),
+            lost_request: rate(4_000),
+            lost_answer: rate(4_000),
+            sink_refused: rate(15_000),
+            sink_failed: rate(3_000),
+            sink_silent: rate(3_000),
+            stall: rate(4_000),
+            kill: rate(2_000),
+            drain: rate(2_000),
+            amnesia: rate(1_500),
+        };
+        let delays = Delays {
+            usual: dice.pick(&[0, 2, 5, 20]).unwrap_or(0),
+            slow: dice.pick(&[50, 200, 800]).unwrap_or(50),
+            slowness: rate(3_000),
+        };
+        Self {
+            ingresses: 1 + dice.index(2),
+            workers: 2 + dice.index(3),
+            slots: 1 + dice.index(3),
+            faulty_for: dice.millis(5_000, 9_000),
+            skew: dice.pick(&[0, 0, 50, 2_500]).unwrap_or(0),
+            rates,
+            delays,
+        }
+    }
+}

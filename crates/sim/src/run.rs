@@ -1,0 +1,133 @@
+//! One seed, from the first definition to the last check.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use millstream_core::id::TenantId;
+use millstream_store::clock::Clock;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::check::{Check, Violation, check};
+use crate::client::{Client, Doors};
+use crate::collect;
+use crate::history::{History, Post};
+use crate::process::{self, Slots};
+use crate::tally::{Count, Counts};
+use crate::trace::Record;
+use crate::workload::{self, Target};
+use crate::world::World;
+
+/// So long after the last fault everything must be quiet: a sweeper that died holds its turn for 15 s.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOKS: Duration = Duration::from_millis(500);
+
+/// What came of a seed.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    pub seed: u64,
+    pub violations: Vec<Violation>,
+    pub counts: Counts,
+    pub trace: Vec<String>,
+    /// Virtual time, all of it.
+    pub lasted: Duration,
+    /// Virtual time from the last fault until everything was quiet.
+    pub settled_in: Duration,
+}
+
+/// Runs a seed, in this thread.
+pub fn run(seed: u64, record: Record) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(simulate(seed, record)),
+        Err(error) => Outcome {
+            seed,
+            violations: vec![Violation::new(Check::C7, "", format!("no runtime: {error}"))],
+            counts: Counts::default(),
+            trace: Vec::new(),
+            lasted: Duration::ZERO,
+            settled_in: Duration::ZERO,
+        },
+    }
+}
+
+async fn simulate(seed: u64, record: Record) -> Outcome {
+    let begun = Instant::now();
+    let world = World::of(seed, record);
+    let targets = workload::targets(&world.dice);
+    let violations = match play(&world, &targets).await {
+        Ok(history) => {
+            let mut violations = world.seen();
+            violations.extend(check(&history));
+            violations
+        }
+        // The store itself never fails; only what stands before it does.
+        Err(error) => vec![Violation::new(Check::C7, "", format!("the store failed: {error}"))],
+    };
+    for violation in &violations {
+        world.line("check", || violation.to_string());
+    }
+    Outcome {
+        seed,
+        violations,
+        counts: world.tally.counts(),
+        trace: world.trace.lines(),
+        lasted: begun.elapsed(),
+        settled_in: begun.elapsed().saturating_sub(world.plan.faulty_for),
+    }
+}
+
+async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Result<History> {
+    for definition in workload::definitions() {
+        world.truth.definitions.put(&TenantId::default_tenant(), definition, world.clock.now()).await?;
+    }
+    let plan = &world.plan;
+    world.line("world", || format!("{plan:?}"));
+    let slots: Slots = Arc::new(Mutex::new(vec![None; plan.ingresses + plan.workers]));
+    let doors: Doors = Arc::new((0..plan.ingresses).map(|_| Arc::default()).collect());
+    let mut fleet = JoinSet::new();
+    for (number, door) in doors.iter().enumerate() {
+        let slot = plan.workers + number;
+        fleet.spawn(process::tend_ingress(world.clone(), slots.clone(), slot, number, door.clone()));
+    }
+    for slot in 0..plan.workers {
+        fleet.spawn(process::tend_worker(world.clone(), slots.clone(), slot));
+    }
+    fleet.spawn(process::strike(world.clone(), slots));
+    let mut clients = JoinSet::new();
+    for script in workload::scripts(&world.dice, targets) {
+        clients.spawn(Client::new(world, &doors, script.client).play(script));
+    }
+
+    world.stir();
+    tokio::time::sleep(plan.faulty_for).await;
+    world.calm_down();
+
+    let ids: Vec<String> = targets.iter().map(|target| target.id.clone()).collect();
+    let mut posts: Vec<Post> = Vec::new();
+    let end = Instant::now() + PATIENCE;
+    let left = loop {
+        while let Some(played) = clients.try_join_next() {
+            posts.extend(played.unwrap_or_default());
+        }
+        let left = collect::left(world, clients.len()).await?;
+        let quiet = left == Default::default() && collect::armed(&world.truth, &ids).await? == 0;
+        if quiet || Instant::now() >= end {
+            break left;
+        }
+        tokio::time::sleep(LOOKS).await;
+    };
+    fleet.shutdown().await;
+
+    let mut history = History { posts, sink: world.sink.calls(), left, ..History::default() };
+    for id in &ids {
+        history.executions.extend(collect::execution(world, id).await?);
+    }
+    let paused = |status| matches!(status, millstream_core::status::ExecutionStatus::Paused);
+    let cancelled = |status| matches!(status, millstream_core::status::ExecutionStatus::Cancelled);
+    for execution in &history.executions {
+        world.tally.add(Count::PausedExecutions, usize::from(paused(execution.status)));
+        world.tally.add(Count::Cancelled, usize::from(cancelled(execution.status)));
+    }
+    Ok(history)
+}

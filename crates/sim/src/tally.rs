@@ -1,0 +1,223 @@
+//! How often things happened: a check that nothing was thrown at is worth nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// What is counted. The first ones are injected, the later ones are what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Count {
+    // What the schedule did.
+    Calls,
+    Delayed,
+    Refused,
+    InDoubt,
+    Contention,
+    Hang,
+    KillBefore,
+    KillAfter,
+    Late,
+    Posthumous,
+    KillAtRandom,
+    Poisoned,
+    Stall,
+    Drain,
+    Amnesia,
+    SilentAmnesia,
+    ClockOff,
+    LostRing,
+    RingTwice,
+    Reordered,
+    LostDelivery,
+    SinkRefused,
+    SinkFailed,
+    SinkSilent,
+    SinkAnswerLost,
+    SinkSlow,
+    RequestLost,
+    AnswerLost,
+    // What the roles made of it.
+    Posts,
+    Acknowledged,
+    RefusedPosts,
+    AnsweredAsRepeat,
+    LeftUnanswered,
+    PostedAgain,
+    Applied,
+    Rejected,
+    DeadEvents,
+    PausedExecutions,
+    Cancelled,
+    Retried,
+    Conflicts,
+    LockBusy,
+    LockLost,
+    Redelivered,
+    Attempts,
+    LeasedAgain,
+    LateRenewal,
+    LateSettlement,
+    LateInput,
+    OldTokenAtSink,
+    KeyRepeatedAtSink,
+    Effects,
+    TimersFired,
+    StaleTimers,
+    Deferred,
+}
+
+impl Count {
+    pub const ALL: &'static [Count] = &[
+        Self::Calls,
+        Self::Delayed,
+        Self::Refused,
+        Self::InDoubt,
+        Self::Contention,
+        Self::Hang,
+        Self::KillBefore,
+        Self::KillAfter,
+        Self::Late,
+        Self::Posthumous,
+        Self::KillAtRandom,
+        Self::Poisoned,
+        Self::Stall,
+        Self::Drain,
+        Self::Amnesia,
+        Self::SilentAmnesia,
+        Self::ClockOff,
+        Self::LostRing,
+        Self::RingTwice,
+        Self::Reordered,
+        Self::LostDelivery,
+        Self::SinkRefused,
+        Self::SinkFailed,
+        Self::SinkSilent,
+        Self::SinkAnswerLost,
+        Self::SinkSlow,
+        Self::RequestLost,
+        Self::AnswerLost,
+        Self::Posts,
+        Self::Acknowledged,
+        Self::RefusedPosts,
+        Self::AnsweredAsRepeat,
+        Self::LeftUnanswered,
+        Self::PostedAgain,
+        Self::Applied,
+        Self::Rejected,
+        Self::DeadEvents,
+        Self::PausedExecutions,
+        Self::Cancelled,
+        Self::Retried,
+        Self::Conflicts,
+        Self::LockBusy,
+        Self::LockLost,
+        Self::Redelivered,
+        Self::Attempts,
+        Self::LeasedAgain,
+        Self::LateRenewal,
+        Self::LateSettlement,
+        Self::LateInput,
+        Self::OldTokenAtSink,
+        Self::KeyRepeatedAtSink,
+        Self::Effects,
+        Self::TimersFired,
+        Self::StaleTimers,
+        Self::Deferred,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Delayed => "delayed",
+            Self::Refused => "refused",
+            Self::InDoubt => "done, answer lost",
+            Self::Contention => "contention",
+            Self::Hang => "hung until killed",
+            Self::KillBefore => "killed before a call",
+            Self::KillAfter => "killed after a call",
+            Self::Late => "arrived after its sender was told it failed",
+            Self::Posthumous => "arrived after its sender was killed",
+            Self::KillAtRandom => "killed at random",
+            Self::Poisoned => "killed by a poison event",
+            Self::Stall => "stalled",
+            Self::Drain => "drained",
+            Self::Amnesia => "stream emptied",
+            Self::SilentAmnesia => "stream emptied, reader not told",
+            Self::ClockOff => "started with a clock that is off",
+            Self::LostRing => "bell lost",
+            Self::RingTwice => "bell rung twice",
+            Self::Reordered => "deliveries reordered",
+            Self::LostDelivery => "delivery lost on its way",
+            Self::SinkRefused => "action refused for now",
+            Self::SinkFailed => "action refused for good",
+            Self::SinkSilent => "action never answered",
+            Self::SinkAnswerLost => "action done, answer lost",
+            Self::SinkSlow => "action took its time",
+            Self::RequestLost => "request lost",
+            Self::AnswerLost => "answer lost",
+            Self::Posts => "posts",
+            Self::Acknowledged => "acknowledged",
+            Self::RefusedPosts => "refused by the door",
+            Self::AnsweredAsRepeat => "acknowledged after a repeat",
+            Self::LeftUnanswered => "given up unanswered",
+            Self::PostedAgain => "posted again",
+            Self::Applied => "events applied",
+            Self::Rejected => "events rejected",
+            Self::DeadEvents => "events dead",
+            Self::PausedExecutions => "executions paused",
+            Self::Cancelled => "executions cancelled",
+            Self::Retried => "events retried by a person",
+            Self::Conflicts => "commits in conflict",
+            Self::LockBusy => "locks busy",
+            Self::LockLost => "locks released or extended too late",
+            Self::Redelivered => "bells redelivered",
+            Self::Attempts => "attempts counted on events",
+            Self::LeasedAgain => "actions leased again",
+            Self::LateRenewal => "late renewals refused",
+            Self::LateSettlement => "late settlements refused",
+            Self::LateInput => "late inputs refused",
+            Self::OldTokenAtSink => "old tokens refused by the sink",
+            Self::KeyRepeatedAtSink => "keys repeated at the sink",
+            Self::Effects => "effects",
+            Self::TimersFired => "timers fired",
+            Self::StaleTimers => "timers that came too late",
+            Self::Deferred => "events deferred",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Mutex<Counts>);
+
+impl Tally {
+    pub(crate) fn add(&self, what: Count, times: usize) {
+        if times > 0 {
+            let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *counts.0.entry(what).or_default() += times as u64;
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The sums of one run, or of many.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts(BTreeMap<Count, u64>);
+
+impl Counts {
+    pub fn of(&self, what: Count) -> u64 {
+        self.0.get(&what).copied().unwrap_or(0)
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        for (what, times) in &other.0 {
+            *self.0.entry(*what).or_default() += times;
+        }
+    }
+
+    pub fn table(&self) -> String {
+        let line = |what: &Count| format!("{:>12}  {}\n", self.of(*what), what.name());
+        Count::ALL.iter().map(line).collect()
+    }
+}

@@ -1,0 +1,49 @@
+//! What happened, line by line: virtual time, role, call, fate.
+//!
+//! Written only when asked for: a run is the same with and without it, so a seed that fails is run again.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Whether a run writes down what happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record {
+    Nothing,
+    Everything,
+}
+
+#[derive(Debug)]
+pub(crate) struct Trace {
+    record: Record,
+    lines: Mutex<Vec<String>>,
+}
+
+impl Trace {
+    pub(crate) fn new(record: Record) -> Self {
+        Self { record, lines: Mutex::default() }
+    }
+
+    pub(crate) fn line(&self, at: Duration, role: &str, text: impl FnOnce() -> String) {
+        match self.record {
+            Record::Nothing => {}
+            Record::Everything => {
+                let line = format!("{:>9.3} {role:<6} {}", at.as_secs_f64(), text());
+                self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
+        }
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The lines about these executions, and the last of all the others.
+pub fn excerpt(lines: &[String], executions: &[String], last: usize) -> Vec<String> {
+    let tail = lines.len().saturating_sub(last);
+    let about = |line: &String| {
+        let words = |line: &String| line.split([' ', ',', '/']).map(str::to_owned).collect::<Vec<_>>();
+        words(line).iter().any(|word| executions.contains(word))
+    };
+    lines.iter().enumerate().filter(|(at, line)| *at >= tail || about(line)).map(|(_, l)| l.clone()).collect()
+}

@@ -1,0 +1,206 @@
+//! What the executions of a run are made of, and what the clients want of them.
+//!
+//! - `counter` counts; one event of its kind, `poison`, kills whoever is about to commit it.
+//! - `order` waits for money with a timer, goes back and forth, and defers what comes too early. `expire`
+//!   is handled in `paid` as well, where only a timer of a state that was left could bring it.
+//! - `job` does two things side by side and a third that needs both, with events for every outcome, and one
+//!   thing whose failure nothing handles.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use millstream_core::definition::{self, Format};
+use millstream_store::definition_store::NewDefinition;
+
+use crate::dice::Dice;
+
+pub(crate) const POISON: &str = "poison";
+/// After so many attempts an event is dead.
+pub(crate) const POISON_CAP: i32 = 3;
+/// The event that is kept for later, and the state that takes it.
+pub(crate) const DEFERRED: &str = "ship";
+pub(crate) const TAKES_DEFERRED: &str = "paid";
+
+const COUNTER: &str = "
+name: counter
+initial: counting
+context: { total: 0, sum: 0 }
+states:
+  counting:
+    on:
+      add: { set: { total: context.total + 1, sum: context.sum + event.payload.n } }
+      poison: { set: { total: -1 } }
+";
+
+const ORDER: &str = "
+name: order
+initial: waiting
+context: { paid: 0, late: 0, shipped: 0 }
+states:
+  waiting:
+    on:
+      pay: { to: paid, set: { paid: context.paid + 1 } }
+      expire: { to: expired }
+      note: {}
+    defer: [ship]
+    after: [ { in: 1500ms, send: expire } ]
+  paid:
+    on:
+      again: { to: waiting }
+      ship: { set: { shipped: context.shipped + 1 } }
+      expire: { set: { late: context.late + 1 } }
+      note: {}
+      remind: {}
+    after: [ { in: 700ms, send: remind } ]
+  expired: { on: { again: { to: waiting } } }
+";
+
+const JOB: &str = "
+name: job
+initial: working
+context: { joined: 0, lost: 0 }
+states:
+  working:
+    on:
+      go: { do: [left, right, join] }
+      charge: { do: [strict] }
+      joined: { set: { joined: context.joined + 1 } }
+      lost: { set: { lost: context.lost + 1 } }
+actions:
+  left:
+    http: { method: POST, url: 'http://sink.example/left', body: { n: event.payload.n } }
+    retry: { attempts: 4, backoff: 50ms, max: 400ms }
+    timeout: 900ms
+    on_failure: lost
+  right:
+    http: { method: POST, url: 'http://sink.example/right', body: { n: event.payload.n } }
+    retry: { attempts: 4, backoff: 50ms, max: 400ms }
+    timeout: 900ms
+    on_failure: lost
+  join:
+    http: { method: POST, url: 'http://sink.example/join', body: { left: results.left.body.token } }
+    needs: [left, right]
+    retry: { attempts: 4, backoff: 50ms, max: 400ms }
+    timeout: 900ms
+    on_success: joined
+    on_failure: lost
+  strict:
+    http: { method: POST, url: 'http://sink.example/strict', body: { n: event.payload.n } }
+    retry: { attempts: 8, backoff: 50ms, max: 400ms }
+    timeout: 900ms
+";
+
+/// Parsed once for all runs.
+pub(crate) fn definitions() -> &'static [NewDefinition] {
+    static PARSED: OnceLock<Vec<NewDefinition>> = OnceLock::new();
+    PARSED.get_or_init(|| [COUNTER, ORDER, JOB].into_iter().map(parsed).collect())
+}
+
+#[expect(clippy::expect_used, reason = "literals of this file")]
+fn parsed(yaml: &str) -> NewDefinition {
+    let definition = definition::parse(yaml, Format::Yaml).expect("a valid definition");
+    NewDefinition {
+        name: definition.name().clone(),
+        dialect: 1,
+        source: definition.canonical_json(),
+        checksum: definition.checksum(),
+    }
+}
+
+/// What one client does, one step after the other.
+#[derive(Debug, Clone)]
+pub(crate) struct Script {
+    pub(crate) client: usize,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// Thinks for so long first.
+    pub(crate) after: Duration,
+    pub(crate) wish: Wish,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Wish {
+    Start {
+        definition: &'static str,
+        execution: String,
+    },
+    /// In one request if there are several; the same key on every repeat.
+    Keyed(Vec<(String, &'static str)>),
+    /// Posted once, whatever comes of it.
+    Unkeyed(String, &'static str),
+    Cancel(String),
+    /// Tries what it posted last again, should it have failed or be dead.
+    RetryLast,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) id: String,
+    pub(crate) definition: &'static str,
+}
+
+pub(crate) fn targets(dice: &Dice) -> Vec<Target> {
+    let kinds = [("counter", 1 + dice.below(2)), ("order", 1 + dice.below(2)), ("job", 1 + dice.below(2))];
+    let of = |(definition, many): (&'static str, u64)| {
+        (0..many).map(move |n| Target { id: format!("{definition}{n}"), definition })
+    };
+    kinds.into_iter().flat_map(of).collect()
+}
+
+pub(crate) fn scripts(dice: &Dice, targets: &[Target]) -> Vec<Script> {
+    let clients = 2 + dice.index(2);
+    let mut scripts: Vec<Script> = (0..clients).map(|client| Script { client, steps: Vec::new() }).collect();
+    for (at, target) in targets.iter().enumerate() {
+        let wish = Wish::Start { definition: target.definition, execution: target.id.clone() };
+        scripts[at % clients].steps.push(Step { after: dice.millis(0, 50), wish });
+    }
+    for script in &mut scripts {
+        for _ in 0..4 + dice.below(8) {
+            let wish = wish(dice, targets);
+            script.steps.push(Step { after: dice.millis(0, 900), wish });
+        }
+    }
+    let once = |scripts: &mut Vec<Script>, wish| {
+        let script = dice.index(clients);
+        let at = scripts[script].steps.len() - dice.index(4);
+        scripts[script].steps.insert(at, Step { after: dice.millis(0, 900), wish });
+    };
+    if dice.one_in(3) {
+        once(&mut scripts, Wish::Keyed(vec![("counter0".to_owned(), POISON)]));
+    }
+    if dice.one_in(4) {
+        let target = targets[dice.index(targets.len())].id.clone();
+        once(&mut scripts, Wish::Cancel(target));
+    }
+    for script in scripts.iter_mut().filter(|_| dice.one_in(2)) {
+        // It takes a while to fail.
+        script.steps.push(Step { after: dice.millis(0, 6_000), wish: Wish::RetryLast });
+    }
+    scripts
+}
+
+fn wish(dice: &Dice, targets: &[Target]) -> Wish {
+    let target = &targets[dice.index(targets.len())];
+    let event = |target: &Target| {
+        let names: &[&str] = match target.definition {
+            "counter" => &["add"],
+            "order" => &["pay", "pay", "again", "ship", "note"],
+            _ => &["go", "go", "charge"],
+        };
+        (target.id.clone(), dice.pick(names).unwrap_or("add"))
+    };
+    match dice.below(10) {
+        0 | 1 => {
+            let (execution, name) = event(target);
+            Wish::Unkeyed(execution, name)
+        }
+        2 | 3 => {
+            let many = 2 + dice.index(3);
+            Wish::Keyed((0..many).map(|_| event(&targets[dice.index(targets.len())])).collect())
+        }
+        _ => Wish::Keyed(vec![event(target)]),
+    }
+}
