@@ -160,6 +160,13 @@ pub(super) async fn kill_unrung(ground: &Ground<'_>, chance: &mut Chance) -> Bit
     let before = ground.record.accepted();
     redis.daemon().signal(Signal::SIGSTOP);
     tokio::time::sleep(between(chance, 250, 700)).await;
+    // Postgres may be away just now, and nothing can be accepted.
+    for _ in 0..TRIES {
+        if ground.record.accepted() > before {
+            break;
+        }
+        tokio::time::sleep(between(chance, 250, 400)).await;
+    }
     let accepted = ground.record.accepted() - before;
     let killed = ingress.kill();
     redis.daemon().signal(Signal::SIGCONT);
