@@ -171,38 +171,7 @@ impl Kind {
 
     /// Whether nothing else may happen meanwhile, because what it shows would be blamed on that.
     pub const fn is_alone(self) -> bool {
-        match self {
-            Self::RollingRestart | Self::LockOverrun => true,
-            Self::WorkerKill
-            | Self::WorkerKillMidCommit
-            | Self::WorkerStop
-            | Self::WorkerStopMidVisit
-            | Self::WorkerClockJump
-            | Self::IngressKill
-            | Self::IngressKillUnrung
-            | Self::IngressStop
-            | Self::RedisKill
-            | Self::RedisEmpty
-            | Self::RedisOlder
-            | Self::RedisStop
-            | Self::RedisFlush
-            | Self::RedisScriptFlush
-            | Self::RedisGroupDestroy
-            | Self::RedisFull
-            | Self::RedisWrongPolicy
-            | Self::Doorbells
-            | Self::PostgresKill
-            | Self::PostgresRestart
-            | Self::PostgresStop
-            | Self::PostgresCut
-            | Self::PostgresTimeout
-            | Self::PostgresReadOnly
-            | Self::PostgresFull
-            | Self::NetSlow
-            | Self::NetStall
-            | Self::NetHalfOpen
-            | Self::NetReset => false,
-        }
+        matches!(self, Self::RollingRestart | Self::LockOverrun)
     }
 }
 

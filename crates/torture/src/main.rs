@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let kinds = match options.kinds() {
+    let kinds = match options.check().and_then(|()| options.kinds()) {
         Ok(kinds) => kinds,
         Err(problem) => {
             eprintln!("error: {problem}");

@@ -1,6 +1,6 @@
 //! What a run is told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -64,6 +64,22 @@ pub enum Times {
 }
 
 impl Options {
+    /// What makes a run impossible before it begins.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.binary.is_file() {
+            return Err(format!("--binary: there is no file {}", self.binary.display()));
+        }
+        if self.plant.is_some() && !obeys_drills(&self.binary) {
+            return Err("--plant: this binary has no debug assertions, and so no bugs to plant".to_owned());
+        }
+        for (least, what, given) in [(1, "--workers", self.workers), (1, "--ingresses", self.ingresses)] {
+            if given < least {
+                return Err(format!("{what}: at least {least} is needed"));
+            }
+        }
+        if self.rate == 0 { Err("--rate: at least 1 is needed".to_owned()) } else { Ok(()) }
+    }
+
     /// The kinds that this run may inject, or what is wrong with the names.
     pub fn kinds(&self) -> Result<Vec<Kind>, String> {
         if self.only.is_empty() {
@@ -79,6 +95,12 @@ impl Options {
             })
             .collect()
     }
+}
+
+/// Builds with debug assertions accept what others refuse.
+pub fn obeys_drills(binary: &Path) -> bool {
+    let asked = std::process::Command::new(binary).arg("config").env("MILLSTREAM_PLANT", "no-fence").output();
+    asked.is_ok_and(|output| output.status.success())
 }
 
 fn known() -> String {

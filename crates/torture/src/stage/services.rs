@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, RwLock};
 use super::disk::Disk;
 use super::process::{Parts, Process, Role};
 use super::settings::{self, Deadlines, JUMP, POISON};
-use crate::options::Options;
+use crate::options::{Options, obeys_drills};
 use crate::sink::Sink;
 
 const DATABASE: &str = "millstream";
@@ -197,12 +197,6 @@ impl Drop for Stage {
     fn drop(&mut self) {
         guard::forget_directory(self.directory.path());
     }
-}
-
-/// Builds with debug assertions accept what others refuse.
-fn obeys_drills(binary: &Path) -> bool {
-    let asked = std::process::Command::new(binary).arg("config").env("MILLSTREAM_PLANT", "no-fence").output();
-    asked.expect("run the binary under test").status.success()
 }
 
 fn client() -> reqwest::Client {
