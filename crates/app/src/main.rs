@@ -15,6 +15,7 @@ mod output;
 mod probe;
 mod roles;
 mod signals;
+mod surroundings;
 mod telemetry;
 mod written;
 

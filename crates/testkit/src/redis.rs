@@ -119,6 +119,15 @@ impl TestRedis {
         .await;
     }
 
+    /// Changes a setting of the running server.
+    pub async fn set(&self, name: &str, value: &str) {
+        let client = ::redis::Client::open(self.url.as_str()).expect("an address");
+        let mut connection = client.get_multiplexed_async_connection().await.expect("a running server");
+        let mut set = ::redis::cmd("CONFIG");
+        set.arg("SET").arg(name).arg(value);
+        set.query_async::<()>(&mut connection).await.expect("CONFIG SET on the private server");
+    }
+
     pub async fn flush_all(&self) {
         command_on(&self.url, "FLUSHALL").await.expect("FLUSHALL on the private server");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use millstream_testkit::client::try_send;
 use millstream_testkit::fleet::Postgres;
 use millstream_testkit::{Fleet, Mode, eventually, sqlite};
+use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::json;
 
@@ -173,4 +174,23 @@ async fn refuses_with_503(world: &World, execution: &str) {
     .expect("an answer and not a wait without end");
     reply.problem(503);
     assert!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
+}
+
+/// A worker that was started before its Redis answered asks again: it must not rely on one that evicts.
+#[tokio::test]
+async fn a_redis_that_evicts_is_refused_also_when_it_answers_late() {
+    let mut world = start(FLEET).await;
+    world.fleet.redis().set("maxmemory-policy", "allkeys-lru").await;
+    world.fleet.redis().daemon().signal(Signal::SIGSTOP);
+    let worker = world.fleet.start_worker(&[]);
+    eventually(SOON, || {
+        let output = world.fleet.worker(worker).output();
+        std::future::ready(if output.contains("worker is up") { Ok(()) } else { Err(output) })
+    })
+    .await;
+    world.fleet.redis().daemon().signal(Signal::SIGCONT);
+    let ended = world.fleet.worker(worker).wait(SOON).await;
+    let output = world.fleet.worker(worker).output();
+    assert!(!ended.success(), "{output}");
+    assert!(output.contains("allkeys-lru") && output.contains("noeviction"), "{output}");
 }

@@ -173,9 +173,11 @@ pub(super) async fn wrong_policy(ground: &Ground<'_>) -> Bite {
     let _redis = ground.stage.redis.lock().await;
     let mut connection = connection(ground).await?;
     run(&mut connection, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await?;
-    let command = ground.stage.workers[0].command();
-    let started = tokio::process::Command::from(command)
+    // By the direct way: what it finds must not depend on the weather.
+    let started = tokio::process::Command::from(ground.stage.workers[0].command())
         .env("MILLSTREAM_WORKER__LISTEN", "")
+        .env("MILLSTREAM_DATABASE_URL", &ground.stage.postgres_url)
+        .env("MILLSTREAM_REDIS_URL", &ground.stage.redis_url)
         .kill_on_drop(true)
         .output();
     let ended = tokio::time::timeout(Duration::from_secs(10), started).await;
