@@ -22,8 +22,9 @@ const ACTORS: u64 = 4;
 const MOST_BEHIND: Duration = Duration::from_secs(4);
 /// How long something unanswered is repeated before it is given up.
 const PERSISTENCE: Duration = Duration::from_secs(60);
-/// One bomb per so much time.
-const BETWEEN_BOMBS: Duration = Duration::from_secs(60);
+/// One bomb per so many times of reclaim: it takes several to put one aside, and while there are more of them than
+/// workers the fleet does little else than die of them.
+const BETWEEN_BOMBS: u32 = 20;
 
 #[derive(Debug)]
 pub struct Load {
@@ -57,7 +58,8 @@ impl Load {
             clients.spawn(client(number).keep_acting());
         }
         if stage.drills {
-            clients.spawn(client(CLIENTS + RACERS + ACTORS).throw_bombs(released));
+            let pause = stage.deadlines.reclaim_idle * BETWEEN_BOMBS;
+            clients.spawn(client(CLIENTS + RACERS + ACTORS).throw_bombs(released, pause));
         }
         Self { stop, bombs, clients }
     }
@@ -309,7 +311,7 @@ impl Client {
     }
 
     /// Now and then an event that kills whoever decides it.
-    async fn throw_bombs(mut self, mut released: watch::Receiver<bool>) {
+    async fn throw_bombs(mut self, mut released: watch::Receiver<bool>, pause: Duration) {
         tokio::select! {
             _ = released.wait_for(|released| *released) => {}
             _ = self.stop.wait_for(|stopped| *stopped) => return,
@@ -322,7 +324,7 @@ impl Client {
                 self.post(vec![post]).await;
             }
             tokio::select! {
-                () = tokio::time::sleep(BETWEEN_BOMBS) => {}
+                () = tokio::time::sleep(pause) => {}
                 _ = self.stop.wait_for(|stopped| *stopped) => return,
             }
         }
