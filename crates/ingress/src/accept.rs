@@ -232,9 +232,8 @@ async fn dispatch(
             return;
         }
         tokio::select! {
-            // First make room: what has landed is at most as much as can fly.
+            // What has arrived goes with the next flight: the more, the fewer flights. It is bounded by the caps.
             biased;
-            Some(id) = landed.recv(), if !flights.is_empty() => flights.retain(|flight| flight.id != id),
             arrival = arrivals.recv(), if !closed && waiting.items < caps.items => match arrival {
                 Some(first) => {
                     waiting.push(first);
@@ -244,6 +243,7 @@ async fn dispatch(
                 }
                 None => closed = true,
             },
+            Some(id) = landed.recv(), if !flights.is_empty() => flights.retain(|flight| flight.id != id),
             () = tokio::time::sleep(hold.unwrap_or_default()), if hold.is_some() => {}
         }
     }

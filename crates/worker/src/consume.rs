@@ -100,9 +100,10 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
         let free = bearable && visits.len() < worker.options.visits;
         let due = kept.next().filter(|_| free && hold.is_none()).or(hold);
         let next = tokio::select! {
-            // What is in hand comes before what is new.
+            // What has arrived goes with the next visit: the more, the fewer commits. It is bounded by `held`.
             biased;
             () = worker.stop.cancelled() => Next::Stop,
+            arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
             Some(ended) = visits.join_next(), if !visits.is_empty() => {
                 let ended = finished(ended);
                 under_way.ended(ended.len());
@@ -111,7 +112,6 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
             () = sleep_until(due), if due.is_some() => Next::KeptIsDue,
             () = worker.unsettled.bearable(), if !bearable => Next::KeptIsDue,
             _ = refresh.tick() => Next::Refresh,
-            arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
         };
         while background.try_join_next().is_some() {}
         match next {
