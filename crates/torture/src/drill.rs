@@ -227,3 +227,21 @@ async fn postgres_restarted(stage: &Stage, record: &Record) -> Result<(Recovery,
     violations.extend(late);
     Ok((recovery, violations))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recovery_that_takes_too_long_is_a_violation() {
+        let recovery = |seconds| Recovery {
+            what: "redis back",
+            took: Duration::from_secs(seconds),
+            allowed: Duration::from_secs(5),
+            detail: String::new(),
+        };
+        assert_eq!(judged(recovery(5)).1, []);
+        let late = judged(recovery(6)).1;
+        assert_eq!(late.iter().map(|violation| violation.check).collect::<Vec<_>>(), [Check::Recovery]);
+    }
+}

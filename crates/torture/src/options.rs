@@ -8,6 +8,7 @@ use millstream_core::duration;
 use millstream_core::planted::Bug;
 
 use crate::kind::Kind;
+use crate::stage::bare;
 
 /// Breaks a private fleet with seeded faults and checks that nothing was lost.
 #[derive(Debug, Clone, Parser)]
@@ -99,7 +100,7 @@ impl Options {
 
 /// Builds with debug assertions accept what others refuse.
 pub fn obeys_drills(binary: &Path) -> bool {
-    let asked = std::process::Command::new(binary).arg("config").env("MILLSTREAM_PLANT", "no-fence").output();
+    let asked = bare(binary).arg("config").env("MILLSTREAM_PLANT", "no-fence").output();
     asked.is_ok_and(|output| output.status.success())
 }
 

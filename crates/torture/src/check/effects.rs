@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Check, Evidence, Violation};
 use crate::history::Action;
-use crate::sink::{Call, Treated};
+use crate::sink::Call;
 
 /// A process that goes on after a stop, and a network that clears, need a moment.
 const AFTERMATH: Duration = Duration::from_millis(1_000);
@@ -104,11 +104,10 @@ fn late_calls(evidence: &Evidence) -> Vec<Violation> {
             Some(newer) if newer.token > call.token => {
                 if !excused(&evidence.stops, call.at) {
                     let what = format!(
-                        "called with token {} {:.1?} after a call with token {} ({:?}), while nobody stood still",
+                        "called with token {} {:.1?} after a call with token {}, while nobody stood still",
                         call.token,
                         call.at - newer.at,
                         newer.token,
-                        Treated::Stale
                     );
                     violations.push(Violation::of(Check::Effects, &call.key, what));
                 }

@@ -7,6 +7,7 @@ mod settings;
 mod watch;
 
 pub use disk::Disk;
+pub(crate) use process::bare;
 pub use process::{Process, Role};
 pub use services::Stage;
 pub use settings::{Deadlines, JUMP, POISON};

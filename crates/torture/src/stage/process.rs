@@ -1,6 +1,6 @@
 //! One process of the fleet, the network around it, and its ends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -86,12 +86,7 @@ impl Process {
 
     /// The binary in this process's role and with its settings.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.binary);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("MILLSTREAM_") {
-                command.env_remove(name);
-            }
-        }
+        let mut command = bare(&self.binary);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         match self.role {
             Role::Worker => command.arg("worker"),
@@ -152,4 +147,15 @@ impl Process {
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     }
+}
+
+/// The binary with nothing of the caller's settings.
+pub(crate) fn bare(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("MILLSTREAM_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }

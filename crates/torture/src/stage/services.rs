@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::sync::{Mutex, RwLock};
 
 use super::disk::Disk;
-use super::process::{Parts, Process, Role};
+use super::process::{Parts, Process, Role, bare};
 use super::settings::{self, Deadlines, JUMP, POISON};
 use crate::options::{Options, obeys_drills};
 use crate::sink::Sink;
@@ -146,7 +146,7 @@ impl Stage {
 
     /// The binary with the fleet's settings, by the direct way.
     pub fn command(&self) -> std::process::Command {
-        let mut command = std::process::Command::new(&self.binary);
+        let mut command = bare(&self.binary);
         command
             .env("MILLSTREAM_DATABASE_URL", &self.postgres_url)
             .env("MILLSTREAM_REDIS_URL", &self.redis_url);
