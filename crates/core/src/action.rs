@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::ActionSpec;
+use crate::definition::{ActionSpec, FailureRule};
+pub use crate::error_class::ErrorClass;
 use crate::id::{ActionKey, Name};
 use crate::raw::RawJson;
 
@@ -27,6 +28,10 @@ pub enum Attempt {
     Permanent {
         error: ActionError,
     },
+    /// No further attempt until a person has looked at it, whatever the definition says.
+    Pause {
+        error: ActionError,
+    },
 }
 
 /// Why an attempt failed.
@@ -38,46 +43,6 @@ pub struct ActionError {
     /// Of an HTTP answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-}
-
-/// The kinds of failure, in the words of the `error.class` of a result event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorClass {
-    /// The input could not be rendered; nothing was attempted.
-    Input,
-    /// No answer: refused, reset, name not found.
-    Network,
-    /// No answer in time.
-    Timeout,
-    /// An answer that is not a success.
-    Status,
-    /// An answer that could not be read (too large, not what was promised).
-    Response,
-    /// The target is not allowed.
-    Forbidden,
-    /// Something in the engine itself.
-    Internal,
-}
-
-impl ErrorClass {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Input => "input",
-            Self::Network => "network",
-            Self::Timeout => "timeout",
-            Self::Status => "status",
-            Self::Response => "response",
-            Self::Forbidden => "forbidden",
-            Self::Internal => "internal",
-        }
-    }
-}
-
-impl std::fmt::Display for ErrorClass {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 /// What to record about the action, and what to tell the execution.
@@ -92,8 +57,10 @@ pub enum Conclusion {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OnFailure {
     Emit(Name, RawJson),
+    /// What the transition has completed is undone; what [`compensated`] says follows then.
+    Compensate,
     /// Nothing handles it: the event is failed and the execution paused.
-    Pause,
+    Incident,
 }
 
 /// Decides after the attempt number `attempts` (the first is 1). `unit_random` is in `0.0..1.0`.
@@ -118,6 +85,9 @@ pub fn conclude(
             });
             Conclusion::Succeeded { result, emit }
         }
+        Attempt::Transient { error, retry_after: _ } if spec.retry.except.contains(&error.class) => {
+            fail(spec, key, attempts, error)
+        }
         Attempt::Transient { error, retry_after } => {
             match spec.retry.wait_after(attempts, unit_random, retry_after) {
                 Some(wait) => Conclusion::Retry { wait, error },
@@ -125,24 +95,36 @@ pub fn conclude(
             }
         }
         Attempt::Permanent { error } => fail(spec, key, attempts, error),
+        Attempt::Pause { error } => Conclusion::Failed { error, then: OnFailure::Incident },
+    }
+}
+
+/// The event that tells the execution once everything is undone.
+pub fn compensated(
+    spec: &ActionSpec,
+    key: &ActionKey,
+    attempts: u32,
+    error: &ActionError,
+) -> Option<(Name, RawJson)> {
+    match &spec.failure {
+        FailureRule::Compensate(event) => Some((event.clone(), failure(spec, key, attempts, error))),
+        FailureRule::Incident | FailureRule::Emit(_) => None,
     }
 }
 
 fn fail(spec: &ActionSpec, key: &ActionKey, attempts: u32, error: ActionError) -> Conclusion {
-    let then = match &spec.on_failure {
-        None => OnFailure::Pause,
-        Some(event) => {
-            let outcome = Outcome {
-                action: &spec.name,
-                key: key.to_string(),
-                attempts,
-                result: None,
-                error: Some(&error),
-            };
-            OnFailure::Emit(event.clone(), RawJson::of(&outcome))
-        }
+    let then = match &spec.failure {
+        FailureRule::Incident => OnFailure::Incident,
+        FailureRule::Compensate(_) => OnFailure::Compensate,
+        FailureRule::Emit(event) => OnFailure::Emit(event.clone(), failure(spec, key, attempts, &error)),
     };
     Conclusion::Failed { error, then }
+}
+
+fn failure(spec: &ActionSpec, key: &ActionKey, attempts: u32, error: &ActionError) -> RawJson {
+    let outcome =
+        Outcome { action: &spec.name, key: key.to_string(), attempts, result: None, error: Some(error) };
+    RawJson::of(&outcome)
 }
 
 /// The payload of a result event.
@@ -231,22 +213,30 @@ mod tests {
     #[test]
     fn a_permanent_failure_is_not_tried_again_and_pauses_when_nothing_handles_it() {
         let failed = conclude(&spec(""), &key(), 1, Attempt::Permanent { error: refused() }, 0.5);
-        assert_eq!(failed, Conclusion::Failed { error: refused(), then: OnFailure::Pause });
+        assert_eq!(failed, Conclusion::Failed { error: refused(), then: OnFailure::Incident });
     }
 
     #[test]
-    fn the_words_for_error_classes_are_those_that_are_stored() {
-        let classes = [
-            ErrorClass::Input,
-            ErrorClass::Network,
-            ErrorClass::Timeout,
-            ErrorClass::Status,
-            ErrorClass::Response,
-            ErrorClass::Forbidden,
-            ErrorClass::Internal,
-        ];
-        for class in classes {
-            assert_eq!(RawJson::of(&class).as_str(), format!("\"{class}\""));
-        }
+    fn an_excepted_class_is_not_tried_again() {
+        let mut spec = spec("");
+        spec.retry.except = vec![ErrorClass::Status];
+        let failed = conclude(&spec, &key(), 1, transient(), 0.5);
+        assert_eq!(failed, Conclusion::Failed { error: refused(), then: OnFailure::Incident });
+    }
+
+    #[test]
+    fn what_asks_for_a_person_gets_one_whatever_the_definition_says() {
+        let failed = conclude(&spec(", on_failure: bad"), &key(), 1, Attempt::Pause { error: refused() }, 0.5);
+        assert_eq!(failed, Conclusion::Failed { error: refused(), then: OnFailure::Incident });
+    }
+
+    #[test]
+    fn a_compensated_failure_is_told_when_all_is_undone() {
+        let spec = spec(", compensate: bad");
+        let failed = conclude(&spec, &key(), 1, Attempt::Permanent { error: refused() }, 0.5);
+        assert_eq!(failed, Conclusion::Failed { error: refused(), then: OnFailure::Compensate });
+        let (event, payload) = compensated(&spec, &key(), 1, &refused()).unwrap();
+        assert_eq!(event.as_str(), "bad");
+        assert!(payload.as_str().contains("\"attempts\":1"), "{payload}");
     }
 }

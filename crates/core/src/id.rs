@@ -147,6 +147,26 @@ impl Name {
         Self("millstream.cancel".into())
     }
 
+    /// `millstream.fail`: an operator ends the execution as failed.
+    pub fn fail() -> Self {
+        Self("millstream.fail".into())
+    }
+
+    /// Whether it ends an execution whatever state it is in, paused or not.
+    pub fn is_end(&self) -> bool {
+        matches!(self.as_str(), "millstream.cancel" | "millstream.fail")
+    }
+
+    /// `millstream.return`: the action by which a child tells its parent how it ended.
+    pub fn return_to_parent() -> Self {
+        Self("millstream.return".into())
+    }
+
+    /// `millstream.close_children`: the action by which a parent that has ended closes its children.
+    pub fn close_children() -> Self {
+        Self("millstream.close_children".into())
+    }
+
     /// `millstream.timeout`: the execution's own timeout has passed.
     pub fn timeout() -> Self {
         Self("millstream.timeout".into())

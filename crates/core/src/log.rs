@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AcceptNo, EventId, Name, Seq};
+use crate::definition::ParentClose;
+use crate::id::{AcceptNo, EventId, ExecutionId, Name, Seq};
 use crate::raw::RawJson;
-use crate::status::Phase;
+pub use crate::status::Phase;
 use crate::time::Timestamp;
 
 /// The format that this build writes into transition and snapshot blobs. It reads this one and the
@@ -59,6 +60,21 @@ pub struct Decision {
     pub timers: Vec<ArmedTimer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Name>,
+    /// At creation: whose child it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// Where the transition gave the execution its correlation, or another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<String>,
+}
+
+/// The action that started a child execution. Both belong to the same tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    pub execution: ExecutionId,
+    pub seq: Seq,
+    pub action: Name,
+    pub close: ParentClose,
 }
 
 /// Whether a transition entered a state.
@@ -100,6 +116,11 @@ pub struct State {
     pub context: Context,
     /// When the last transition happened.
     pub at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// By which signals find it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<String>,
 }
 
 impl State {
@@ -166,6 +187,8 @@ pub enum Plan {
     /// It needs results of others. `scope` holds the values of `context`, `event` and `now` that its
     /// expressions mention, as they were after the transition; with the results it renders the input.
     Waiting { scope: RawJson },
+    /// An undo action: it waits until what it takes back has to be taken back.
+    Standby { scope: RawJson },
     /// Its input could not be rendered: it fails for good without an attempt.
     Broken { error: String },
 }

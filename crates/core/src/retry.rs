@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use crate::action::ErrorClass;
 
 /// How often and how patiently an action is tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts in all, the first included. At least 1.
     pub attempts: u32,
@@ -13,11 +13,56 @@ pub struct RetryPolicy {
     pub backoff: Duration,
     /// No wait is longer than this.
     pub max: Duration,
+    pub jitter: Jitter,
+    /// Failures of these classes are for good at once.
+    pub except: Vec<ErrorClass>,
+}
+
+/// How much of a wait is left to chance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Jitter {
+    /// All of it: those who failed together do not come back together.
+    Full,
+    /// The second half.
+    Half,
+    None,
+}
+
+impl Jitter {
+    pub const ALL: &'static [Jitter] = &[Jitter::Full, Jitter::Half, Jitter::None];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Half => "half",
+            Self::None => "none",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|jitter| jitter.as_str() == word)
+    }
+
+    /// `length` as chance would have it; `unit` is in `0.0..1.0`.
+    fn of(self, length: Duration, unit: f64) -> Duration {
+        let unit = unit.clamp(0.0, 1.0);
+        match self {
+            Self::Full => length.mul_f64(unit),
+            Self::Half => length.mul_f64(0.5 + unit / 2.0),
+            Self::None => length,
+        }
+    }
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { attempts: 5, backoff: Duration::from_secs(1), max: Duration::from_secs(60) }
+        Self {
+            attempts: 5,
+            backoff: Duration::from_secs(1),
+            max: Duration::from_secs(60),
+            jitter: Jitter::Full,
+            except: Vec::new(),
+        }
     }
 }
 
@@ -32,7 +77,7 @@ impl RetryPolicy {
         }
         let doublings = attempt.saturating_sub(1).min(31);
         let ceiling = self.backoff.saturating_mul(1 << doublings).min(self.max);
-        let jittered = ceiling.mul_f64(unit.clamp(0.0, 1.0));
+        let jittered = self.jitter.of(ceiling, unit);
         let asked = asked.unwrap_or_default().min(self.max.saturating_mul(10));
         Some(jittered.max(asked))
     }
@@ -42,13 +87,29 @@ impl RetryPolicy {
 mod tests {
     use super::*;
 
-    const POLICY: RetryPolicy =
-        RetryPolicy { attempts: 5, backoff: Duration::from_millis(200), max: Duration::from_secs(1) };
+    const POLICY: RetryPolicy = RetryPolicy {
+        attempts: 5,
+        backoff: Duration::from_millis(200),
+        max: Duration::from_secs(1),
+        jitter: Jitter::Full,
+        except: Vec::new(),
+    };
 
     #[test]
     fn doubles_up_to_the_cap() {
         let waits: Vec<_> = (1..5).map(|n| POLICY.wait_after(n, 1.0, None).unwrap().as_millis()).collect();
         assert_eq!(waits, [200, 400, 800, 1000]);
+    }
+
+    #[test]
+    fn chance_has_as_much_to_say_as_it_is_given() {
+        let wait = |jitter| {
+            let policy = RetryPolicy { jitter, ..POLICY };
+            [0.0, 1.0].map(|unit| policy.wait_after(1, unit, None).unwrap().as_millis())
+        };
+        assert_eq!(wait(Jitter::Full), [0, 200]);
+        assert_eq!(wait(Jitter::Half), [100, 200]);
+        assert_eq!(wait(Jitter::None), [200, 200]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn ours(source: &str) -> Option<Ours> {
     let payload = RawJson::null();
     let time = Timestamp::from_millis(0);
     let event = EventScope { name: "e", payload: &payload, time };
-    let scope = Scope { context: &context, event, now: time, results: &BTreeMap::new() };
+    let scope = Scope { context: &context, event, now: time, results: &BTreeMap::new(), response: None };
     Program::compile(source, Vocabulary::Decision).ok()?.evaluate(&scope).ok()
 }
 

@@ -101,7 +101,7 @@ fn evaluate(program: &Program, payload: &RawJson) {
         .into();
     let time = Timestamp::from_millis(1_700_000_000_000);
     let event = EventScope { name: "pay", payload, time };
-    let scope = Scope { context: &context, event, now: time, results: &BTreeMap::new() };
+    let scope = Scope { context: &context, event, now: time, results: &BTreeMap::new(), response: None };
     let first = program.evaluate(&scope);
     assert_eq!(format!("{first:?}"), format!("{:?}", program.evaluate(&scope)), "evaluated twice");
     match program.evaluate_json(&scope) {

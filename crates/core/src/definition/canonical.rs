@@ -5,9 +5,9 @@
 
 use sha2::{Digest, Sha256};
 
+use super::canonical_action::action;
 use super::document::Node;
-
-use super::model::{ActionKind, ActionSpec, Alternative, Definition, Ending, StateKind, StateSpec};
+use super::model::{Alternative, Definition, Ending, StateKind, StateSpec};
 use super::template::Template;
 use crate::duration;
 use crate::id::Name;
@@ -32,6 +32,9 @@ impl Definition {
         if let Some(timeout) = self.timeout {
             entries.push(entry("timeout", Node::text(duration::format(timeout))));
         }
+        if let Some(source) = &self.correlate {
+            entries.push(entry("correlate", Node::text(source)));
+        }
         let context =
             self.context.iter().filter_map(|(key, raw)| raw.decode().ok().map(|node| entry(key, node)));
         entries.push(entry("context", Node::Map(context.collect())));
@@ -45,15 +48,15 @@ impl Definition {
     }
 }
 
-fn entry(key: &str, node: Node) -> (String, Node) {
+pub(super) fn entry(key: &str, node: Node) -> (String, Node) {
     (key.to_owned(), node)
 }
 
-fn name(name: &Name) -> Node {
+pub(super) fn name(name: &Name) -> Node {
     Node::text(name.as_str())
 }
 
-fn names<'a>(names: impl IntoIterator<Item = &'a Name>) -> Node {
+pub(super) fn names<'a>(names: impl IntoIterator<Item = &'a Name>) -> Node {
     Node::List(names.into_iter().map(name).collect())
 }
 
@@ -101,45 +104,7 @@ fn alternative(alternative: &Alternative) -> Node {
     Node::Map(entries)
 }
 
-fn action(spec: &ActionSpec) -> Node {
-    let retry = Node::Map(vec![
-        entry("attempts", Node::Int(i64::from(spec.retry.attempts))),
-        entry("backoff", Node::text(duration::format(spec.retry.backoff))),
-        entry("max", Node::text(duration::format(spec.retry.max))),
-    ]);
-    let mut entries =
-        vec![entry("retry", retry), entry("timeout", Node::text(duration::format(spec.timeout)))];
-    entries.push(match &spec.kind {
-        ActionKind::Log { text } => entry("log", Node::text(&text.0)),
-        ActionKind::Noop { value } => entry("noop", template(value)),
-        ActionKind::Http(http) => {
-            let mut fields = vec![
-                entry("method", Node::text(http.method.as_str())),
-                entry("url", Node::text(&http.url.0)),
-            ];
-            if !http.headers.is_empty() {
-                let headers = http.headers.iter().map(|(key, value)| entry(key, Node::text(&value.0)));
-                fields.push(entry("headers", Node::Map(headers.collect())));
-            }
-            if let Some(body) = &http.body {
-                fields.push(entry("body", template(body)));
-            }
-            entry("http", Node::Map(fields))
-        }
-    });
-    if !spec.needs.is_empty() {
-        entries.push(entry("needs", names(&spec.needs)));
-    }
-    if let Some(event) = &spec.on_success {
-        entries.push(entry("on_success", name(event)));
-    }
-    if let Some(event) = &spec.on_failure {
-        entries.push(entry("on_failure", name(event)));
-    }
-    Node::Map(entries)
-}
-
-fn template(value: &Template) -> Node {
+pub(super) fn template(value: &Template) -> Node {
     match value {
         Template::Null => Node::Null,
         Template::Bool(truth) => Node::Bool(*truth),

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::limits::MAX_ALTERNATIVES;
-use super::model::{ActionSpec, Alternative, Definition, StateKind, StateSpec};
+use super::actions::{ActionSpec, FailureRule};
+use super::model::{Alternative, Definition, StateKind, StateSpec};
 use super::suggest::{did_you_mean, nearest};
 use crate::id::Name;
 use crate::problem::Problem;
@@ -175,8 +176,50 @@ impl Check<'_> {
         if let Some(event) = &action.on_success {
             self.event(format!("{path}.on_success"), event);
         }
-        if let Some(event) = &action.on_failure {
-            self.event(format!("{path}.on_failure"), event);
+        match &action.failure {
+            FailureRule::Incident => {}
+            FailureRule::Emit(event) => self.event(format!("{path}.on_failure"), event),
+            FailureRule::Compensate(event) => self.event(format!("{path}.compensate"), event),
+        }
+        if let Some(undo) = &action.undo {
+            let path = format!("{path}.undo");
+            match self.definition.actions.get(undo) {
+                None => {
+                    let hint =
+                        did_you_mean(undo.as_str(), self.definition.actions.keys().map(Name::as_str));
+                    self.problem(path, format!("no action {:?}{hint}", undo.as_str()));
+                }
+                Some(_) if *undo == action.name => {
+                    self.problem(path, "an action cannot undo itself".to_owned());
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(undone) = &action.undoes {
+            self.undo(path, action, undone);
+        }
+    }
+
+    /// An undo action is part of the compensation of its transition and of nothing else.
+    fn undo(&mut self, path: &str, action: &ActionSpec, undone: &Name) {
+        let is_done = |alternative: &Alternative| alternative.actions.contains(&action.name);
+        let mut alternatives = self.definition.states.values().flat_map(|state| state.on.values()).flatten();
+        if alternatives.any(is_done) {
+            self.problem(
+                path.to_owned(),
+                format!("undoes {:?} and cannot be in a `do` list as well", undone.as_str()),
+            );
+        }
+        for (field, given) in [
+            ("needs", !action.needs.is_empty()),
+            ("undo", action.undo.is_some()),
+            ("on_success", action.on_success.is_some()),
+            ("on_failure", action.failure != FailureRule::Incident),
+        ] {
+            if given {
+                let message = format!("an action that undoes another ({:?}) has none", undone.as_str());
+                self.problem(format!("{path}.{field}"), message);
+            }
         }
     }
 

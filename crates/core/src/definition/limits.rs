@@ -14,3 +14,7 @@ pub const MAX_ACTIONS_PER_LIST: usize = 64;
 pub const MAX_ATTEMPTS: i64 = 1_000;
 /// Problems that are reported; the rest is counted.
 pub const MAX_PROBLEMS: usize = 100;
+/// Labels of one task.
+pub const MAX_LABELS: usize = 16;
+/// Of an HTTP action's answer, whatever a worker allows.
+pub const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;

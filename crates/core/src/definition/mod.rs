@@ -8,7 +8,9 @@
 //!
 //! Nothing in here decides anything about an execution.
 
+pub mod actions;
 mod canonical;
+mod canonical_action;
 mod check;
 mod document;
 pub mod limits;
@@ -16,6 +18,8 @@ pub mod model;
 mod parse;
 mod read;
 mod read_action;
+mod read_kind;
+mod read_policy;
 mod read_state;
 mod reader;
 mod sources;
@@ -25,10 +29,11 @@ mod template;
 mod tests;
 mod yaml;
 
-pub use model::{
-    ActionKind, ActionSpec, Alternative, Definition, Ending, HttpSpec, Method, Mode, StateKind, StateSpec,
-    TimerSpec,
+pub use actions::{
+    ActionKind, ActionSpec, EmitSpec, EmitTarget, FailureRule, HttpSpec, Method, ParentClose, StartSpec,
+    StatusPattern, TaskSpec, Timeouts, WaitSpec, WebhookSpec,
 };
+pub use model::{Alternative, Definition, Ending, Mode, StateKind, StateSpec, TimerSpec};
 
 pub use parse::{Format, parse};
 pub use suggest::did_you_mean;

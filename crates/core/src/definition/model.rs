@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::id::Name;
 use crate::log::Context;
-use crate::retry::RetryPolicy;
 
-use super::template::{Template, Text};
+use super::actions::ActionSpec;
+use super::template::Template;
 
 /// A complete definition. Only [`super::parse()`] makes one.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,7 @@ pub struct Definition {
     pub(super) initial: Name,
     pub(super) context: Context,
     pub(super) timeout: Option<Duration>,
+    pub(super) correlate: Option<String>,
     pub(super) states: BTreeMap<Name, StateSpec>,
     pub(super) actions: BTreeMap<Name, ActionSpec>,
 }
@@ -49,6 +50,11 @@ impl Definition {
     /// How long an execution may take in all.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
+    }
+
+    /// CEL over the context: the name by which signals find an execution.
+    pub fn correlate(&self) -> Option<&str> {
+        self.correlate.as_deref()
     }
 
     pub fn states(&self) -> &BTreeMap<Name, StateSpec> {
@@ -115,77 +121,4 @@ pub struct Alternative {
 pub struct TimerSpec {
     pub delay: Duration,
     pub send: Name,
-}
-
-/// One action, as declared.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ActionSpec {
-    pub name: Name,
-    pub kind: ActionKind,
-    /// Actions of the same `do` list that must succeed first.
-    pub needs: Vec<Name>,
-    pub retry: RetryPolicy,
-    /// How long one attempt may take.
-    pub timeout: Duration,
-    pub on_success: Option<Name>,
-    pub on_failure: Option<Name>,
-}
-
-impl ActionSpec {
-    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum ActionKind {
-    /// Writes a line; no outside effect.
-    Log {
-        text: Text,
-    },
-    Http(HttpSpec),
-    /// Does nothing, by the whole lease–perform–settle path; its value is its result.
-    Noop {
-        value: Template,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct HttpSpec {
-    pub method: Method,
-    pub url: Text,
-    /// Names in lower case.
-    pub headers: BTreeMap<String, Text>,
-    /// Absent, or null when rendered: no body is sent.
-    pub body: Option<Template>,
-}
-
-/// The methods that an action may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    Get,
-    Head,
-    Post,
-    Put,
-    Patch,
-    Delete,
-}
-
-impl Method {
-    pub const ALL: &'static [Method] =
-        &[Method::Get, Method::Head, Method::Post, Method::Put, Method::Patch, Method::Delete];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|method| method.as_str() == word)
-    }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::document::Node;
-use super::limits::{MAX_ACTIONS, MAX_STATES};
+use super::limits::MAX_STATES;
 use super::model::{Definition, Mode};
 use super::reader::{Reader, join};
 use super::suggest::did_you_mean;
@@ -16,7 +16,7 @@ use crate::log::{Context, MAX_CONTEXT_BYTES, context_bytes};
 use crate::problem::Problem;
 use crate::raw::RawJson;
 
-const FIELDS: &[&str] = &["dialect", "name", "mode", "initial", "context", "timeout", "states", "actions"];
+const FIELDS: &[&str] = &["dialect", "name", "mode", "initial", "context", "timeout", "correlate", "states", "actions"];
 
 pub(super) fn definition(document: &Node) -> (Definition, Vec<Problem>) {
     let mut reader = Reader::default();
@@ -31,6 +31,7 @@ fn read(reader: &mut Reader, document: &Node) -> Definition {
         initial: Name::start(),
         context: Context::new(),
         timeout: None,
+        correlate: None,
         states: BTreeMap::new(),
         actions: BTreeMap::new(),
     };
@@ -70,16 +71,11 @@ fn read(reader: &mut Reader, document: &Node) -> Definition {
     if let Some((path, node)) = fields.get("timeout") {
         definition.timeout = reader.length(&path, node);
     }
+    if let Some((path, node)) = fields.get("correlate") {
+        definition.correlate = reader.text(&path, node).map(str::to_owned);
+    }
     if let Some((path, node)) = fields.get("actions") {
-        let entries = reader.map(&path, node).unwrap_or_default();
-        reader.limit(&path, "actions", entries.len(), MAX_ACTIONS);
-        for (key, node) in entries {
-            let path = join(&path, key);
-            if let Some(name) = reader.declared(&path, key) {
-                let spec = read_action::action(reader, &path, name.clone(), node);
-                definition.actions.insert(name, spec);
-            }
-        }
+        definition.actions = read_action::actions(reader, &path, node);
     }
     definition
 }

@@ -1,10 +1,11 @@
 //! Every expression of a definition is compiled once when it is applied, for its problems.
 
 use super::check::alternative_path;
-use super::model::{ActionKind, ActionSpec, Definition};
-use super::template::{Template, Text};
-use crate::expr::template::{Compiled, CompiledText};
+use super::model::Definition;
+use super::template::Template;
+use crate::expr::template::Compiled;
 use crate::expr::{Program, Vocabulary};
+use crate::machine;
 use crate::problem::Problem;
 
 pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
@@ -23,25 +24,13 @@ pub(super) fn check(definition: &Definition, problems: &mut Vec<Problem>) {
             }
         }
     }
-    for (name, spec) in &definition.actions {
-        action(&format!("actions.{name}"), spec, problems);
+    if let Some(source) = definition.correlate()
+        && let Err(messages) = Program::compile(source, Vocabulary::Context)
+    {
+        report("correlate", messages, problems);
     }
-}
-
-fn action(path: &str, spec: &ActionSpec, problems: &mut Vec<Problem>) {
-    let vocabulary = Vocabulary::Action { needs: &spec.needs };
-    match &spec.kind {
-        ActionKind::Log { text: line } => text(&format!("{path}.log"), line, vocabulary, problems),
-        ActionKind::Noop { value } => tree(&format!("{path}.noop"), value, vocabulary, problems),
-        ActionKind::Http(http) => {
-            text(&format!("{path}.http.url"), &http.url, vocabulary, problems);
-            for (name, value) in &http.headers {
-                text(&format!("{path}.http.headers.{name}"), value, vocabulary, problems);
-            }
-            if let Some(body) = &http.body {
-                tree(&format!("{path}.http.body"), body, vocabulary, problems);
-            }
-        }
+    for spec in definition.actions.values() {
+        machine::action_problems(spec, problems);
     }
 }
 
@@ -49,12 +38,6 @@ fn tree(path: &str, template: &Template, vocabulary: Vocabulary<'_>, problems: &
     let mut found = Vec::new();
     Compiled::compile(template, vocabulary, path, &mut found);
     problems.extend(found.into_iter().map(|(path, message)| Problem::new(path, message)));
-}
-
-fn text(path: &str, text: &Text, vocabulary: Vocabulary<'_>, problems: &mut Vec<Problem>) {
-    if let Err(messages) = CompiledText::compile(text, vocabulary) {
-        report(path, messages, problems);
-    }
 }
 
 fn report(path: &str, messages: Vec<String>, problems: &mut Vec<Problem>) {

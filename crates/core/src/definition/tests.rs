@@ -50,7 +50,7 @@ fn a_sound_definition_is_read_completely() {
     assert_eq!(definition.mode(), Mode::Async);
     assert_eq!(definition.states().len(), 4);
     let charge = definition.actions().get("charge").unwrap();
-    assert_eq!((charge.retry.attempts, charge.timeout), (5, Duration::from_secs(30)));
+    assert_eq!((charge.retry.attempts, charge.timeouts.start_to_close), (5, Duration::from_secs(30)));
     let open = definition.states().get("open").unwrap();
     assert_eq!(open.after[0].delay, Duration::from_secs(1800));
 }

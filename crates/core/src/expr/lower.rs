@@ -7,7 +7,7 @@ use regex::RegexBuilder;
 
 use super::Value;
 use super::function::{Call, Function};
-use super::program::{Macro, Node, Program, Root, Slot, Step, Vocabulary, Want};
+use super::program::{Macro, Node, Program, Root, Secrets, Slot, Step, Vocabulary, Want};
 use super::syntax::Syntax;
 use crate::definition::did_you_mean;
 
@@ -111,14 +111,15 @@ impl Lowering<'_> {
         if let Some(local) = self.local(name) {
             return Node::Local(local);
         }
-        let mut known: Vec<&str> = vec!["context", "event", "now"];
-        match self.vocabulary {
+        let known: &[&str] = match self.vocabulary {
             Vocabulary::Decision if name == "results" => {
                 return self.problem("results are known in actions only");
             }
-            Vocabulary::Decision => {}
-            Vocabulary::Action { .. } => known.push("results"),
-        }
+            Vocabulary::Decision => &["context", "event", "now"],
+            Vocabulary::Action { .. } => &["context", "event", "now", "results"],
+            Vocabulary::Context => &["context"],
+            Vocabulary::Response => &["response"],
+        };
         let hint = did_you_mean(name, known.iter().copied());
         self.problem(format!("unknown name {name:?}{hint}: expressions begin with {}", known.join(", ")))
     }
@@ -170,7 +171,10 @@ impl Lowering<'_> {
 
     fn root(&self, name: &str) -> Option<Root> {
         match (name, self.vocabulary) {
+            ("response", Vocabulary::Response) => Some(Root::Response),
+            (_, Vocabulary::Response) => None,
             ("context", _) => Some(Root::Context),
+            (_, Vocabulary::Context) => None,
             ("event", _) => Some(Root::Event),
             ("now", _) => Some(Root::Now),
             ("results", Vocabulary::Action { .. }) => Some(Root::Results),
@@ -192,7 +196,7 @@ impl Lowering<'_> {
                 }
             },
             (Root::Results, Some(Step::Field(field))) => {
-                if let Vocabulary::Action { needs } = self.vocabulary
+                if let Vocabulary::Action { needs, secrets: _ } = self.vocabulary
                     && !needs.iter().any(|name| name.as_str() == field)
                 {
                     let hint = did_you_mean(field, needs.iter().map(|name| name.as_str()));
@@ -200,8 +204,17 @@ impl Lowering<'_> {
                 }
             }
             (Root::Now, Some(_)) => return self.problem("now has no parts"),
-            (Root::Event | Root::Results | Root::Context, Some(Step::Index(_))) => {
-                return self.problem("context, event and results have names, not numbers");
+            (Root::Response, Some(Step::Field(field))) => match field.as_str() {
+                "status" | "headers" | "body" => {}
+                other => {
+                    let hint = did_you_mean(other, ["status", "headers", "body"].into_iter());
+                    return self.problem(format!(
+                        "there is no response.{other}{hint}: a response has status, headers and body"
+                    ));
+                }
+            },
+            (Root::Event | Root::Results | Root::Context | Root::Response, Some(Step::Index(_))) => {
+                return self.problem("context, event, results and response have names, not numbers");
             }
             (Root::Context, Some(Step::Field(_))) | (_, None) => {}
         }
@@ -240,7 +253,7 @@ impl Lowering<'_> {
         let Syntax::Ident(variable) = variable else {
             return self.problem("the first argument of a comprehension is a variable name");
         };
-        if ["context", "event", "now", "results"].contains(&variable.as_str()) {
+        if ["context", "event", "now", "results", "response"].contains(&variable.as_str()) {
             return self.problem(format!("a variable may not be called {variable}"));
         }
         let local = self.locals.len();
@@ -260,6 +273,19 @@ impl Lowering<'_> {
     fn function(&mut self, name: &str, target: Option<&Syntax>, args: &[Syntax]) -> Node {
         let call = if target.is_some() { Call::Member } else { Call::Global };
         let arity = args.len() + usize::from(target.is_some());
+        if name == "secret" && call == Call::Global {
+            return self.problem(match self.vocabulary {
+                Vocabulary::Action { secrets: Secrets::Allowed, .. } => {
+                    "secret(\"name\") stands alone: it is a whole value, or a whole ${…} of a text"
+                }
+                Vocabulary::Action { secrets: Secrets::Refused, .. }
+                | Vocabulary::Decision
+                | Vocabulary::Context
+                | Vocabulary::Response => {
+                    "a secret would be stored or shown here: only http, webhook and call take secrets"
+                }
+            });
+        }
         let Some(function) = Function::named(name, call) else {
             let hint = did_you_mean(name, Function::names(call));
             return self.problem(format!("unknown function {name}(){hint}"));

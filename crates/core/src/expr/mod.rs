@@ -30,7 +30,7 @@ pub mod template;
 mod value;
 
 pub use error::EvalError;
-pub use program::{Program, Root, Step, Vocabulary};
+pub use program::{Program, Root, Secrets, Step, Vocabulary};
 pub use scope::{EventScope, Scope};
 pub use value::Value;
 

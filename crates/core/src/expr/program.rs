@@ -9,6 +9,7 @@ use crate::log::MAX_CONTEXT_BYTES;
 use crate::raw::{InvalidJson, RawJson};
 
 use super::function::Function;
+use super::syntax::Syntax;
 use super::{EvalError, Scope, Value, eval, lower, parser};
 
 /// An expression that is ready to be evaluated any number of times, from any thread.
@@ -26,8 +27,20 @@ pub struct Program {
 pub enum Vocabulary<'a> {
     /// In `if` and `set`: `context`, `event`, `now`.
     Decision,
+    /// In `correlate`: `context` alone.
+    Context,
     /// In actions also `results.<name>` for the names that the action needs.
-    Action { needs: &'a [Name] },
+    Action { needs: &'a [Name], secrets: Secrets },
+    /// In the `result` of an HTTP action: `response` alone.
+    Response,
+}
+
+/// Whether `secret("name")` may stand for a whole value or a whole `${…}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secrets {
+    Allowed,
+    /// What is rendered is stored or shown to others as it is.
+    Refused,
 }
 
 /// What a path starts at.
@@ -37,6 +50,7 @@ pub enum Root {
     Event,
     Now,
     Results,
+    Response,
 }
 
 /// One step of a static path.
@@ -167,6 +181,19 @@ impl Program {
     pub fn compile(source: &str, vocabulary: Vocabulary<'_>) -> Result<Self, Vec<String>> {
         let parsed = parser::parse(source).map_err(|message| vec![message])?;
         lower::lower(&parsed, vocabulary)
+    }
+
+    /// The name of the secret, if the source is nothing but `secret("name")`.
+    pub fn secret(source: &str) -> Option<String> {
+        match parser::parse(source) {
+            Ok(Syntax::Call { function, target: None, arguments }) if function == "secret" => {
+                match &arguments[..] {
+                    [Syntax::Literal(Value::Text(name))] => Some(name.as_ref().to_owned()),
+                    [..] => None,
+                }
+            }
+            Ok(_) | Err(_) => None,
+        }
     }
 
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {

@@ -13,13 +13,15 @@ use super::fetch::{self, Fetched};
 use super::program::{Root, Slot, Step, Want};
 use super::{EvalError, Value};
 
-/// `context`, `event`, `now` and `results`, all still raw.
+/// What expressions may mention, all still raw.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
     pub context: &'a Context,
     pub event: EventScope<'a>,
     pub now: Timestamp,
     pub results: &'a BTreeMap<Name, RawJson>,
+    /// Of an HTTP action, where its result is made.
+    pub response: Option<&'a RawJson>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +100,7 @@ impl Scope<'_> {
                 Some(field) => Ok(enter(self.results.get(field), &path[1..])),
                 None => whole(self.results.iter().map(|(key, raw)| (key.as_str(), raw)), budget),
             },
+            Root::Response => Ok(enter(self.response, path)),
             Root::Event => match first {
                 Some("payload") => Ok(Entrance::Raw(self.event.payload, &path[1..])),
                 Some("name") => Ok(Entrance::Whole(Value::text(self.event.name))),
@@ -143,6 +146,7 @@ fn shown(slot: &Slot, left: usize) -> String {
         Root::Event => "event",
         Root::Now => "now",
         Root::Results => "results",
+        Root::Response => "response",
     }
     .to_owned();
     for step in &slot.path[..slot.path.len().saturating_sub(left)] {

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 
 use crate::definition::{Part, Template, Text};
+use crate::id::Name;
 use crate::log::MAX_CONTEXT_BYTES;
 use crate::raw::RawJson;
+use crate::sealed::{Holes, Phrase, PhrasePart};
 
 use super::value::push_json_text;
-use super::{EvalError, Program, Root, Scope, Step, Value, Vocabulary, function};
+use super::{EvalError, Program, Root, Scope, Secrets, Step, Value, Vocabulary, function};
 
 /// A tree whose expressions are compiled; see [`Template`].
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub enum Compiled {
     /// JSON that is the same every time.
     Fixed(String),
     Program(Program),
+    /// Renders as null; see [`Compiled::holes`].
+    Secret(Name),
     List(Vec<Compiled>),
     Map(Vec<(String, Compiled)>),
 }
@@ -32,8 +36,9 @@ impl Compiled {
             Template::Bool(truth) => Self::Fixed(truth.to_string()),
             Template::Int(int) => Self::Fixed(int.to_string()),
             Template::Double(double) => Self::Fixed(serde_json::to_string(double).unwrap_or_default()),
-            Template::Cel(source) => match Program::compile(source, vocabulary) {
-                Ok(program) => Self::Program(program),
+            Template::Cel(source) => match leaf(source, vocabulary) {
+                Ok(Leaf::Program(program)) => Self::Program(program),
+                Ok(Leaf::Secret(name)) => Self::Secret(name),
                 Err(messages) => {
                     problems.extend(messages.into_iter().map(|message| (path.to_owned(), message)));
                     Self::Fixed("null".to_owned())
@@ -70,6 +75,7 @@ impl Compiled {
     fn write(&self, scope: &Scope<'_>, out: &mut String) -> Result<(), EvalError> {
         match self {
             Self::Fixed(json) => out.push_str(json),
+            Self::Secret(_) => out.push_str("null"),
             Self::Program(program) => out.push_str(program.evaluate_json(scope)?.as_str()),
             Self::List(items) => {
                 out.push('[');
@@ -100,10 +106,37 @@ impl Compiled {
         Ok(())
     }
 
+    /// Where secrets go in what is rendered.
+    pub fn holes(&self) -> Holes {
+        let mut holes = Holes::new();
+        self.collect_holes("", &mut holes);
+        holes
+    }
+
+    fn collect_holes(&self, pointer: &str, holes: &mut Holes) {
+        match self {
+            Self::Fixed(_) | Self::Program(_) => {}
+            Self::Secret(name) => {
+                holes.insert(pointer.to_owned(), name.clone());
+            }
+            Self::List(items) => {
+                for (n, item) in items.iter().enumerate() {
+                    item.collect_holes(&format!("{pointer}/{n}"), holes);
+                }
+            }
+            Self::Map(entries) => {
+                for (key, item) in entries {
+                    let key = key.replace('~', "~0").replace('/', "~1");
+                    item.collect_holes(&format!("{pointer}/{key}"), holes);
+                }
+            }
+        }
+    }
+
     /// Calls `visit` with every path that rendering may follow.
     pub fn references<'s>(&'s self, visit: &mut dyn FnMut(Root, &'s [Step])) {
         match self {
-            Self::Fixed(_) => {}
+            Self::Fixed(_) | Self::Secret(_) => {}
             Self::Program(program) => program.references().for_each(|(root, path)| visit(root, path)),
             Self::List(items) => items.iter().for_each(|item| item.references(visit)),
             Self::Map(entries) => entries.iter().for_each(|(_, item)| item.references(visit)),
@@ -119,6 +152,23 @@ pub struct CompiledText(Vec<Piece>);
 enum Piece {
     Plain(String),
     Program(Program),
+    Secret(Name),
+}
+
+/// What one expression of a definition is.
+enum Leaf {
+    Program(Program),
+    Secret(Name),
+}
+
+fn leaf(source: &str, vocabulary: Vocabulary<'_>) -> Result<Leaf, Vec<String>> {
+    if let Vocabulary::Action { needs: _, secrets: Secrets::Allowed } = vocabulary
+        && let Some(name) = Program::secret(source)
+    {
+        let name = Name::parse(&name);
+        return name.map(Leaf::Secret).map_err(|error| vec![format!("the name of the secret {error}")]);
+    }
+    Program::compile(source, vocabulary).map(Leaf::Program)
 }
 
 /// Where a text is going, which says what may stand in it.
@@ -144,8 +194,9 @@ impl CompiledText {
         for part in text.parts().map_err(|message| vec![message])? {
             match part {
                 Part::Plain(plain) => pieces.push(Piece::Plain(plain)),
-                Part::Cel(source) => match Program::compile(source, vocabulary) {
-                    Ok(program) => pieces.push(Piece::Program(program)),
+                Part::Cel(source) => match leaf(source, vocabulary) {
+                    Ok(Leaf::Program(program)) => pieces.push(Piece::Program(program)),
+                    Ok(Leaf::Secret(name)) => pieces.push(Piece::Secret(name)),
                     Err(messages) => problems.extend(messages),
                 },
             }
@@ -153,9 +204,18 @@ impl CompiledText {
         if problems.is_empty() { Ok(Self(pieces)) } else { Err(problems) }
     }
 
+    /// For a text that can have no secrets.
     pub fn render(&self, scope: &Scope<'_>, target: Target) -> Result<String, EvalError> {
-        let mut out = String::new();
+        match self.phrase(scope, target)? {
+            Phrase::Plain(text) => Ok(text),
+            Phrase::Holed { .. } => Err(EvalError::new("a secret cannot stand here")),
+        }
+    }
+
+    pub fn phrase(&self, scope: &Scope<'_>, target: Target) -> Result<Phrase, EvalError> {
+        let (mut parts, mut out, mut whole) = (Vec::new(), String::new(), String::new());
         for piece in &self.0 {
+            let before = out.len();
             match piece {
                 Piece::Plain(plain) => out.push_str(plain),
                 Piece::Program(program) => {
@@ -166,27 +226,39 @@ impl CompiledText {
                         Target::Url => push_encoded(&mut out, &function::plain_text(&value)?),
                     }
                 }
+                Piece::Secret(secret) => {
+                    parts.push(PhrasePart::Text(std::mem::take(&mut out)));
+                    parts.push(PhrasePart::Secret { secret: secret.clone() });
+                    whole.push('x');
+                    continue;
+                }
             }
-            if out.len() > MAX_CONTEXT_BYTES {
+            whole.push_str(&out[before..]);
+            if whole.len() > MAX_CONTEXT_BYTES {
                 return Err(EvalError::new("the text is too long"));
             }
         }
         match target {
             Target::Line => {}
             Target::Header => {
-                if out.chars().any(char::is_control) {
+                if whole.chars().any(char::is_control) {
                     return Err(EvalError::new("a header may not contain control characters"));
                 }
             }
-            Target::Url => refuse_dot_segments(&out)?,
+            Target::Url => refuse_dot_segments(&whole)?,
         }
-        Ok(out)
+        if parts.is_empty() {
+            return Ok(Phrase::Plain(out));
+        }
+        parts.push(PhrasePart::Text(out));
+        parts.retain(|part| *part != PhrasePart::Text(String::new()));
+        Ok(Phrase::Holed { parts })
     }
 
     pub fn references<'s>(&'s self, visit: &mut dyn FnMut(Root, &'s [Step])) {
         for piece in &self.0 {
             match piece {
-                Piece::Plain(_) => {}
+                Piece::Plain(_) | Piece::Secret(_) => {}
                 Piece::Program(program) => program.references().for_each(|(root, path)| visit(root, path)),
             }
         }
@@ -209,7 +281,7 @@ fn push_shown(out: &mut String, value: &Value) -> Result<(), EvalError> {
 }
 
 /// Everything but RFC 3986's unreserved characters is escaped.
-fn push_encoded(out: &mut String, text: &str) {
+pub(crate) fn push_encoded(out: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             out.push(char::from(byte));

@@ -30,12 +30,13 @@ fn with_scope<T>(run: impl FnOnce(&Scope<'_>) -> T) -> T {
         event,
         now: time.plus(std::time::Duration::from_secs(90)),
         results: &results,
+        response: None,
     })
 }
 
 fn compile(source: &str) -> Result<Program, Vec<String>> {
     let needs = [Name::parse("charge").unwrap()];
-    Program::compile(source, Vocabulary::Action { needs: &needs })
+    Program::compile(source, Vocabulary::Action { needs: &needs, secrets: super::Secrets::Refused })
 }
 
 /// The value as JSON, or `error: …`.

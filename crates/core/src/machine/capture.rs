@@ -61,7 +61,7 @@ impl Captures {
                 Some((Step::Field(_) | Step::Index(_), _)) => {}
             },
             // Always kept, and not known yet, respectively.
-            Root::Now | Root::Results => {}
+            Root::Now | Root::Results | Root::Response => {}
         }
     }
 
@@ -120,6 +120,7 @@ impl Captured {
             event: EventScope { name: &self.event.name, payload: &self.event.payload, time: self.event.time },
             now: self.now,
             results,
+            response: None,
         }
     }
 }

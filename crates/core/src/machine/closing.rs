@@ -5,9 +5,8 @@
 //! stand before the cancellation do not hold it up, as in a pause.
 
 use super::evolve::fold;
-use super::step::cancel;
+use super::step::end_by_request;
 use super::turn::ENDED;
-use crate::id::Name;
 use crate::log::{Kept, Outcome, State, Turn, Waiting};
 use crate::time::Timestamp;
 
@@ -16,9 +15,10 @@ use crate::time::Timestamp;
 pub fn closing(mut state: State, mailbox: &[Waiting], now: Timestamp) -> Turn {
     let mut outcomes = Vec::new();
     if !state.phase.is_ended() {
-        let is_cancel = |event: &&Waiting| event.kept == Kept::Undecided && event.name == Name::cancel();
-        let Some(event) = mailbox.iter().find(is_cancel) else { return Turn { outcomes, state } };
-        let outcome = cancel(&state, event, now);
+        let is_end = |event: &&Waiting| event.kept == Kept::Undecided && event.name.is_end();
+        let Some(event) = mailbox.iter().find(is_end) else { return Turn { outcomes, state } };
+        // Nobody can read whether the definition starts children.
+        let outcome = end_by_request(&state, event, now, true);
         match &outcome {
             Outcome::Applied(applied) => fold(&mut state, &applied.transition),
             Outcome::Rejected { .. } | Outcome::Deferred => {}

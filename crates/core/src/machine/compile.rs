@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compiled_action::CompiledAction;
-use crate::definition::{ActionSpec, Alternative, Definition, StateSpec};
+use crate::definition::{ActionKind, ActionSpec, Alternative, Definition, StateSpec};
 use crate::expr::template::Compiled;
 use crate::expr::{Program, Vocabulary};
 use crate::id::Name;
@@ -17,6 +17,7 @@ pub struct Machine {
     handlers: BTreeMap<Name, BTreeMap<Name, Vec<Handler>>>,
     actions: BTreeMap<Name, CompiledAction>,
     events: BTreeSet<Name>,
+    correlate: Option<Program>,
 }
 
 /// The compiled side of an [`Alternative`].
@@ -40,11 +41,18 @@ impl Machine {
             .iter()
             .map(|(name, spec)| (name.clone(), CompiledAction::compile(spec, &mut problems)))
             .collect();
+        let correlate = definition.correlate().and_then(|source| {
+            Program::compile(source, Vocabulary::Context)
+                .map_err(|messages| {
+                    problems.extend(messages.into_iter().map(|text| Problem::new("correlate", text)));
+                })
+                .ok()
+        });
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
         let events = definition.states().values().flat_map(|state| state.on.keys().cloned()).collect();
-        Ok(Self { definition, handlers, actions, events })
+        Ok(Self { definition, handlers, actions, events, correlate })
     }
 
     pub fn definition(&self) -> &Definition {
@@ -67,6 +75,15 @@ impl Machine {
 
     pub fn action(&self, name: &Name) -> Option<&ActionSpec> {
         self.definition.actions().get(name)
+    }
+
+    /// Whether executions of this definition may have children.
+    pub(super) fn starts_children(&self) -> bool {
+        self.definition.actions().values().any(|spec| matches!(spec.kind, ActionKind::Start(_)))
+    }
+
+    pub(super) fn correlate(&self) -> Option<&Program> {
+        self.correlate.as_ref()
     }
 
     /// The alternatives of an event in a state, each with its compiled side.

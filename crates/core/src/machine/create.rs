@@ -1,11 +1,12 @@
 //! The first transition of an execution: seq 1, `millstream.start`.
 
 use super::compile::Machine;
+use super::correlation::correlation;
 use super::evolve::evolve;
 use super::step::{arm, phase_of};
 use crate::id::{EventId, Name, Seq};
 use crate::log::{
-    Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, State, Transition,
+    Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Parent, State, Transition,
     context_bytes,
 };
 use crate::raw::RawJson;
@@ -18,12 +19,23 @@ pub struct Rejection {
     pub reason: String,
 }
 
-/// Decides the creation of an execution. `input` is an object, merged over the definition's context
-/// key by key, or null.
+/// Decides the creation of an execution that nobody's action starts; see [`create_child`].
 pub fn create(
     machine: &Machine,
     event_id: EventId,
     input: &RawJson,
+    now: Timestamp,
+) -> Result<(Applied, State), Rejection> {
+    create_child(machine, event_id, input, None, now)
+}
+
+/// Decides the creation of an execution. `input` is an object, merged over the definition's context
+/// key by key, or null. A child whose initial state is final cannot tell its parent: it is refused.
+pub fn create_child(
+    machine: &Machine,
+    event_id: EventId,
+    input: &RawJson,
+    parent: Option<Parent>,
     now: Timestamp,
 ) -> Result<(Applied, State), Rejection> {
     let definition = machine.definition();
@@ -35,8 +47,13 @@ pub fn create(
         let reason = format!("the context would be larger than {} KiB", MAX_CONTEXT_BYTES / 1024);
         return Err(Rejection { reason });
     }
+    let correlation = correlation(machine, &context).map_err(|reason| Rejection { reason })?;
     let initial = definition.initial();
     let phase = phase_of(machine, initial);
+    if phase.is_ended() && parent.is_some() {
+        let reason = "its first state is final: a child execution has to do something".to_owned();
+        return Err(Rejection { reason });
+    }
     let mut timers = Vec::new();
     if !phase.is_ended() {
         if let Some(timeout) = definition.timeout() {
@@ -65,6 +82,8 @@ pub fn create(
             reason: None,
             timers,
             actions: Vec::new(),
+            parent,
+            correlation,
         },
     };
     let state = evolve(None, &transition);

@@ -16,6 +16,8 @@ pub fn evolve(state: Option<State>, transition: &Transition) -> State {
         reason: None,
         context: Context::new(),
         at: transition.at,
+        parent: None,
+        correlation: None,
     });
     fold(&mut state, transition);
     state
@@ -36,5 +38,11 @@ pub(super) fn fold(state: &mut State, transition: &Transition) {
     state.reason.clone_from(&decision.reason);
     for (key, value) in &decision.set {
         state.context.insert(key.clone(), value.clone());
+    }
+    if decision.parent.is_some() {
+        state.parent.clone_from(&decision.parent);
+    }
+    if decision.correlation.is_some() {
+        state.correlation.clone_from(&decision.correlation);
     }
 }

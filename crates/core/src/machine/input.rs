@@ -1,32 +1,147 @@
 //! The rendered input of an action: what is stored, and what the worker performs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::Method;
+use crate::definition::{Method, ParentClose, StatusPattern};
+use crate::id::{Name, Seq};
 use crate::raw::RawJson;
+use crate::sealed::{Holes, Phrase};
+use crate::status::Phase;
+use crate::time::Timestamp;
 
 /// Externally tagged: `{"http": {…}}`, `{"log": "text"}`, `{"noop": …}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionInput {
-    Http(HttpRequest),
+    Http(HttpInput),
     Log(String),
+    Call(CallInput),
+    Task(TaskInput),
+    Emit(EmitInput),
+    Start(StartInput),
+    Wait(WaitInput),
+    Webhook(WebhookInput),
     /// The value is the action's result.
     Noop(RawJson),
+    /// The engine's own: a child tells its parent how it ended.
+    Return(ReturnInput),
+    /// The engine's own: a parent that has ended closes its children.
+    CloseChildren,
+}
+
+impl ActionInput {
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "http",
+            Self::Log(_) => "log",
+            Self::Call(_) => "call",
+            Self::Task(_) => "task",
+            Self::Emit(_) => "emit",
+            Self::Start(_) => "start",
+            Self::Wait(_) => "wait",
+            Self::Webhook(_) => "webhook",
+            Self::Noop(_) => "noop",
+            Self::Return(_) => "return",
+            Self::CloseChildren => "close_children",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HttpRequest {
+pub struct HttpInput {
     pub method: Method,
-    pub url: String,
+    pub url: Phrase,
     /// Names in lower case, values without control characters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
+    pub headers: BTreeMap<String, Phrase>,
     /// `None`: no body is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<RawJson>,
+    #[serde(default, skip_serializing_if = "Holes::is_empty")]
+    pub body_secrets: Holes,
+    /// Which statuses succeed; none named: 2xx.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expect: Vec<StatusPattern>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_response: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallInput {
+    pub function: Name,
+    pub input: RawJson,
+    #[serde(default, skip_serializing_if = "Holes::is_empty")]
+    pub secrets: Holes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskInput {
+    #[serde(rename = "type")]
+    pub kind: Name,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub labels: BTreeSet<Name>,
+    pub input: RawJson,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmitInput {
+    #[serde(flatten)]
+    pub to: EmitTo,
+    pub event: Name,
+    pub payload: RawJson,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EmitTo {
+    #[serde(rename = "to")]
+    Execution(String),
+    Correlation(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartInput {
+    pub definition: Name,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<String>,
+    pub input: RawJson,
+    pub parent_close: ParentClose,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitInput {
+    pub until: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookInput {
+    pub url: Phrase,
+    #[serde(rename = "type")]
+    pub event_type: String,
+    pub data: RawJson,
+    #[serde(default, skip_serializing_if = "Holes::is_empty")]
+    pub data_secrets: Holes,
+    /// The name of the secret that signs it.
+    pub secret: Name,
+    /// When the transition happened: what the message says about itself.
+    pub at: Timestamp,
+}
+
+/// How a child execution ended, for the action of its parent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReturnInput {
+    pub parent: crate::id::ExecutionId,
+    pub seq: Seq,
+    pub action: Name,
+    pub phase: Phase,
+    pub state: Name,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub context: RawJson,
 }
 
 #[cfg(test)]
@@ -35,17 +150,39 @@ mod tests {
 
     #[test]
     fn every_kind_is_read_back_as_it_was_written() {
-        let request = HttpRequest {
+        let request = HttpInput {
             method: Method::Post,
-            url: "http://127.0.0.1/x".to_owned(),
-            headers: BTreeMap::from([("x-a".to_owned(), "1".to_owned())]),
+            url: Phrase::Plain("http://127.0.0.1/x".to_owned()),
+            headers: BTreeMap::from([("x-a".to_owned(), Phrase::Plain("1".to_owned()))]),
             body: Some(RawJson::parse(r#"{"b":1.50}"#).unwrap()),
+            body_secrets: Holes::new(),
+            expect: vec![StatusPattern::Class(2), StatusPattern::Exactly(404)],
+            max_response: None,
         };
+        let name = |word: &str| Name::parse(word).unwrap();
+        let at = Timestamp::from_millis(1);
         let inputs = [
             ActionInput::Http(request.clone()),
-            ActionInput::Http(HttpRequest { body: None, headers: BTreeMap::new(), ..request }),
+            ActionInput::Http(HttpInput { body: None, headers: BTreeMap::new(), ..request }),
             ActionInput::Log("hello".to_owned()),
             ActionInput::Noop(RawJson::null()),
+            ActionInput::Call(CallInput {
+                function: name("f"),
+                input: RawJson::null(),
+                secrets: Holes::from([("/a".to_owned(), name("k"))]),
+            }),
+            ActionInput::Task(TaskInput {
+                kind: name("t"),
+                labels: BTreeSet::from([name("gpu")]),
+                input: RawJson::null(),
+            }),
+            ActionInput::Emit(EmitInput {
+                to: EmitTo::Correlation("o-1".to_owned()),
+                event: name("e"),
+                payload: RawJson::null(),
+            }),
+            ActionInput::Wait(WaitInput { until: at }),
+            ActionInput::CloseChildren,
         ];
         for input in inputs {
             assert_eq!(RawJson::of(&input).decode::<ActionInput>().unwrap(), input);
@@ -56,5 +193,8 @@ mod tests {
     fn the_stored_shape_is_fixed() {
         assert_eq!(RawJson::of(&ActionInput::Log("hi".to_owned())).as_str(), r#"{"log":"hi"}"#);
         assert_eq!(RawJson::of(&ActionInput::Noop(RawJson::null())).as_str(), r#"{"noop":null}"#);
+        let http = r#"{"http":{"method":"GET","url":"http://x/"}}"#;
+        let read: ActionInput = RawJson::parse(http).unwrap().decode().unwrap();
+        assert_eq!(RawJson::of(&read).as_str(), http);
     }
 }

@@ -13,9 +13,12 @@ mod capture;
 mod closing;
 mod compile;
 mod compiled_action;
+mod correlation;
 mod create;
 mod evolve;
 mod input;
+mod internal;
+mod plan;
 mod redecide;
 mod render;
 mod snapshot;
@@ -23,12 +26,18 @@ mod step;
 mod turn;
 
 pub use closing::closing;
+pub(crate) use compiled_action::action_problems;
 pub use compile::Machine;
-pub use create::{Rejection, create};
+pub use correlation::{MAX_CORRELATION_BYTES, valid_correlation};
+pub use create::{Rejection, create, create_child};
 pub use evolve::evolve;
-pub use input::{ActionInput, HttpRequest};
+pub use input::{
+    ActionInput, CallInput, EmitInput, EmitTo, HttpInput, ReturnInput, StartInput, TaskInput, WaitInput,
+    WebhookInput,
+};
+pub use internal::internal;
 pub use redecide::{Difference, Recorded, redecide};
-pub use render::render;
+pub use render::{render, respond};
 pub use snapshot::{SMALL_CONTEXT_BYTES, Snapshot, TRANSITIONS_PER_SNAPSHOT, snapshot_due};
 pub use step::step;
 pub use turn::{ENDED, MAX_DEFERRED, turn};

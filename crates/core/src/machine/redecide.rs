@@ -4,7 +4,7 @@
 //! of differences; each step starts from the recorded state, so one difference does not cause the next.
 
 use super::compile::Machine;
-use super::create::create;
+use super::create::create_child;
 use super::evolve::evolve;
 use super::step::step;
 use crate::id::{AcceptNo, Name, Seq};
@@ -54,7 +54,8 @@ pub fn redecide(machine: &Machine, history: &[Recorded]) -> Vec<Difference> {
 fn decide(machine: &Machine, state: Option<&State>, recorded: &Recorded) -> Result<Decision, String> {
     let transition = &recorded.transition;
     let Some(state) = state else {
-        return create(machine, transition.event_id, &recorded.payload, transition.at)
+        let parent = transition.decision.parent.clone();
+        return create_child(machine, transition.event_id, &recorded.payload, parent, transition.at)
             .map(|(applied, _)| applied.transition.decision)
             .map_err(|rejection| format!("rejected: {rejection}"));
     };

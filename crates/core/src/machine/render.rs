@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use super::capture::Captured;
 use super::compile::Machine;
+use super::compiled_action::mapped;
+use crate::expr::{EventScope, Scope};
 use crate::id::Name;
+use crate::log::Context;
 use crate::raw::RawJson;
+use crate::time::Timestamp;
 
 /// Renders the input from what the transition left behind and the results of the actions it needs. An
 /// error means that the action fails for good without an attempt.
@@ -22,4 +26,21 @@ pub fn render(
         scope.decode().map_err(|error| format!("the stored scope cannot be read: {error}"))?;
     let input = compiled.render(&captured.scope(results)).map_err(|error| error.to_string())?;
     Ok(RawJson::of(&input))
+}
+
+/// The result of an HTTP action, made from the whole answer (`{status, headers, body}`) as the definition
+/// says; the answer itself where it says nothing.
+pub fn respond(machine: &Machine, action: &Name, response: RawJson) -> Result<RawJson, String> {
+    let Some(result) = machine.compiled_action(action).and_then(|compiled| compiled.result.as_ref()) else {
+        return Ok(response);
+    };
+    let (null, none) = (RawJson::null(), BTreeMap::new());
+    let scope = Scope {
+        context: &Context::new(),
+        event: EventScope { name: "", payload: &null, time: Timestamp::EPOCH },
+        now: Timestamp::EPOCH,
+        results: &none,
+        response: None,
+    };
+    mapped(result, &response, &scope)
 }

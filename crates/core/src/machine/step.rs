@@ -10,14 +10,15 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::compile::{Handler, Machine};
-use super::input::ActionInput;
+use super::correlation::correlation;
+use super::plan::{at_the_end, plan};
 use super::turn::ENDED;
 use crate::definition::{Alternative, Ending, StateKind};
 use crate::expr::{EventScope, Scope, Value};
 use crate::id::{Name, Seq};
 use crate::log::{
-    Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Origin, Outcome, Plan,
-    PlannedAction, State, Transition, Waiting, context_bytes,
+    Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Origin, Outcome, PlannedAction,
+    State, Transition, Waiting, context_bytes,
 };
 use crate::planted::{self, Bug};
 use crate::raw::RawJson;
@@ -35,7 +36,8 @@ pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -
     let at = now.max(state.at);
     match event.origin {
         Origin::Timer { armed_seq } if armed_seq == ArmedTimer::EXECUTION_TIMEOUT => {
-            return end(state, event, at, Phase::Failed, Some(timed_out(machine)));
+            let reason = Some(timed_out(machine));
+            return end(state, event, at, Phase::Failed, reason, machine.starts_children());
         }
         Origin::Timer { armed_seq } if armed_seq != state.entered_seq && !planted::is(Bug::StaleTimer) => {
             return rejected(format!(
@@ -45,8 +47,8 @@ pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -
         }
         Origin::Timer { .. } | Origin::Posted => {}
     }
-    if event.name == Name::cancel() {
-        return cancel(state, event, now);
+    if event.name.is_end() {
+        return end_by_request(state, event, now, machine.starts_children());
     }
     let Some(alternatives) = machine.alternatives(&state.state, &event.name) else {
         return unhandled(machine, state, event);
@@ -56,6 +58,7 @@ pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -
         event: EventScope { name: event.name.as_str(), payload: &event.payload, time: event.accepted_at },
         now: at,
         results: &NO_RESULTS,
+        response: None,
     };
     for (branch, (alternative, handler)) in alternatives.into_iter().enumerate() {
         match holds(handler, &scope) {
@@ -76,9 +79,15 @@ pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -
     rejected(format!("no condition of {:?} holds in state {:?}", event.name.as_str(), state.state.as_str()))
 }
 
-/// A cancellation of an execution that has not ended: the one decision that needs no definition.
-pub(super) fn cancel(state: &State, event: &Waiting, now: Timestamp) -> Outcome {
-    end(state, event, now.max(state.at), Phase::Cancelled, cancel_reason(&event.payload))
+/// Somebody ends an execution that has not ended: the one decision that needs no definition.
+pub(super) fn end_by_request(
+    state: &State,
+    event: &Waiting,
+    now: Timestamp,
+    may_have_children: bool,
+) -> Outcome {
+    let phase = if event.name == Name::fail() { Phase::Failed } else { Phase::Cancelled };
+    end(state, event, now.max(state.at), phase, given_reason(&event.payload), may_have_children)
 }
 
 fn rejected(reason: impl Into<String>) -> Outcome {
@@ -121,15 +130,25 @@ fn apply(
         Some(to) => (to, Entry::Entered),
         None => (&state.state, Entry::Stayed),
     };
-    let after = match (set.is_empty(), chosen.alternative.actions.is_empty()) {
-        (false, false) => {
-            let mut context = state.context.clone();
-            context.extend(set.iter().map(|(key, value)| (key.clone(), value.clone())));
-            Cow::Owned(context)
-        }
-        (true, _) | (false, true) => Cow::Borrowed(&state.context),
+    let phase = match entered {
+        Entry::Entered => phase_of(machine, to),
+        Entry::Stayed => state.phase,
     };
-    let actions = plan(machine, &chosen.alternative.actions, &Scope { context: &after, ..*scope });
+    let tells_parent = phase.is_ended() && state.parent.is_some();
+    let is_read = !chosen.alternative.actions.is_empty() || machine.correlate().is_some() || tells_parent;
+    let after = if !set.is_empty() && is_read {
+        let mut context = state.context.clone();
+        context.extend(set.iter().map(|(key, value)| (key.clone(), value.clone())));
+        Cow::Owned(context)
+    } else {
+        Cow::Borrowed(&state.context)
+    };
+    let correlation = if set.is_empty() { None } else { correlation(machine, &after)? };
+    let mut actions = plan(machine, &chosen.alternative.actions, &Scope { context: &after, ..*scope });
+    if tells_parent || (phase.is_ended() && machine.starts_children()) {
+        let ended = State { phase, state: to.clone(), context: after.into_owned(), reason: None, ..state.clone() };
+        at_the_end(&ended, &mut actions, machine.starts_children());
+    }
     let decision = Decision {
         format: FORMAT,
         branch: u32::try_from(chosen.branch).unwrap_or(u32::MAX),
@@ -137,16 +156,15 @@ fn apply(
         to: to.clone(),
         entered,
         set,
-        phase: match entered {
-            Entry::Entered => phase_of(machine, to),
-            Entry::Stayed => state.phase,
-        },
+        phase,
         reason: None,
         timers: match entered {
             Entry::Entered => arm(machine, to, seq, scope.now),
             Entry::Stayed => Vec::new(),
         },
         actions: chosen.alternative.actions.clone(),
+        parent: None,
+        correlation: correlation.filter(|found| state.correlation.as_ref() != Some(found)),
     };
     Ok(applied(seq, event, scope.now, decision, actions))
 }
@@ -181,36 +199,15 @@ fn changes(state: &State, scope: &Scope<'_>, handler: &Handler) -> Result<Contex
     Ok(set)
 }
 
-fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Vec<PlannedAction> {
-    let mut planned = Vec::with_capacity(actions.len());
-    for (ordinal, name) in actions.iter().enumerate() {
-        let (Some(spec), Some(compiled)) = (machine.action(name), machine.compiled_action(name)) else {
-            continue;
-        };
-        let plan = if spec.needs.is_empty() {
-            match compiled.render(scope) {
-                // A line in a log has no outcome to wait for, unless somebody wants to be told.
-                Ok(input @ ActionInput::Log(_)) if spec.on_success.is_none() => {
-                    Plan::Inline { input: RawJson::of(&input), result: RawJson::null() }
-                }
-                Ok(input) => Plan::Ready { input: RawJson::of(&input) },
-                Err(error) => Plan::Broken { error: error.to_string() },
-            }
-        } else {
-            Plan::Waiting { scope: compiled.captures.take(scope) }
-        };
-        planned.push(PlannedAction {
-            name: name.clone(),
-            ordinal: i32::try_from(ordinal).unwrap_or(i32::MAX),
-            needs: spec.needs.clone(),
-            plan,
-        });
-    }
-    planned
-}
-
 /// The execution ends where it stands, by the engine's own event.
-fn end(state: &State, event: &Waiting, at: Timestamp, phase: Phase, reason: Option<String>) -> Outcome {
+fn end(
+    state: &State,
+    event: &Waiting,
+    at: Timestamp,
+    phase: Phase,
+    reason: Option<String>,
+    may_have_children: bool,
+) -> Outcome {
     let decision = Decision {
         format: FORMAT,
         branch: 0,
@@ -222,8 +219,13 @@ fn end(state: &State, event: &Waiting, at: Timestamp, phase: Phase, reason: Opti
         reason,
         timers: Vec::new(),
         actions: Vec::new(),
+        parent: None,
+        correlation: None,
     };
-    applied(state.seq.next(), event, at, decision, Vec::new())
+    let after = State { phase, reason: decision.reason.clone(), ..state.clone() };
+    let mut actions = Vec::new();
+    at_the_end(&after, &mut actions, may_have_children);
+    applied(state.seq.next(), event, at, decision, actions)
 }
 
 fn timed_out(machine: &Machine) -> String {
@@ -233,14 +235,14 @@ fn timed_out(machine: &Machine) -> String {
     }
 }
 
-fn cancel_reason(payload: &RawJson) -> Option<String> {
+fn given_reason(payload: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
-    struct Cancel {
+    struct Given {
         reason: Option<String>,
     }
     const LONGEST: usize = 1_000;
-    let cancel: Cancel = payload.decode().ok()?;
-    cancel.reason.map(|reason| reason.chars().take(LONGEST).collect())
+    let given: Given = payload.decode().ok()?;
+    given.reason.map(|reason| reason.chars().take(LONGEST).collect())
 }
 
 /// What entering a state makes of the execution.

@@ -3,7 +3,7 @@
 //! Undecided events are taken in the order of their acceptance. Deferred ones go first whenever a state
 //! has been entered, in order, each time from the beginning; they are also offered once at the start,
 //! which changes nothing as long as every turn has seen all of them, and repairs it if one has not.
-//! While an execution is paused only a cancellation is decided.
+//! While an execution is paused only its end by request is decided.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use super::compile::Machine;
 use super::evolve::fold;
 use super::step::step;
-use crate::id::{EventId, Name};
+use crate::id::EventId;
 use crate::log::{Entry, Kept, Origin, Outcome, State, Turn, Waiting};
 use crate::status::{ExecutionStatus, PauseState};
 use crate::time::Timestamp;
@@ -31,7 +31,7 @@ pub fn turn(machine: &Machine, state: State, mailbox: &[Waiting], pause: PauseSt
         Visit { machine, now, state, outcomes: Vec::new(), deferred: of(Kept::Deferred).collect() };
     match ExecutionStatus::of(visit.state.phase, pause) {
         ExecutionStatus::Paused => {
-            let cancel = undecided.iter().position(|event| event.name == Name::cancel());
+            let cancel = undecided.iter().position(|event| event.name.is_end());
             let Some(event) = cancel.and_then(|at| undecided.remove(at)) else { return visit.leave() };
             if visit.decide(event).is_continue() {
                 return visit.leave();

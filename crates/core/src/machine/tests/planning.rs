@@ -6,6 +6,7 @@ use super::cases::*;
 use crate::log::Plan;
 use crate::machine::{ActionInput, render, step};
 use crate::raw::RawJson;
+use crate::sealed::Phrase;
 use crate::status::Phase;
 
 #[test]
@@ -82,8 +83,8 @@ actions:
     let results = BTreeMap::from([(name("first"), json(r#"{"id":77}"#))]);
     let input: ActionInput = render(&machine, &name("second"), scope, &results).unwrap().decode().unwrap();
     let ActionInput::Http(request) = input else { panic!("{input:?}") };
-    assert_eq!(request.url, "https://h/1/go?t=2023");
-    assert_eq!(request.headers["x-id"], "77");
+    assert_eq!(request.url, Phrase::Plain("https://h/1/go?t=2023".to_owned()));
+    assert_eq!(request.headers["x-id"], Phrase::Plain("77".to_owned()));
     assert_eq!(
         request.body.unwrap().as_str(),
         format!(r#"{{"at":"{}","has":false,"item":2,"who":"ann"}}"#, at(0))

@@ -1,0 +1,96 @@
+//! From the tree to a definition: how patiently an action is tried.
+
+use super::actions::{ActionKind, Timeouts};
+use super::document::Node;
+use super::limits::MAX_ATTEMPTS;
+use super::reader::{Fields, Reader};
+use super::suggest::did_you_mean;
+use crate::action::ErrorClass;
+use crate::retry::{Jitter, RetryPolicy};
+
+pub(super) fn retry(reader: &mut Reader, path: &str, node: &Node) -> RetryPolicy {
+    let mut policy = RetryPolicy::default();
+    let known = &["attempts", "backoff", "max", "jitter", "except"];
+    let Some(fields) = reader.fields(path, node, known) else { return policy };
+    if let Some((path, node)) = fields.get("attempts")
+        && let Some(attempts) = reader.int(&path, node)
+    {
+        match u32::try_from(attempts) {
+            Ok(count) if (1..=MAX_ATTEMPTS).contains(&attempts) => policy.attempts = count,
+            Ok(_) | Err(_) => reader.problem(path, format!("must be from 1 to {MAX_ATTEMPTS}")),
+        }
+    }
+    if let Some((path, node)) = fields.get("backoff")
+        && let Some(backoff) = reader.length(&path, node)
+    {
+        policy.backoff = backoff;
+    }
+    match fields.get("max") {
+        Some((path, node)) => {
+            if let Some(max) = reader.length(&path, node) {
+                policy.max = max;
+                if max < policy.backoff {
+                    reader.problem(path, "is shorter than the backoff");
+                }
+            }
+        }
+        // A backoff longer than the default cap means what it says.
+        None => policy.max = policy.max.max(policy.backoff),
+    }
+    if let Some((path, node)) = fields.get("jitter")
+        && let Some(word) = reader.text(&path, node)
+    {
+        let words = Jitter::ALL.iter().map(|jitter| jitter.as_str());
+        match Jitter::parse(word) {
+            Some(jitter) => policy.jitter = jitter,
+            None => {
+                let hint = did_you_mean(word, words);
+                reader.problem(path, format!("must be full, half or none, not {word:?}{hint}"));
+            }
+        }
+    }
+    if let Some((path, node)) = fields.get("except") {
+        policy.except = reader.names(&path, node).into_iter().map(ErrorClass::named).collect();
+    }
+    policy
+}
+
+pub(super) fn timeouts(reader: &mut Reader, fields: &Fields<'_>, kind: &ActionKind) -> Timeouts {
+    let mut timeouts = Timeouts::of_attempt(match kind {
+        ActionKind::Call { .. } | ActionKind::Task(_) => Timeouts::OWN_CODE,
+        ActionKind::Log { .. }
+        | ActionKind::Http(_)
+        | ActionKind::Emit(_)
+        | ActionKind::Start(_)
+        | ActionKind::Wait(_)
+        | ActionKind::Webhook(_)
+        | ActionKind::Noop { .. } => Timeouts::ATTEMPT,
+    });
+    let mut short = None;
+    if let Some((path, node)) = fields.get("timeout") {
+        short = reader.length(&path, node);
+    }
+    if let Some(timeout) = short {
+        timeouts.start_to_close = timeout;
+    }
+    let Some((path, node)) = fields.get("timeouts") else { return timeouts };
+    let known = &["start_to_close", "schedule_to_start", "schedule_to_close", "heartbeat"];
+    let Some(each) = reader.fields(&path, node, known) else { return timeouts };
+    let mut length = |field: &str| each.get(field).and_then(|(path, node)| reader.length(&path, node));
+    let start_to_close = length("start_to_close");
+    timeouts.schedule_to_start = length("schedule_to_start");
+    timeouts.schedule_to_close = length("schedule_to_close");
+    timeouts.heartbeat = length("heartbeat");
+    match (short, start_to_close) {
+        (Some(_), Some(_)) => {
+            reader.problem(format!("{path}.start_to_close"), "is the same as timeout: one of them is enough");
+        }
+        (None, Some(length)) => timeouts.start_to_close = length,
+        (Some(_) | None, None) => {}
+    }
+    let own_code = matches!(kind, ActionKind::Call { .. } | ActionKind::Task(_));
+    if timeouts.heartbeat.is_some() && !own_code {
+        reader.problem(format!("{path}.heartbeat"), "only call and task give signs of life");
+    }
+    timeouts
+}

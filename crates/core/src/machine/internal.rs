@@ -1,0 +1,31 @@
+//! The actions that the engine owes by itself: no definition declares them.
+
+use std::time::Duration;
+
+use crate::definition::{ActionKind, ActionSpec, FailureRule, Template, Timeouts};
+use crate::id::Name;
+use crate::retry::{Jitter, RetryPolicy};
+
+/// How an action of the engine's own is tried: for a long time, since nobody else will do it.
+pub fn internal(name: &Name) -> Option<ActionSpec> {
+    if *name != Name::return_to_parent() && *name != Name::close_children() {
+        return None;
+    }
+    Some(ActionSpec {
+        name: name.clone(),
+        kind: ActionKind::Noop { value: Template::Null },
+        needs: Vec::new(),
+        retry: RetryPolicy {
+            attempts: 1_000,
+            backoff: Duration::from_millis(200),
+            max: Duration::from_secs(60),
+            jitter: Jitter::Half,
+            except: Vec::new(),
+        },
+        timeouts: Timeouts::of_attempt(Timeouts::ATTEMPT),
+        on_success: None,
+        failure: FailureRule::Incident,
+        undo: None,
+        undoes: None,
+    })
+}

@@ -1,0 +1,76 @@
+//! The actions that a transition calls for, made ready for the store.
+
+use super::compile::Machine;
+use super::input::{ActionInput, ReturnInput};
+use crate::expr::Scope;
+use crate::id::Name;
+use crate::log::{Phase, Plan, PlannedAction, State};
+use crate::raw::RawJson;
+
+/// The actions of a `do` list, each with its undo action behind it.
+pub(super) fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Vec<PlannedAction> {
+    let mut planned = Vec::with_capacity(actions.len());
+    for (ordinal, name) in actions.iter().enumerate() {
+        let (Some(spec), Some(compiled)) = (machine.action(name), machine.compiled_action(name)) else {
+            continue;
+        };
+        let plan = if spec.needs.is_empty() {
+            match compiled.render(scope) {
+                // A line in a log has no outcome to wait for, unless somebody wants to be told.
+                Ok(input @ ActionInput::Log(_)) if spec.on_success.is_none() => {
+                    Plan::Inline { input: RawJson::of(&input), result: RawJson::null() }
+                }
+                Ok(input) => Plan::Ready { input: RawJson::of(&input) },
+                Err(error) => Plan::Broken { error: error.to_string() },
+            }
+        } else {
+            Plan::Waiting { scope: compiled.captures.take(scope) }
+        };
+        planned.push(PlannedAction {
+            name: name.clone(),
+            ordinal: i32::try_from(ordinal).unwrap_or(i32::MAX),
+            needs: spec.needs.clone(),
+            plan,
+        });
+    }
+    for name in actions {
+        let Some(undo) = machine.action(name).and_then(|spec| spec.undo.as_ref()) else { continue };
+        let Some(compiled) = machine.compiled_action(undo) else { continue };
+        planned.push(PlannedAction {
+            name: undo.clone(),
+            ordinal: i32::try_from(planned.len()).unwrap_or(i32::MAX),
+            needs: vec![name.clone()],
+            plan: Plan::Standby { scope: compiled.captures.take(scope) },
+        });
+    }
+    planned
+}
+
+/// What the engine itself owes when an execution ends: its parent is told, its children are closed.
+/// `may_have_children` is what the definition says, if anybody can read it.
+pub(super) fn at_the_end(after: &State, planned: &mut Vec<PlannedAction>, may_have_children: bool) {
+    let mut push = |name: Name, input: &ActionInput| {
+        let ordinal = i32::try_from(planned.len()).unwrap_or(i32::MAX);
+        let plan = Plan::Ready { input: RawJson::of(input) };
+        planned.push(PlannedAction { name, ordinal, needs: Vec::new(), plan });
+    };
+    match after.phase {
+        Phase::Active => return,
+        Phase::Completed | Phase::Failed | Phase::Cancelled => {}
+    }
+    if let Some(parent) = &after.parent {
+        let input = ReturnInput {
+            parent: parent.execution.clone(),
+            seq: parent.seq,
+            action: parent.action.clone(),
+            phase: after.phase,
+            state: after.state.clone(),
+            reason: after.reason.clone(),
+            context: RawJson::of(&after.context),
+        };
+        push(Name::return_to_parent(), &ActionInput::Return(input));
+    }
+    if may_have_children {
+        push(Name::close_children(), &ActionInput::CloseChildren);
+    }
+}
