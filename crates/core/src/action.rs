@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn what_asks_for_a_person_gets_one_whatever_the_definition_says() {
-        let failed = conclude(&spec(", on_failure: bad"), &key(), 1, Attempt::Pause { error: refused() }, 0.5);
+        let failed =
+            conclude(&spec(", on_failure: bad"), &key(), 1, Attempt::Pause { error: refused() }, 0.5);
         assert_eq!(failed, Conclusion::Failed { error: refused(), then: OnFailure::Incident });
     }
 

@@ -16,6 +16,7 @@ pub mod entropy;
 pub mod error_class;
 pub mod expr;
 pub mod id;
+pub mod incident;
 pub mod lane;
 pub mod log;
 pub mod machine;

@@ -127,6 +127,10 @@ words! {
         Ready = "ready",
         /// A worker holds its lease.
         Leased = "leased",
+        /// Begun; its outcome will be told by somebody else (a child execution).
+        Awaiting = "awaiting",
+        /// An undo action that nothing has called for.
+        Standby = "standby",
         Succeeded = "succeeded",
         /// Failed for good.
         Failed = "failed",
@@ -140,9 +144,27 @@ words! {
 impl ActionStatus {
     pub const fn is_settled(self) -> bool {
         match self {
-            Self::Waiting | Self::Ready | Self::Leased => false,
-            Self::Succeeded | Self::Failed | Self::Skipped | Self::Cancelled => true,
+            Self::Waiting | Self::Ready | Self::Leased | Self::Awaiting => false,
+            Self::Standby | Self::Succeeded | Self::Failed | Self::Skipped | Self::Cancelled => true,
         }
+    }
+}
+
+words! {
+    /// What was decided about an incident.
+    Resolution {
+        /// The same again, under the same key.
+        Retry = "retry",
+        /// Again with another input, under another key.
+        RetryWithInput = "retry_with_input",
+        /// As if it had succeeded, with a given result.
+        Skip = "skip",
+        /// The execution is failed.
+        Fail = "fail",
+        /// The execution is cancelled.
+        Cancel = "cancel",
+        /// Its execution ended by other means.
+        Ended = "ended",
     }
 }
 

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use millstream_core::id::{ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
+use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
@@ -19,22 +20,26 @@ use crate::execution_store::LeaseGrant;
 
 #[async_trait::async_trait]
 pub trait ActionStore: Send + Sync {
-    /// Lease up to `grant.slots` actions that are due (`Ready` and their time has come, or `Leased`
-    /// with an expired lease), those due longest first. Each lease raises the epoch by one and the
-    /// attempt counter by one. A pause of the execution stops its mailbox, not its actions. Safe to
+    /// Lease up to `grant.slots` actions of the queues of `grant` that are due (`Ready` and their time has
+    /// come, or `Leased` with an expired lease, or `Awaiting` beyond its time), those of one queue that
+    /// are due longest first. Each lease raises the epoch by one and the attempt counter by one, and ends
+    /// after the action's own `heartbeat`, if it has one, or after `grant.ttl`; never after its `attempt`
+    /// is over, counted from this lease. With several queues each is given its part of the slots. A pause of the execution stops its mailbox, not its actions. Safe to
     /// call from everywhere at once: no action goes to two callers.
-    async fn lease(&self, worker: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Result<Vec<LeasedAction>>;
+    async fn lease(&self, worker: &WorkerId, grant: &LeaseGrant, now: Timestamp)
+    -> Result<Vec<LeasedAction>>;
 
-    /// Extend leases that are still held; `false` for those that are lost, in the order given. A lease
-    /// that has run out and that nobody has taken over is still held: the epoch decides, here and in
-    /// all acts below, and only while the action is `Leased`.
+    /// Extend leases that are still held, by as much as a new one would last and never beyond the end of
+    /// the attempt, and keep what progress they tell; in the order given. A lease that has run out and
+    /// that nobody has taken over is still held: the epoch decides, here and in all acts below, and only
+    /// while the action is `Leased` (settling: or `Awaiting`).
     async fn renew(
         &self,
-        leases: &[Lease],
+        beats: &[Beat],
         worker: &WorkerId,
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<bool>>;
+    ) -> Result<Vec<Pulse>>;
 
     /// Store rendered inputs, once: an input that is there stays. `false` when the lease is lost.
     async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>>;
@@ -42,7 +47,7 @@ pub trait ActionStore: Send + Sync {
     /// Record what came of attempts, in one transaction. See the module's header.
     ///
     /// A `Waiting` action becomes ready when everything that it needs has succeeded, and is leased to
-    /// `worker` as far as `grant.slots` go; it is skipped, and what needs it in turn, as soon as
+    /// `worker` as far as `grant.slots` go and if its queue is among those of `grant`; it is skipped, and what needs it in turn, as soon as
     /// something that it needs has failed. An event that is `processing` is `completed` when all its
     /// actions are settled; failures that an `emit` handles count as settled. An event that is
     /// `failed` stays so. Emitted events go to the action's own execution; their `idempotency` is not
@@ -51,7 +56,7 @@ pub trait ActionStore: Send + Sync {
         &self,
         worker: &WorkerId,
         batch: &[Settlement],
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Settled>;
 
@@ -66,6 +71,39 @@ pub trait ActionStore: Send + Sync {
 pub struct Lease {
     pub key: ActionKey,
     pub epoch: Epoch,
+}
+
+/// A sign of life of whoever holds a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beat {
+    pub lease: Lease,
+    /// Kept for the next attempt and for those who look; `None` leaves what is there.
+    pub progress: Option<RawJson>,
+}
+
+impl From<Lease> for Beat {
+    fn from(lease: Lease) -> Self {
+        Self { lease, progress: None }
+    }
+}
+
+/// What came of a sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pulse {
+    Held {
+        until: Timestamp,
+        wanted: Wanted,
+    },
+    /// The lease has passed on, or the outcome is recorded.
+    Lost,
+}
+
+/// Whether anybody still wants the outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    Yes,
+    /// Its execution was cancelled.
+    Cancelled,
 }
 
 /// An action that the caller may perform now.
@@ -84,6 +122,14 @@ pub struct LeasedAction {
     pub traceparent: Option<String>,
     /// By the store's clock.
     pub lease_until: Timestamp,
+    /// How often a person gave it another input; each has a key of its own.
+    pub revision: i32,
+    /// What the attempts before this one told last.
+    pub progress: Option<RawJson>,
+    /// Since when it may be performed: what `schedule_to_close` counts from.
+    pub ready_at: Timestamp,
+    /// It failed for good and everything is undone: this error is to be told, nothing is to be performed.
+    pub closing: Option<RawJson>,
 }
 
 /// What came of one attempt.
@@ -101,23 +147,33 @@ pub enum Settling {
     /// To be tried again from `at` on; the error is kept until then. Not in an execution that was
     /// cancelled meanwhile: there the action is `cancelled`, as if nobody had held it.
     Retry { error: RawJson, at: Timestamp },
-    /// Failed for good: dependents are skipped. An emitted event handles it, or the event fails (with
-    /// the reason as its error) and the execution is paused from this commit on, if it is active and
-    /// not paused already.
+    /// It is not time yet: ready again from `at` on, the attempt is not counted. In a cancelled execution
+    /// it is `cancelled`, as with `Retry`.
+    Postponed { at: Timestamp },
+    /// Begun; the outcome will be settled by somebody else, under the same lease, which needs no renewal.
+    /// From `until` on it can be leased again, to be given up.
+    Awaiting { until: Option<Timestamp> },
+    /// Failed for good: dependents are skipped, and then see [`AfterFailure`].
     Failed { error: RawJson, then: AfterFailure },
 }
 
 #[derive(Debug, Clone)]
 pub enum AfterFailure {
+    /// An event of the definition's own handles it.
     Emit(Box<NewEvent>),
-    Pause { reason: String },
+    /// What the transition has completed is undone first (see [`settling`](crate::settling)); then the
+    /// action is leased once more, as [`closing`](LeasedAction::closing).
+    Compensate,
+    /// The event fails (with the reason as its error), an incident is opened, and the execution is paused
+    /// from this commit on, if it is active and not paused already.
+    Incident(NewIncident),
 }
 
 impl AfterFailure {
     pub const fn handling(&self) -> Handling {
         match self {
-            Self::Emit(_) => Handling::Handled,
-            Self::Pause { .. } => Handling::Unhandled,
+            Self::Emit(_) | Self::Compensate => Handling::Handled,
+            Self::Incident(_) => Handling::Unhandled,
         }
     }
 }

@@ -31,6 +31,10 @@ pub trait EventLog: Send + Sync {
     /// that exists is not appended twice but reported as [`Appended::Repeat`]. A key is judged before
     /// the execution is looked for: a repeat of a key whose execution retention has removed is a
     /// repeat.
+    ///
+    /// An execution that starts with a correlation finds the buffered signals for it in its mailbox, in the
+    /// order of their acceptance, behind the `events` that it starts with. A signal and a start that are
+    /// appended at the same time find each other: both take the same lock.
     async fn append(&self, batch: &[Append], now: Timestamp) -> Result<Vec<Appended>>;
 
     /// What idempotency keys stand for, in the order asked: [`Appended::Repeat`] as `append` would say
@@ -64,6 +68,28 @@ pub trait EventLog: Send + Sync {
 pub enum Append {
     Start(Box<NewExecution>),
     Event(NewEvent),
+    Signal(Box<NewSignal>),
+}
+
+/// An event for whichever execution has the correlation.
+///
+/// The one execution that has it and has not ended gets it as an event. If there is none, it is kept until
+/// there is one or until it expires; if there are several, it is refused.
+#[derive(Debug, Clone)]
+pub struct NewSignal {
+    /// Of the signal, and of the event that it becomes.
+    pub event_id: EventId,
+    pub tenant: TenantId,
+    pub correlation: String,
+    /// Only executions of this definition.
+    pub definition: Option<Name>,
+    pub name: Name,
+    pub payload: RawJson,
+    pub idempotency: Option<Idempotency>,
+    pub actor: Option<String>,
+    pub traceparent: Option<String>,
+    /// From then on it is not delivered any more.
+    pub expires_at: Timestamp,
 }
 
 /// An execution to create, already decided: seq 1 is part of it. Its start event is `completed` from
@@ -120,6 +146,17 @@ pub enum Appended {
     Repeat {
         event_id: EventId,
         status: EventStatus,
+    },
+    /// A signal that found its execution: ring it.
+    Delivered {
+        execution: ExecutionKey,
+        accept_no: AcceptNo,
+    },
+    /// A signal that nobody waits for yet.
+    Buffered,
+    /// A signal that this many executions could take.
+    Ambiguous {
+        executions: usize,
     },
     /// The idempotency key, or the execution id, stands for other content.
     Mismatch,

@@ -6,12 +6,16 @@
 //! a second worker apply what a first one has rejected.) Two workers that meet on one execution meet at
 //! this precondition, and one of them loses harmlessly.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq, WorkerId};
+use millstream_core::incident::NewIncident;
 use millstream_core::log::{ArmedTimer, State, Transition, Waiting};
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, PauseState};
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
 use crate::Result;
@@ -25,8 +29,8 @@ pub trait ExecutionStore: Send + Sync {
     ///
     /// The mailbox holds the undecided events (the first ones, cut by `limits`, at least one) and all
     /// deferred ones, which the limits do not count; together in acceptance order. While the execution
-    /// is paused, the only undecided events in it are `millstream.cancel`, so that a cancellation is
-    /// found behind any backlog. A caller that knows the state gets no snapshot again unless the
+    /// is paused, the only undecided events in it are those that end an execution by request
+    /// (`millstream.cancel`, `millstream.fail`), so that these are found behind any backlog. A caller that knows the state gets no snapshot again unless the
     /// execution has moved on, or is another one by the same id.
     async fn load(&self, wanted: &[Wanted], limits: MailboxLimits) -> Result<Vec<Loaded>>;
 
@@ -36,22 +40,25 @@ pub trait ExecutionStore: Send + Sync {
     ///
     /// An execution is committed when it is at `expected`, when every event of `decided` belongs to it
     /// and is still undecided or deferred (whatever the new verdict), and when it is not paused.
-    /// While it is paused it takes only its cancellation ([`OpenActions::Cancel`]), not any commit that
+    /// While it is paused it takes only its end by request ([`OpenActions::Cancel`]), not any commit that
     /// happens to end it; once it has ended, a pause keeps no verdict back. Otherwise the answer is
     /// [`Committed::Conflict`].
     ///
     /// Actions that are `Ready` are leased to `worker` right here (epoch 1, attempt 1), in the order of
-    /// the batch and of each commit's `actions`, until `lease.slots` are used up; the rest stay
-    /// unleased and due at once. A conflict uses up no slot.
+    /// the batch and of each commit's `actions`, if their queue is among those of `lease`, until its slots
+    /// are used up; the rest stay unleased and due at once. A conflict uses up no slot.
+    ///
+    /// A correlation that a transition sets is the execution's from this commit on, and buffered signals
+    /// for it become events of the execution, in the order of their acceptance.
     ///
     /// A verdict of `failed` pauses the execution from this commit on, for the reason in `error`,
     /// unless the commit ends it. A commit that ends an execution lifts its pause, so that what is
-    /// left in the mailbox can be rejected.
+    /// left in the mailbox can be rejected, and resolves its open incidents as `ended`.
     async fn commit(
         &self,
         worker: &WorkerId,
         batch: &[Commit],
-        lease: LeaseGrant,
+        lease: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Vec<Committed>>;
 
@@ -153,7 +160,7 @@ pub struct Commit {
     /// Outcome events of actions that were settled inline, for this execution; accepted in order,
     /// undecided. Their `idempotency` is not looked at.
     pub emitted: Vec<NewEvent>,
-    /// The execution was cancelled: its actions that nobody holds are cancelled as well.
+    /// The execution was ended by request: its actions that nobody holds are cancelled as well.
     pub open_actions: OpenActions,
 }
 
@@ -211,21 +218,40 @@ pub struct NewAction {
     pub traceparent: Option<String>,
     pub ordinal: i32,
     pub needs: Vec<Name>,
-    /// `Waiting`, `Ready`, or settled already (`Succeeded`, `Failed`, `Skipped`).
+    /// `Waiting`, `Ready`, `Standby`, or settled already (`Succeeded`, `Failed`, `Skipped`).
     pub status: ActionStatus,
+    pub terms: Terms,
+    /// Of an undo action: what it takes back.
+    pub undoes: Option<Name>,
     pub input: Option<RawJson>,
     pub scope: Option<RawJson>,
     pub result: Option<RawJson>,
     pub error: Option<RawJson>,
     /// Of one that is `Failed` already: whether an emitted event handles that.
     pub handling: Handling,
+    /// Of one that is `Failed` already and unhandled.
+    pub incident: Option<NewIncident>,
 }
 
 /// How many actions a worker takes along with a commit or a settlement, and for how long.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct LeaseGrant {
     pub slots: usize,
     pub ttl: Duration,
+    /// The queues that the worker serves.
+    pub queues: Arc<[Queue]>,
+}
+
+impl LeaseGrant {
+    /// The same for so many.
+    #[must_use]
+    pub fn of(&self, slots: usize) -> Self {
+        Self { slots, ..self.clone() }
+    }
+
+    pub fn serves(&self, queue: &Queue) -> bool {
+        self.queues.contains(queue)
+    }
 }
 
 /// The verdict on one [`Commit`].

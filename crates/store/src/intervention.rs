@@ -2,6 +2,7 @@
 //! with who and why.
 
 use millstream_core::id::{EventId, ExecutionKey, TenantId};
+use millstream_core::incident::NewIncident;
 use millstream_core::time::Timestamp;
 
 use crate::Result;
@@ -22,7 +23,8 @@ pub trait Interventions: Send + Sync {
     /// (those whose failure no event has handled: ready, due at once, attempts 0, the epoch kept; what
     /// was skipped because of them, and of nothing else, waiting again; the event `processing`; see
     /// [`reopening`](crate::reopening)), and resume the execution if no other event of it is dead or
-    /// failed. The event keeps its place in the order. Recorded as `retry`.
+    /// failed. The event keeps its place in the order. Open incidents of the event are resolved. Recorded
+    /// as `retry`.
     async fn retry(
         &self,
         tenant: &TenantId,
@@ -40,6 +42,8 @@ pub struct Burial {
     pub execution: ExecutionKey,
     pub event_id: EventId,
     pub error: String,
+    /// Opened with it; it has no action.
+    pub incident: NewIncident,
 }
 
 /// Who decides, and why.
@@ -65,7 +69,7 @@ pub enum Retried {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedDecision {
     pub event_id: Option<EventId>,
-    /// `bury`, `pause`, `retry`.
+    /// `bury`, `pause`, `retry`, or the word of a [`Resolution`](millstream_core::status::Resolution).
     pub kind: String,
     pub actor: Option<String>,
     pub reason: Option<String>,

@@ -8,8 +8,8 @@
 //! Refuses: SQL, and decisions of the domain (those are made in `millstream-core`).
 //!
 //! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
-//! [`action_store`] (performed), [`timer_store`], then what people and operators need
-//! ([`intervention`], [`views`], …). [`memory`] is the reference implementation and [`conformance`]
+//! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], then what people and operators need
+//! ([`intervention`], [`incidents`], [`views`], …). [`memory`] is the reference implementation and [`conformance`]
 //! the suite that every backend must pass.
 
 pub mod action_store;
@@ -20,12 +20,16 @@ pub mod error;
 pub mod event_log;
 pub mod execution_store;
 pub mod housekeeping;
+pub mod incidents;
 pub mod intervention;
 pub mod key_store;
 pub mod memory;
 pub mod paging;
+pub mod relations;
 pub mod reopening;
+pub mod settling;
 pub mod stores;
+pub mod task_board;
 pub mod timer_store;
 pub mod views;
 pub mod worker_store;

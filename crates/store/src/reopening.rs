@@ -41,6 +41,8 @@ pub fn reopened(actions: &BTreeMap<Name, Settled>) -> Reopened {
                 | ActionStatus::Waiting
                 | ActionStatus::Ready
                 | ActionStatus::Leased
+                | ActionStatus::Awaiting
+                | ActionStatus::Standby
                 | ActionStatus::Succeeded
                 | ActionStatus::Skipped
                 | ActionStatus::Cancelled,
@@ -71,7 +73,12 @@ fn still_lost(actions: &BTreeMap<Name, Settled>, reopened: &Reopened, need: &Nam
         Some(ActionStatus::Skipped) => !reopened.waiting.contains(need),
         Some(ActionStatus::Cancelled) => true,
         Some(
-            ActionStatus::Waiting | ActionStatus::Ready | ActionStatus::Leased | ActionStatus::Succeeded,
+            ActionStatus::Waiting
+            | ActionStatus::Ready
+            | ActionStatus::Leased
+            | ActionStatus::Awaiting
+            | ActionStatus::Standby
+            | ActionStatus::Succeeded,
         )
         | None => false,
     }

@@ -7,8 +7,11 @@ use crate::definition_store::DefinitionStore;
 use crate::event_log::EventLog;
 use crate::execution_store::ExecutionStore;
 use crate::housekeeping::Housekeeping;
+use crate::incidents::Incidents;
 use crate::intervention::Interventions;
 use crate::key_store::KeyStore;
+use crate::relations::Relations;
+use crate::task_board::TaskBoard;
 use crate::timer_store::TimerStore;
 use crate::views::{EventViews, ExecutionViews};
 use crate::worker_store::WorkerStore;
@@ -27,6 +30,9 @@ pub struct Stores {
     pub keys: Arc<dyn KeyStore>,
     pub workers: Arc<dyn WorkerStore>,
     pub housekeeping: Arc<dyn Housekeeping>,
+    pub tasks: Arc<dyn TaskBoard>,
+    pub incidents: Arc<dyn Incidents>,
+    pub relations: Arc<dyn Relations>,
 }
 
 impl Stores {
@@ -44,6 +50,9 @@ impl Stores {
             + KeyStore
             + WorkerStore
             + Housekeeping
+            + TaskBoard
+            + Incidents
+            + Relations
             + 'static,
     {
         Self {
@@ -57,7 +66,10 @@ impl Stores {
             event_views: store.clone(),
             keys: store.clone(),
             workers: store.clone(),
-            housekeeping: store,
+            housekeeping: store.clone(),
+            tasks: store.clone(),
+            incidents: store.clone(),
+            relations: store,
         }
     }
 }

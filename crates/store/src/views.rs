@@ -4,6 +4,7 @@ use millstream_core::id::{
     AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId,
 };
 use millstream_core::log::{State, Transition};
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_core::time::Timestamp;
@@ -153,6 +154,11 @@ pub struct ActionView {
     pub error: Option<RawJson>,
     pub created_at: Timestamp,
     pub settled_at: Option<Timestamp>,
+    pub queue: Queue,
+    pub revision: i32,
+    pub progress: Option<RawJson>,
+    /// Since when it may be performed.
+    pub ready_at: Option<Timestamp>,
 }
 
 impl ActionView {
@@ -200,6 +206,8 @@ pub struct Backlog {
     pub dead: u64,
     /// Executions whose status is `paused`.
     pub paused: u64,
+    /// Incidents that nobody has resolved.
+    pub incidents: u64,
     /// Actions that are waiting, ready or leased.
     pub open_actions: u64,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
+use millstream_core::id::{Name, WorkerId};
 use millstream_core::time::Timestamp;
 
 use crate::Result;
@@ -43,6 +43,8 @@ pub struct WorkerBeat {
     /// Actions that it performs right now.
     pub in_flight: i32,
     pub version: String,
+    /// Functions that it brought along, by name.
+    pub calls: Vec<Name>,
 }
 
 #[derive(Debug, Clone)]

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::limits::MAX_ALTERNATIVES;
 use super::actions::{ActionSpec, FailureRule};
+use super::limits::MAX_ALTERNATIVES;
 use super::model::{Alternative, Definition, StateKind, StateSpec};
 use super::suggest::{did_you_mean, nearest};
 use crate::id::Name;
@@ -185,8 +185,7 @@ impl Check<'_> {
             let path = format!("{path}.undo");
             match self.definition.actions.get(undo) {
                 None => {
-                    let hint =
-                        did_you_mean(undo.as_str(), self.definition.actions.keys().map(Name::as_str));
+                    let hint = did_you_mean(undo.as_str(), self.definition.actions.keys().map(Name::as_str));
                     self.problem(path, format!("no action {:?}{hint}", undo.as_str()));
                 }
                 Some(_) if *undo == action.name => {

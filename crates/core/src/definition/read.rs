@@ -16,7 +16,8 @@ use crate::log::{Context, MAX_CONTEXT_BYTES, context_bytes};
 use crate::problem::Problem;
 use crate::raw::RawJson;
 
-const FIELDS: &[&str] = &["dialect", "name", "mode", "initial", "context", "timeout", "correlate", "states", "actions"];
+const FIELDS: &[&str] =
+    &["dialect", "name", "mode", "initial", "context", "timeout", "correlate", "states", "actions"];
 
 pub(super) fn definition(document: &Node) -> (Definition, Vec<Problem>) {
     let mut reader = Reader::default();

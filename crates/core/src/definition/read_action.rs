@@ -36,7 +36,11 @@ pub(super) fn actions(reader: &mut Reader, path: &str, node: &Node) -> BTreeMap<
             match &spec.undoes {
                 Some(other) => reader.problem(
                     format!("{path}.{undone}.undo"),
-                    format!("{:?} undoes {:?} already: one undo action for each", undo.as_str(), other.as_str()),
+                    format!(
+                        "{:?} undoes {:?} already: one undo action for each",
+                        undo.as_str(),
+                        other.as_str()
+                    ),
                 ),
                 None => spec.undoes = Some(undone),
             }

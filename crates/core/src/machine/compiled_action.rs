@@ -254,9 +254,10 @@ impl Compiler<'_> {
             ActionKind::Call { function, input } => {
                 Form::Call { function: function.clone(), input: self.tree(&format!("{path}.input"), input) }
             }
-            ActionKind::Task(spec) => {
-                Form::Task { input: self.tree(&format!("{path}.task.input"), &spec.input), spec: spec.clone() }
-            }
+            ActionKind::Task(spec) => Form::Task {
+                input: self.tree(&format!("{path}.task.input"), &spec.input),
+                spec: spec.clone(),
+            },
             ActionKind::Emit(spec) => {
                 let to = match &spec.to {
                     EmitTarget::Execution(text) => self.text(&format!("{path}.emit.to"), text),

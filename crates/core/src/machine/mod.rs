@@ -26,8 +26,8 @@ mod step;
 mod turn;
 
 pub use closing::closing;
-pub(crate) use compiled_action::action_problems;
 pub use compile::Machine;
+pub(crate) use compiled_action::action_problems;
 pub use correlation::{MAX_CORRELATION_BYTES, valid_correlation};
 pub use create::{Rejection, create, create_child};
 pub use evolve::evolve;

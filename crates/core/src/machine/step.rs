@@ -146,7 +146,8 @@ fn apply(
     let correlation = if set.is_empty() { None } else { correlation(machine, &after)? };
     let mut actions = plan(machine, &chosen.alternative.actions, &Scope { context: &after, ..*scope });
     if tells_parent || (phase.is_ended() && machine.starts_children()) {
-        let ended = State { phase, state: to.clone(), context: after.into_owned(), reason: None, ..state.clone() };
+        let ended =
+            State { phase, state: to.clone(), context: after.into_owned(), reason: None, ..state.clone() };
         at_the_end(&ended, &mut actions, machine.starts_children());
     }
     let decision = Decision {

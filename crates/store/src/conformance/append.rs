@@ -16,9 +16,12 @@ fn accept_nos(verdicts: &[Appended]) -> Vec<AcceptNo> {
         .iter()
         .map(|verdict| match verdict {
             Appended::Accepted { accept_no } => *accept_no,
-            other @ (Appended::Repeat { .. } | Appended::Mismatch | Appended::NoExecution) => {
-                panic!("not accepted: {other:?}")
-            }
+            other @ (Appended::Repeat { .. }
+            | Appended::Delivered { .. }
+            | Appended::Buffered
+            | Appended::Ambiguous { .. }
+            | Appended::Mismatch
+            | Appended::NoExecution) => panic!("not accepted: {other:?}"),
         })
         .collect()
 }

@@ -112,7 +112,14 @@ pub async fn fifty_appends_of_one_key_at_once_make_one_event(bench: Bench) {
         match task.await.unwrap() {
             (id, Appended::Accepted { .. }) => accepted.push(id),
             (_, Appended::Repeat { event_id, .. }) => repeated.push(event_id),
-            (_, other @ (Appended::Mismatch | Appended::NoExecution)) => panic!("{other:?}"),
+            (
+                _,
+                other @ (Appended::Delivered { .. }
+                | Appended::Buffered
+                | Appended::Ambiguous { .. }
+                | Appended::Mismatch
+                | Appended::NoExecution),
+            ) => panic!("{other:?}"),
         }
     }
     assert_eq!((accepted.len(), repeated.len()), (1, 49));
@@ -225,7 +232,11 @@ pub async fn many_starts_of_one_id_at_once_make_one_execution(bench: Bench) {
         match task.await.unwrap() {
             Appended::Accepted { .. } => accepted += 1,
             Appended::Repeat { .. } => {}
-            other @ (Appended::Mismatch | Appended::NoExecution) => panic!("{other:?}"),
+            other @ (Appended::Delivered { .. }
+            | Appended::Buffered
+            | Appended::Ambiguous { .. }
+            | Appended::Mismatch
+            | Appended::NoExecution) => panic!("{other:?}"),
         }
     }
     assert_eq!(accepted, 1);

@@ -4,10 +4,9 @@ use millstream_core::id::{AcceptNo, Seq};
 use millstream_core::status::{EventStatus, ExecutionStatus, Phase};
 
 use super::Bench;
-use super::fixture::{HOUR, event, execution, grant, name, timer, worker};
+use super::fixture::{HOUR, burial, event, execution, grant, name, timer, worker};
 use super::visit::{Visit, broken, done, ready};
 use crate::execution_store::Committed;
-use crate::intervention::Burial;
 
 pub async fn a_commit_writes_state_log_and_event_record(bench: Bench) {
     let key = execution("one");
@@ -269,8 +268,8 @@ pub async fn a_commit_that_decides_what_was_buried_writes_nothing(bench: Bench) 
     let end = Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed);
     let state = bench.commit_done(end).await;
     let (dead, late) = (bench.post(&key, "pay").await, bench.post(&key, "ship").await);
-    let burial = Burial { execution: key.clone(), event_id: dead, error: "crashed".to_owned() };
-    bench.stores.interventions.bury(&[burial], bench.now().await).await.unwrap();
+    let buried = burial(key.clone(), dead, "crashed");
+    bench.stores.interventions.bury(&[buried], bench.now().await).await.unwrap();
     let visit = Visit::to(&key, &state, bench.now().await).reject(dead, "ended").reject(late, "ended");
     assert!(matches!(bench.commit_one(visit).await, Committed::Conflict));
     assert_eq!(bench.event(&key, dead).await.status, EventStatus::Dead);

@@ -80,13 +80,15 @@ pub async fn actions_settled_inline_are_recorded_as_such(bench: Bench) {
     let note = bench.action(&key, "note").await;
     assert_eq!((note.status, note.result), (ActionStatus::Succeeded, Some(raw(r#""inline""#))));
     assert!(note.settled_at.is_some());
-    assert!(bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap().is_empty());
+    assert!(
+        bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap().is_empty()
+    );
 }
 
 pub async fn unleased_actions_are_due_at_once(bench: Bench) {
     let key = execution("one");
     bench.acting(&key, &[ready("a"), ready("b")], grant(0)).await;
-    let leased = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap();
+    let leased = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
     assert_eq!(leased.len(), 2);
     assert!(leased.iter().all(|action| action.lease.epoch == Epoch::FIRST && action.attempt == 1));
 }
@@ -112,7 +114,9 @@ pub async fn a_cancellation_cancels_what_nobody_holds(bench: Bench) {
     assert_eq!(record.status, EventStatus::Completed, "nothing more will be done for it");
     assert!(record.completed_at.is_some());
     assert_eq!(bench.event(&key, working).await.status, EventStatus::Processing);
-    assert!(bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap().is_empty());
+    assert!(
+        bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap().is_empty()
+    );
 
     let settled = settle(&bench, vec![succeed(&granted.leased[0], "1")], grant(5)).await;
     assert!(settled.leased.is_empty(), "a cancelled dependent stays cancelled");
@@ -142,6 +146,6 @@ pub async fn a_commit_without_cancellation_leaves_open_actions_alone(bench: Benc
     bench.commit_done(Visit::to(&key, &state, bench.now().await).end(id, "closed", Phase::Completed)).await;
     assert_eq!(bench.action(&key, "a").await.status, ActionStatus::Ready);
     assert_eq!(bench.event(&key, working).await.status, EventStatus::Processing);
-    let leased = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap();
+    let leased = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
     assert_eq!(leased.len(), 1, "actions of an ended execution still run");
 }

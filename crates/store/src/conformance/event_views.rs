@@ -4,10 +4,9 @@ use millstream_core::id::EventId;
 use millstream_core::status::EventStatus;
 
 use super::Bench;
-use super::fixture::{event, execution, execution_of, grant, tenant};
+use super::fixture::{burial, event, execution, execution_of, grant, tenant};
 use super::visit::{Visit, ready};
 use crate::event_log::Append;
-use crate::intervention::Burial;
 use crate::views::{Backlog, EventFilter};
 
 async fn list(bench: &Bench, filter: &EventFilter) -> Vec<EventId> {
@@ -86,8 +85,9 @@ pub async fn the_backlog_counts_what_is_left(bench: Bench) {
     bench.stores.events.append(&[old], hour_ago).await.unwrap();
     bench.post(&key, "y").await;
     let dead = bench.post(&other, "z").await;
-    let burial = Burial { execution: other, event_id: dead, error: "no".to_owned() };
-    bench.stores.interventions.bury(&[burial], now).await.unwrap();
-    let expected = Backlog { undecided: 2, oldest: Some(hour_ago), dead: 1, paused: 1, open_actions: 2 };
+    let buried = burial(other, dead, "no");
+    bench.stores.interventions.bury(&[buried], now).await.unwrap();
+    let expected =
+        Backlog { undecided: 2, oldest: Some(hour_ago), dead: 1, paused: 1, incidents: 1, open_actions: 2 };
     assert_eq!(views.backlog().await.unwrap(), expected);
 }

@@ -2,20 +2,28 @@
 //! them in the store.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
+use millstream_core::action::ErrorClass;
+use millstream_core::id::{
+    DefinitionRef, EventId, ExecutionId, ExecutionKey, IncidentId, Name, Seq, TenantId, WorkerId,
+};
+use millstream_core::incident::NewIncident;
 use millstream_core::log::{
     Applied, ArmedTimer, Decision, Entry, FORMAT, Origin, State, Transition, Waiting,
 };
 use millstream_core::machine::evolve;
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::Phase;
 use millstream_core::time::Timestamp;
+use uuid::Uuid;
 
 use super::Bench;
 use crate::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
 use crate::execution_store::{Known, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, Wanted};
+use crate::intervention::Burial;
 use crate::views::{ActionView, EventView, ExecutionView};
 
 /// A lease that does not run out during a case.
@@ -24,8 +32,25 @@ pub(super) const LONG: Duration = Duration::from_secs(600);
 pub(super) const SHORT: Duration = Duration::from_millis(40);
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
+/// For the engine's own queue.
 pub(super) fn grant(slots: usize) -> LeaseGrant {
-    LeaseGrant { slots, ttl: LONG }
+    grant_for(slots, LONG)
+}
+
+pub(super) fn grant_for(slots: usize, ttl: Duration) -> LeaseGrant {
+    LeaseGrant { slots, ttl, queues: [Queue::engine()].into() }
+}
+
+pub(super) fn burial(execution: ExecutionKey, event_id: EventId, error: &str) -> Burial {
+    let incident = NewIncident { class: ErrorClass::Internal, ..incident(error) };
+    Burial { execution, event_id, error: error.to_owned(), incident }
+}
+
+/// With an id of its own.
+pub(super) fn incident(reason: &str) -> NewIncident {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let id = IncidentId(Uuid::from_u128(u128::from(LAST.fetch_add(1, Ordering::Relaxed)) + 1));
+    NewIncident { id, class: ErrorClass::Status, reason: reason.to_owned() }
 }
 
 pub(super) fn name(text: &str) -> Name {
@@ -91,6 +116,8 @@ pub(super) fn armed_execution(
             reason: None,
             timers,
             actions: Vec::new(),
+            parent: None,
+            correlation: None,
         },
     };
     let state = evolve(None, &transition);

@@ -4,14 +4,14 @@ use millstream_core::id::{EventId, ExecutionKey};
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase};
 
 use super::Bench;
-use super::fixture::{event, execution, grant, tenant, worker};
+use super::fixture::{burial, event, execution, grant, tenant, worker};
 use super::settle::{fail, fail_and_tell, settle, succeed};
 use super::visit::{Visit, broken, broken_and_told, ready, waiting};
-use crate::intervention::{Burial, Decision, Retried};
+use crate::intervention::{Decision, Retried};
 
 async fn bury(bench: &Bench, key: &ExecutionKey, event_id: EventId) {
-    let burial = Burial { execution: key.clone(), event_id, error: "crashed 5 times".to_owned() };
-    bench.stores.interventions.bury(&[burial], bench.now().await).await.unwrap();
+    let buried = burial(key.clone(), event_id, "crashed 5 times");
+    bench.stores.interventions.bury(&[buried], bench.now().await).await.unwrap();
 }
 
 async fn retry(bench: &Bench, owner: &str, event: EventId) -> Retried {
@@ -140,7 +140,7 @@ pub async fn retrying_a_failed_event_reopens_its_actions(bench: Bench) {
     assert_eq!((record.status, record.error, record.completed_at), (EventStatus::Processing, None, None));
     assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
 
-    let a = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap().remove(0);
+    let a = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap().remove(0);
     assert_eq!((a.attempt, a.lease.epoch.0), (1, 2), "attempts begin anew, the epoch does not");
     let b = settle(&bench, vec![succeed(&a, "1")], grant(5)).await.leased.remove(0);
     let d = settle(&bench, vec![succeed(&b, "1")], grant(5)).await.leased.remove(0);
@@ -167,7 +167,7 @@ pub async fn a_retry_leaves_handled_failures_alone(bench: Bench) {
     let (failed, skipped) = (ActionStatus::Failed, ActionStatus::Skipped);
     assert_eq!(statuses, [failed, skipped, ActionStatus::Ready, ActionStatus::Waiting, skipped]);
     assert!(bench.action(&key, "told").await.error.is_some(), "it stays as it was");
-    let stuck = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap();
+    let stuck = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
     assert_eq!(stuck.len(), 1);
     let d = settle(&bench, vec![succeed(&stuck[0], "1")], grant(5)).await.leased.remove(0);
     settle(&bench, vec![succeed(&d, "1")], grant(5)).await;

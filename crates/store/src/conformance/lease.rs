@@ -6,21 +6,29 @@ use millstream_core::id::Epoch;
 use millstream_core::status::ActionStatus;
 
 use super::Bench;
-use super::fixture::{HOUR, SHORT, execution, grant, name, raw, worker};
+use super::fixture::{HOUR, SHORT, execution, grant, grant_for, name, raw, worker};
 use super::settle::{fail, retry, settle, succeed};
 use super::visit::{ready, waiting};
-use crate::action_store::{Lease, LeasedAction, SettleVerdict};
+use crate::action_store::{Beat, Lease, LeasedAction, Pulse, SettleVerdict};
 use crate::execution_store::LeaseGrant;
 
 async fn lease(bench: &Bench, by: &str, grant: LeaseGrant) -> Vec<LeasedAction> {
     let now = bench.now().await;
-    bench.stores.actions.lease(&worker(by), grant, now).await.unwrap()
+    bench.stores.actions.lease(&worker(by), &grant, now).await.unwrap()
+}
+
+/// Whether leases of `w1` are still held, each.
+async fn renew(bench: &Bench, leases: &[Lease], grant: LeaseGrant) -> Vec<bool> {
+    let beats: Vec<Beat> = leases.iter().cloned().map(Beat::from).collect();
+    let now = bench.now().await;
+    let pulses = bench.stores.actions.renew(&beats, &worker("w1"), &grant, now).await.unwrap();
+    pulses.into_iter().map(|pulse| matches!(pulse, Pulse::Held { .. })).collect()
 }
 
 /// An action leased for a moment by `w1`, then by `w2`: the first lease is void.
 async fn passed_on(bench: &Bench) -> (LeasedAction, LeasedAction) {
     let key = execution("one");
-    let short = LeaseGrant { slots: 1, ttl: SHORT };
+    let short = grant_for(1, SHORT);
     let (_, _, mut done) = bench.acting(&key, &[ready("charge")], short).await;
     let old = done.leased.remove(0);
     bench.passed(old.lease_until).await;
@@ -122,11 +130,10 @@ pub async fn no_action_goes_to_two_callers(bench: Bench) {
 
 pub async fn a_renewed_lease_lives_longer(bench: Bench) {
     let key = execution("one");
-    let (_, _, done) = bench.acting(&key, &[ready("charge")], LeaseGrant { slots: 1, ttl: SHORT }).await;
+    let (_, _, done) = bench.acting(&key, &[ready("charge")], grant_for(1, SHORT)).await;
     let held = &done.leased[0];
     let leases = [held.lease.clone()];
-    let now = bench.now().await;
-    let renewed = bench.stores.actions.renew(&leases, &worker("w1"), grant(0), now).await.unwrap();
+    let renewed = renew(&bench, &leases, grant(0)).await;
     assert_eq!(renewed, [true], "also one that has run out and was not taken over");
     bench.passed(held.lease_until).await;
     assert!(lease(&bench, "w2", grant(5)).await.is_empty());
@@ -137,7 +144,7 @@ pub async fn a_renewed_lease_lives_longer(bench: Bench) {
 
 pub async fn a_lease_that_ran_out_untaken_can_still_settle(bench: Bench) {
     let key = execution("one");
-    let (_, _, done) = bench.acting(&key, &[ready("charge")], LeaseGrant { slots: 1, ttl: SHORT }).await;
+    let (_, _, done) = bench.acting(&key, &[ready("charge")], grant_for(1, SHORT)).await;
     bench.passed(done.leased[0].lease_until).await;
     let settled = settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
     assert!(matches!(settled.verdicts[..], [SettleVerdict::Recorded { .. }]));
@@ -146,16 +153,14 @@ pub async fn a_lease_that_ran_out_untaken_can_still_settle(bench: Bench) {
 pub async fn an_old_epoch_cannot_renew(bench: Bench) {
     let (old, new) = passed_on(&bench).await;
     let leases = [old.lease, new.lease.clone(), Lease { epoch: Epoch(9), ..new.lease }];
-    let now = bench.now().await;
-    let renewed = bench.stores.actions.renew(&leases, &worker("w1"), grant(0), now).await.unwrap();
+    let renewed = renew(&bench, &leases, grant(0)).await;
     assert_eq!(renewed, [false, true, false]);
 }
 
 pub async fn an_old_epoch_does_not_extend_anothers_lease(bench: Bench) {
     let (old, new) = passed_on(&bench).await;
-    let longer = LeaseGrant { slots: 0, ttl: HOUR * 24 };
-    let now = bench.now().await;
-    let renewed = bench.stores.actions.renew(&[old.lease], &worker("w1"), longer, now).await.unwrap();
+    let longer = grant_for(0, HOUR * 24);
+    let renewed = renew(&bench, &[old.lease], longer).await;
     assert_eq!(renewed, [false]);
     let view = bench.action(&execution("one"), "charge").await;
     assert_eq!(view.lease_until, Some(new.lease_until));
@@ -165,7 +170,7 @@ pub async fn an_old_epoch_does_not_extend_anothers_lease(bench: Bench) {
 pub async fn an_old_epoch_cannot_record_an_input(bench: Bench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
-    let short = LeaseGrant { slots: 1, ttl: SHORT };
+    let short = grant_for(1, SHORT);
     let old = settle(&bench, vec![succeed(&done.leased[0], "1")], short).await.leased.remove(0);
     assert_eq!((old.input, old.lease.key.action.clone()), (None, name("b")));
     bench.passed(old.lease_until).await;
@@ -219,9 +224,7 @@ pub async fn a_released_action_is_due_at_once_and_its_attempt_not_counted(bench:
     assert_eq!((view.status, view.attempts, view.lease_until), (ActionStatus::Ready, 0, None));
     let settled = settle(&bench, vec![succeed(old, "1")], grant(0)).await;
     assert_eq!(settled.verdicts, [SettleVerdict::Stale], "a lease given back is void");
-    let now = bench.now().await;
-    let leases = [old.lease.clone()];
-    assert_eq!(bench.stores.actions.renew(&leases, &worker("w1"), grant(0), now).await.unwrap(), [false]);
+    assert_eq!(renew(&bench, std::slice::from_ref(&old.lease), grant(0)).await, [false]);
     let new = lease(&bench, "w2", grant(1)).await.remove(0);
     assert_eq!((new.lease.epoch, new.attempt), (Epoch(2), 1));
 }

@@ -184,6 +184,54 @@ macro_rules! conformance_tests {
                 keys_exist_from_the_first_live_one_on,
                 keys_are_listed_newest_first_with_the_revoked_ones,
             }
+            queues {
+                a_worker_gets_only_what_stands_in_its_queues,
+                several_queues_share_the_slots_of_one_call,
+                a_dependent_is_leased_only_to_who_serves_its_queue,
+                open_queues_are_named_once_each_in_order,
+                a_lease_lasts_as_long_as_the_heartbeat_and_a_beat_extends_it,
+                an_attempt_cannot_be_extended_for_ever,
+                a_holder_learns_that_its_execution_was_cancelled,
+                what_nobody_begins_in_time_is_overdue,
+                all_attempts_together_have_a_deadline,
+                a_dependent_s_schedule_begins_when_it_is_free,
+                what_is_postponed_is_not_counted,
+                what_awaits_somebody_else_is_settled_under_its_lease,
+                actions_are_found_by_their_keys,
+                external_workers_are_known_by_what_they_said_last,
+            }
+            undo {
+                what_succeeded_last_is_undone_first_and_then_the_failure_is_told,
+                what_is_under_way_is_waited_for_and_what_is_not_is_skipped,
+                an_undo_that_nothing_calls_for_holds_up_nothing,
+                an_undo_that_fails_for_good_waits_for_a_person_and_goes_on_from_there,
+            }
+            incidents {
+                a_failure_opens_an_incident_and_pauses,
+                the_same_trouble_is_one_group,
+                lists_are_newest_first_and_cut_by_position,
+                a_retry_reopens_the_action_and_what_waits_for_it,
+                a_retry_with_another_input_is_another_revision,
+                a_skip_succeeds_with_the_given_result_and_tells,
+                an_end_by_request_is_appended_and_the_rest_is_left,
+                an_incident_is_resolved_once,
+                of_two_failures_each_is_decided_by_itself,
+                a_retry_of_the_event_resolves_its_incidents,
+                the_end_of_an_execution_resolves_what_is_open,
+                a_buried_event_is_an_incident_without_an_action,
+                two_decisions_at_once_are_one,
+            }
+            relations {
+                a_signal_finds_the_execution_of_its_correlation,
+                a_signal_that_nobody_waits_for_is_kept_until_somebody_does,
+                a_signal_that_has_expired_is_not_delivered,
+                a_signal_for_several_executions_is_refused,
+                an_execution_that_has_ended_gets_no_signals,
+                a_correlation_that_a_transition_sets_counts_from_then_on,
+                a_repeated_signal_is_a_repeat,
+                a_signal_and_a_start_at_once_find_each_other,
+                children_are_found_by_their_parent,
+            }
             workers {
                 a_worker_is_known_by_its_last_beat,
                 a_worker_that_left_is_gone,

@@ -31,15 +31,19 @@ pub mod commit_actions;
 pub mod definitions;
 pub mod event_views;
 pub mod execution_views;
+pub mod incidents;
 pub mod interventions;
 pub mod keys;
 pub mod lease;
 pub mod load;
 pub mod mailbox;
+pub mod queues;
+pub mod relations;
 pub mod retention;
 pub mod settle;
 pub mod settle_races;
 pub mod timers;
+pub mod undo;
 pub mod workers;
 
 #[macro_use]

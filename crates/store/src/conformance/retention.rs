@@ -33,7 +33,7 @@ async fn end_as(bench: &Bench, key: &ExecutionKey, state: &State, phase: Phase, 
     let after = commit.state.clone();
     let batch = bench.placed(vec![commit]).await;
     super::visit::done(
-        bench.stores.executions.commit(&worker, &batch, grant(0), at).await.unwrap().remove(0),
+        bench.stores.executions.commit(&worker, &batch, &grant(0), at).await.unwrap().remove(0),
     );
     after
 }
@@ -174,6 +174,7 @@ pub async fn silent_workers_are_forgotten(bench: Bench) {
             lanes: Vec::new(),
             in_flight: 0,
             version: String::new(),
+            calls: Vec::new(),
         };
         bench.stores.workers.beat(&beat, seen).await.unwrap();
     }

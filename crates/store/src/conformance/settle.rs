@@ -5,7 +5,7 @@ use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase}
 use millstream_core::time::Timestamp;
 
 use super::Bench;
-use super::fixture::{HOUR, event, execution, grant, name, raw, worker};
+use super::fixture::{HOUR, event, execution, grant, incident, name, raw, worker};
 use super::visit::{Visit, ready, waiting};
 use crate::action_store::{AfterFailure, LeasedAction, SettleVerdict, Settled, Settlement, Settling};
 use crate::event_log::NewEvent;
@@ -32,7 +32,7 @@ pub(super) fn retry(action: &LeasedAction, at: Timestamp) -> Settlement {
 }
 
 pub(super) fn fail(action: &LeasedAction, reason: &str) -> Settlement {
-    let then = AfterFailure::Pause { reason: reason.to_owned() };
+    let then = AfterFailure::Incident(incident(reason));
     outcome(action, Settling::Failed { error: raw(r#"{"class":"status"}"#), then })
 }
 
@@ -44,7 +44,7 @@ pub(super) fn fail_and_tell(action: &LeasedAction, event: NewEvent) -> Settlemen
 /// Settle as the worker `w1`.
 pub(super) async fn settle(bench: &Bench, batch: Vec<Settlement>, grant: LeaseGrant) -> Settled {
     let now = bench.now().await;
-    let settled = bench.stores.actions.settle(&worker("w1"), &batch, grant, now).await.unwrap();
+    let settled = bench.stores.actions.settle(&worker("w1"), &batch, &grant, now).await.unwrap();
     assert_eq!(settled.verdicts.len(), batch.len(), "one verdict per item");
     settled
 }
@@ -115,7 +115,7 @@ pub async fn success_frees_dependents_with_its_result(bench: Bench) {
     assert_eq!(bench.action(&key, "d").await.status, ActionStatus::Waiting);
     let third = settle(&bench, vec![succeed(c, "3")], grant(0)).await;
     assert_eq!((third.leased.len(), third.unleased), (0, 1));
-    let d = bench.stores.actions.lease(&worker("w2"), grant(1), bench.now().await).await.unwrap().remove(0);
+    let d = bench.stores.actions.lease(&worker("w2"), &grant(1), bench.now().await).await.unwrap().remove(0);
     assert_eq!(d.results, [(name("c"), raw("3"))].into());
     assert_eq!(settle(&bench, vec![succeed(&d, "4")], grant(0)).await.verdicts, [COMPLETED]);
 }
@@ -126,7 +126,7 @@ pub async fn dependents_are_leased_as_far_as_slots_go(bench: Bench) {
     let (_, _, done) = bench.acting(&key, &actions, grant(1)).await;
     let settled = settle(&bench, vec![succeed(&done.leased[0], "1")], grant(2)).await;
     assert_eq!((settled.leased.len(), settled.unleased), (2, 1));
-    let rest = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap();
+    let rest = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
     assert_eq!(rest.len(), 1);
 }
 
@@ -157,7 +157,7 @@ pub async fn a_retry_in_a_cancelled_execution_cancels_the_action(bench: Bench) {
     let second = settle(&bench, vec![retry(&done.leased[1], now)], grant(5)).await;
     assert_eq!(second.verdicts, [COMPLETED], "nothing more will be done for it");
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
-    let due = bench.stores.actions.lease(&worker("w2"), grant(5), bench.now().await).await.unwrap();
+    let due = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
     assert!(due.is_empty());
 }
 

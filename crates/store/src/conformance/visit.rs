@@ -4,6 +4,7 @@ use millstream_core::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq}
 use millstream_core::log::{ArmedTimer, Decision, Entry, FORMAT, State, Transition};
 use millstream_core::machine::evolve;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
 use super::Bench;
@@ -82,6 +83,8 @@ impl Visit {
                 reason: None,
                 timers: Vec::new(),
                 actions: Vec::new(),
+                parent: None,
+                correlation: None,
             },
         };
         self.commit.state = evolve(Some(self.commit.state), &transition);
@@ -147,6 +150,15 @@ impl Visit {
         self
     }
 
+    /// Say of the last transition that it gave the execution this correlation.
+    pub(super) fn correlating(mut self, correlation: &str) -> Self {
+        if let Some(last) = self.commit.transitions.last_mut() {
+            last.decision.correlation = Some(correlation.to_owned());
+        }
+        self.commit.state.correlation = Some(correlation.to_owned());
+        self
+    }
+
     pub(super) fn cancel_open_actions(mut self) -> Self {
         self.commit.open_actions = OpenActions::Cancel;
         self
@@ -170,6 +182,8 @@ pub(super) struct Planned {
     needs: Vec<Name>,
     pub(super) status: ActionStatus,
     handling: Handling,
+    terms: Terms,
+    undoes: Option<Name>,
 }
 
 /// An action with its input rendered.
@@ -189,6 +203,8 @@ pub(super) fn waiting(action: &str, needs: &[&str]) -> Planned {
         needs: needs.iter().map(|need| name(need)).collect(),
         status: ActionStatus::Waiting,
         handling: Handling::Unhandled,
+        terms: Terms::engine(),
+        undoes: None,
     }
 }
 
@@ -207,7 +223,17 @@ pub(super) fn broken_and_told(action: &str) -> Planned {
     Planned { handling: Handling::Handled, ..broken(action) }
 }
 
+/// An undo action that nothing has called for.
+pub(super) fn standby(action: &str, undone: &str) -> Planned {
+    Planned { status: ActionStatus::Standby, undoes: Some(name(undone)), ..waiting(action, &[undone]) }
+}
+
 impl Planned {
+    /// On terms of its own.
+    pub(super) fn on(self, terms: Terms) -> Self {
+        Self { terms, ..self }
+    }
+
     fn at(&self, execution: &ExecutionKey, seq: Seq, event: EventId, ordinal: i32) -> NewAction {
         let mut action = NewAction {
             key: ActionKey { execution: execution.clone(), seq, action: self.name.clone() },
@@ -221,13 +247,21 @@ impl Planned {
             result: None,
             error: None,
             handling: self.handling,
+            terms: self.terms.clone(),
+            undoes: self.undoes.clone(),
+            incident: None,
         };
         match self.status {
-            ActionStatus::Waiting => action.scope = Some(raw(r#"{"context":{"n":1.50}}"#)),
+            ActionStatus::Waiting | ActionStatus::Standby => {
+                action.scope = Some(raw(r#"{"context":{"n":1.50}}"#))
+            }
             ActionStatus::Ready => action.input = Some(raw(r#"{"noop":  1.50}"#)),
             ActionStatus::Succeeded => action.result = Some(raw(r#""inline""#)),
             ActionStatus::Failed => action.error = Some(raw(r#"{"class":"input"}"#)),
-            ActionStatus::Leased | ActionStatus::Skipped | ActionStatus::Cancelled => {}
+            ActionStatus::Leased
+            | ActionStatus::Awaiting
+            | ActionStatus::Skipped
+            | ActionStatus::Cancelled => {}
         }
         action
     }
@@ -253,7 +287,7 @@ impl Bench {
     pub(super) async fn commit(&self, visits: Vec<Visit>, lease: LeaseGrant) -> Vec<Committed> {
         let batch = self.placed(visits.into_iter().map(Visit::commit).collect()).await;
         let now = self.now().await;
-        let verdicts = self.stores.executions.commit(&worker("w1"), &batch, lease, now).await.unwrap();
+        let verdicts = self.stores.executions.commit(&worker("w1"), &batch, &lease, now).await.unwrap();
         assert_eq!(verdicts.len(), batch.len(), "one verdict per execution");
         verdicts
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use millstream_core::time::Timestamp;
 
 use super::Bench;
-use super::fixture::{HOUR, LONG, SHORT, worker};
+use super::fixture::{HOUR, LONG, SHORT, name, worker};
 use crate::worker_store::WorkerBeat;
 
 fn beat(id: &str, in_flight: i32) -> WorkerBeat {
@@ -15,6 +15,7 @@ fn beat(id: &str, in_flight: i32) -> WorkerBeat {
         lanes: vec![0, 7, 15],
         in_flight,
         version: "0.1.0".to_owned(),
+        calls: vec![name("charge"), name("refund")],
     }
 }
 

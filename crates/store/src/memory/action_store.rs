@@ -5,40 +5,54 @@ use std::time::Duration;
 use millstream_core::id::WorkerId;
 use millstream_core::planted::{self, Bug};
 use millstream_core::raw::RawJson;
+use millstream_core::status::Phase;
 use millstream_core::time::Timestamp;
 
 use super::settle::View;
 use super::{Memory, leasing, settle};
 use crate::Result;
-use crate::action_store::{ActionStore, Lease, LeasedAction, Settled, Settlement};
+use crate::action_store::{ActionStore, Beat, Lease, LeasedAction, Pulse, Settled, Settlement, Wanted};
 use crate::execution_store::LeaseGrant;
 
 #[async_trait::async_trait]
 impl ActionStore for Memory {
-    async fn lease(&self, worker: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Result<Vec<LeasedAction>> {
+    async fn lease(
+        &self,
+        worker: &WorkerId,
+        grant: &LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<LeasedAction>> {
         let mut tables = self.tables();
-        let due = tables.due(now);
-        let until = now.plus(grant.ttl);
-        let lease = |(key, action)| leasing::grant(tables.executions.get_mut(&key)?, &action, worker, until);
+        let due = tables.due(now, |action| action.due_at().filter(|_| grant.serves(&action.terms.queue)));
+        let lease =
+            |(key, action)| leasing::grant(tables.executions.get_mut(&key)?, &action, worker, grant, now);
         Ok(due.into_iter().take(grant.slots).filter_map(lease).collect())
     }
 
     async fn renew(
         &self,
-        leases: &[Lease],
+        beats: &[Beat],
         worker: &WorkerId,
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<bool>> {
+    ) -> Result<Vec<Pulse>> {
         let mut tables = self.tables();
-        let until = now.plus(grant.ttl);
-        let renew = |lease| {
-            let Some(action) = tables.held(lease) else { return false };
+        let renew = |beat: &Beat| {
+            let phase = tables.executions.get(&beat.lease.key.execution).map(|row| row.phase);
+            let Some(action) = tables.held(&beat.lease) else { return Pulse::Lost };
+            let until = action.lease_until(grant, now);
             action.view.lease_until = Some(until);
             action.view.worker_id = Some(worker.clone());
-            true
+            if beat.progress.is_some() {
+                action.view.progress.clone_from(&beat.progress);
+            }
+            let wanted = match phase {
+                Some(Phase::Cancelled) => Wanted::Cancelled,
+                Some(Phase::Active | Phase::Completed | Phase::Failed) | None => Wanted::Yes,
+            };
+            Pulse::Held { until, wanted }
         };
-        Ok(leases.iter().map(renew).collect())
+        Ok(beats.iter().map(renew).collect())
     }
 
     async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>> {
@@ -55,7 +69,7 @@ impl ActionStore for Memory {
         &self,
         worker: &WorkerId,
         batch: &[Settlement],
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Settled> {
         let view = if planted::is(Bug::SettleWithoutLock) {

@@ -16,9 +16,10 @@ pub(super) fn commit(
     tables: &mut Tables,
     worker: &WorkerId,
     batch: &[Commit],
-    mut lease: LeaseGrant,
+    lease: &LeaseGrant,
     now: Timestamp,
 ) -> Vec<Committed> {
+    let mut lease = lease.clone();
     batch.iter().map(|item| commit_one(tables, worker, item, &mut lease, now)).collect()
 }
 
@@ -52,13 +53,29 @@ fn commit_one(
     row.timers.retain(|(armed, _), _| !item.cancelled_timers.contains(armed));
     row.timers.extend(item.timers.iter().map(|timer| ((timer.armed_seq, timer.ordinal), timer.clone())));
     let ready = insert_actions(row, &item.actions, now);
-    let taken = ready.len().min(lease.slots);
-    lease.slots -= taken;
-    let until = now.plus(lease.ttl);
-    let leased =
-        ready[..taken].iter().filter_map(|action| leasing::grant(row, action, worker, until)).collect();
+    let (mut leased, mut unleased) = (Vec::new(), 0);
+    for action in ready {
+        let served = row.actions.get(&action).is_some_and(|row| lease.serves(&row.terms.queue));
+        if lease.slots == 0 || !served {
+            unleased += 1;
+            continue;
+        }
+        lease.slots -= 1;
+        leased.extend(leasing::grant(row, &action, worker, lease, now));
+    }
+    for action in &item.actions {
+        if let Some(incident) = &action.incident {
+            tables.open_incident(&item.execution, action.event_id, Some(&action.key), incident, now);
+        }
+    }
+    if ends {
+        tables.end_incidents(&item.execution, now);
+    }
     let emitted = item.emitted.iter().map(|event| tables.insert_event(event, now)).collect();
-    Committed::Done { leased, unleased: ready.len() - taken, emitted }
+    if item.transitions.iter().any(|transition| transition.decision.correlation.is_some()) {
+        tables.deliver_signals(&item.execution, now);
+    }
+    Committed::Done { leased, unleased, emitted }
 }
 
 /// A pause lets only a cancellation through, and once the execution has ended holds up nothing.
@@ -124,6 +141,8 @@ fn cancel_open_actions(row: &mut Execution, now: Timestamp) {
         match action.view.status {
             ActionStatus::Waiting | ActionStatus::Ready => action.settle(ActionStatus::Cancelled, now),
             ActionStatus::Leased
+            | ActionStatus::Awaiting
+            | ActionStatus::Standby
             | ActionStatus::Succeeded
             | ActionStatus::Failed
             | ActionStatus::Skipped
@@ -155,8 +174,20 @@ fn insert_actions(row: &mut Execution, actions: &[NewAction], now: Timestamp) ->
             error: action.error.clone(),
             created_at: now,
             settled_at: action.status.is_settled().then_some(now),
+            queue: action.terms.queue.clone(),
+            revision: 0,
+            progress: None,
+            ready_at: is_ready.then_some(now),
         };
-        let row_of = Action { view, scope: action.scope.clone(), handling: action.handling };
+        let row_of = Action {
+            view,
+            scope: action.scope.clone(),
+            handling: action.handling,
+            terms: action.terms.clone(),
+            undoes: action.undoes.clone(),
+            closing: false,
+            attempt_until: None,
+        };
         row.actions.insert(id.clone(), row_of);
         if is_ready {
             ready.push(id);

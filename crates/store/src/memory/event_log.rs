@@ -19,6 +19,7 @@ impl EventLog for Memory {
             .map(|item| match item {
                 Append::Start(new) => start(&mut tables, new, now),
                 Append::Event(event) => append(&mut tables, event, now),
+                Append::Signal(signal) => tables.signal(signal, now),
             })
             .collect();
         Ok(verdicts)
@@ -117,6 +118,7 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
         events: Default::default(),
         actions: Default::default(),
         decisions: Vec::new(),
+        correlation: new.state.correlation.clone(),
     };
     tables.executions.insert(new.key.clone(), row);
     let position = tables.insert_event(&new.start, new.state.at);
@@ -134,18 +136,27 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
     for event in &new.events {
         tables.insert_event(event, now);
     }
+    if new.state.correlation.is_some() {
+        tables.deliver_signals(&new.key, now);
+    }
     Appended::Accepted { accept_no: position }
 }
 
 /// The first event under a key, with its status now. It may be gone by retention, which takes only
 /// what is finished.
-fn known_key(tables: &Tables, tenant: &TenantId, idempotency: Option<&Idempotency>) -> Option<Appended> {
+pub(super) fn known_key(
+    tables: &Tables,
+    tenant: &TenantId,
+    idempotency: Option<&Idempotency>,
+) -> Option<Appended> {
     let idempotency = idempotency?;
     let used = tables.idempotency.get(&(tenant.clone(), idempotency.key.clone()))?;
     if used.request_hash != idempotency.request_hash {
         return Some(Appended::Mismatch);
     }
     let event_id = used.event_id;
-    let status = tables.event(tenant, event_id).map_or(EventStatus::Completed, |event| event.view.status);
+    let buffered = tables.signals.iter().any(|(signal, _)| signal.event_id == event_id);
+    let gone = if buffered { EventStatus::Pending } else { EventStatus::Completed };
+    let status = tables.event(tenant, event_id).map_or(gone, |event| event.view.status);
     Some(Appended::Repeat { event_id, status })
 }

@@ -65,6 +65,8 @@ impl EventViews for Memory {
             let open = row.actions.values().filter(|action| !action.view.status.is_settled());
             backlog.open_actions += u64::try_from(open.count()).unwrap_or(u64::MAX);
         }
+        let open = tables.incidents.iter().filter(|view| view.resolved.is_none());
+        backlog.incidents = u64::try_from(open.count()).unwrap_or(u64::MAX);
         Ok(backlog)
     }
 }

@@ -23,7 +23,7 @@ impl ExecutionStore for Memory {
         &self,
         worker: &WorkerId,
         batch: &[Commit],
-        lease: LeaseGrant,
+        lease: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Vec<Committed>> {
         Ok(commit::commit(&mut self.tables(), worker, batch, lease, now))

@@ -30,6 +30,7 @@ impl Housekeeping for Memory {
             .collect();
         tables.executions.retain(|key, _| !gone.contains(key));
         tables.event_index.retain(|_, (key, _)| !gone.contains(key));
+        tables.incidents.retain(|view| !gone.contains(&view.execution));
         Ok(count(gone.len()))
     }
 
@@ -52,6 +53,8 @@ impl Housekeeping for Memory {
         let mut tables = self.tables();
         let known = tables.workers.len();
         tables.workers.retain(|_, view| view.seen_at >= before);
+        tables.external.retain(|_, found| found.seen_at >= before);
+        tables.signals.retain(|(signal, _)| signal.expires_at >= before);
         Ok(count(known - tables.workers.len()))
     }
 }

@@ -28,6 +28,7 @@ impl Interventions for Memory {
                 row.pause(&burial.error, now);
             }
             row.record("bury", Some(burial.event_id), None, Some(&burial.error), now);
+            tables.open_incident(&burial.execution, burial.event_id, None, &burial.incident, now);
         }
         Ok(())
     }
@@ -76,12 +77,9 @@ impl Interventions for Memory {
             found.view.error = None;
             found.view.completed_at = None;
         }
-        let stuck = |status| matches!(status, EventStatus::Dead | EventStatus::Failed);
-        if !row.events.values().any(|event| stuck(event.view.status)) {
-            row.paused = None;
-            row.updated_at = now;
-        }
+        row.resume(now);
         row.record("retry", Some(event), by.actor.as_deref(), by.reason.as_deref(), now);
+        tables.resolve_of_event(tenant, event, by, now);
         Ok(Retried::Accepted { execution: key })
     }
 
@@ -101,7 +99,7 @@ fn reopen_actions(row: &mut Execution, event: EventId, now: Timestamp) {
     let reopened = reopened(&of_event.map(|((_, name), action)| (name.clone(), settled(action))).collect());
     for ((_, name), action) in row.actions.iter_mut().filter(|(_, action)| action.view.event_id == event) {
         if reopened.ready.contains(name) {
-            action.make_ready(now);
+            action.begin(now);
         } else if reopened.waiting.contains(name) {
             action.view.status = ActionStatus::Waiting;
         } else {
@@ -114,7 +112,16 @@ fn reopen_actions(row: &mut Execution, event: EventId, now: Timestamp) {
 }
 
 impl Execution {
-    fn record(
+    /// Goes on unless an event of it is still dead or failed.
+    pub(super) fn resume(&mut self, now: Timestamp) {
+        let stuck = |status| matches!(status, EventStatus::Dead | EventStatus::Failed);
+        if !self.events.values().any(|event| stuck(event.view.status)) {
+            self.paused = None;
+            self.updated_at = now;
+        }
+    }
+
+    pub(super) fn record(
         &mut self,
         kind: &str,
         event_id: Option<EventId>,

@@ -9,19 +9,23 @@ use millstream_core::time::Timestamp;
 
 use super::tables::{Action, Execution, Tables};
 use crate::action_store::{Lease, LeasedAction};
+use crate::execution_store::LeaseGrant;
 
 /// Hand an action to a worker: epoch and attempt grow by one.
 pub(super) fn grant(
     execution: &mut Execution,
     action: &(Seq, Name),
     worker: &WorkerId,
-    until: Timestamp,
+    grant: &LeaseGrant,
+    now: Timestamp,
 ) -> Option<LeasedAction> {
     let row = execution.actions.get_mut(action)?;
     row.view.status = ActionStatus::Leased;
     row.view.epoch = Epoch(row.view.epoch.0 + 1);
     row.view.attempts += 1;
     row.view.worker_id = Some(worker.clone());
+    row.attempt_until = row.terms.attempt.map(|attempt| now.plus(attempt));
+    let until = row.lease_until(grant, now);
     row.view.lease_until = Some(until);
     row.view.next_attempt_at = None;
     let row = execution.actions.get(action)?;
@@ -36,6 +40,10 @@ pub(super) fn grant(
         results: results(execution, row),
         traceparent: event.and_then(|event| event.traceparent.clone()),
         lease_until: until,
+        revision: row.view.revision,
+        progress: row.view.progress.clone(),
+        ready_at: row.view.ready_at.unwrap_or(row.view.created_at),
+        closing: if row.closing { row.view.error.clone() } else { None },
     })
 }
 
@@ -59,13 +67,17 @@ impl Tables {
         held.then_some(action)
     }
 
-    /// Actions that may be leased, those due longest first.
-    pub(super) fn due(&self, now: Timestamp) -> Vec<(ExecutionKey, (Seq, Name))> {
+    /// Actions that a time has come for, those longest ago first.
+    pub(super) fn due(
+        &self,
+        now: Timestamp,
+        time: impl Fn(&Action) -> Option<Timestamp>,
+    ) -> Vec<(ExecutionKey, (Seq, Name))> {
         let mut due: Vec<_> = self
             .executions
             .iter()
             .flat_map(|(key, row)| row.actions.iter().map(move |(action, row)| (key, action, row)))
-            .filter_map(|(key, action, row)| Some((row.due_at()?, key, action)))
+            .filter_map(|(key, action, row)| Some((time(row)?, key, action)))
             .filter(|(at, _, _)| *at <= now)
             .collect();
         due.sort();
@@ -75,16 +87,33 @@ impl Tables {
 
 impl Action {
     /// When it may be leased next, if ever.
-    fn due_at(&self) -> Option<Timestamp> {
+    pub(super) fn due_at(&self) -> Option<Timestamp> {
         match self.view.status {
             ActionStatus::Ready => self.view.next_attempt_at,
-            ActionStatus::Leased => self.view.lease_until,
+            ActionStatus::Leased | ActionStatus::Awaiting => self.view.lease_until,
             ActionStatus::Waiting
+            | ActionStatus::Standby
             | ActionStatus::Succeeded
             | ActionStatus::Failed
             | ActionStatus::Skipped
             | ActionStatus::Cancelled => None,
         }
+    }
+
+    /// When it is given up although nobody has it.
+    pub(super) fn expires_at(&self) -> Option<Timestamp> {
+        if self.view.status != ActionStatus::Ready {
+            return None;
+        }
+        let ready_at = self.view.ready_at?;
+        let start = if self.view.attempts == 0 { self.terms.start } else { None };
+        start.into_iter().chain(self.terms.close).min().map(|limit| ready_at.plus(limit))
+    }
+
+    /// When a lease that is granted or renewed now ends.
+    pub(super) fn lease_until(&self, grant: &LeaseGrant, now: Timestamp) -> Timestamp {
+        let until = now.plus(self.terms.heartbeat.or(self.terms.attempt).unwrap_or(grant.ttl));
+        self.attempt_until.map_or(until, |end| until.min(end))
     }
 
     /// Ready from `at` on; whoever held it holds it no longer.
@@ -93,6 +122,13 @@ impl Action {
         self.view.next_attempt_at = Some(at);
         self.view.lease_until = None;
         self.view.worker_id = None;
+        self.view.settled_at = None;
+    }
+
+    /// Ready for the first time, or for the first time again.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        self.make_ready(now);
+        self.view.ready_at = Some(now);
     }
 
     pub(super) fn settle(&mut self, status: ActionStatus, now: Timestamp) {
@@ -100,5 +136,6 @@ impl Action {
         self.view.next_attempt_at = None;
         self.view.lease_until = None;
         self.view.settled_at = Some(now);
+        self.closing = false;
     }
 }

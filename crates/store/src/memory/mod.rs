@@ -15,11 +15,14 @@ mod execution_store;
 mod execution_views;
 mod handle;
 mod housekeeping;
+mod incidents;
 mod intervention;
 mod key_store;
 mod leasing;
+mod relations;
 mod settle;
 mod tables;
+mod task_board;
 mod timer_store;
 mod worker_store;
 

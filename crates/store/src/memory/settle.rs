@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::id::{ExecutionKey, Name, Seq, WorkerId};
-use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
 
 use super::leasing;
 use super::tables::{Action, Execution, Tables};
 use crate::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
 use crate::execution_store::LeaseGrant;
+use crate::settling::{Becomes, Followed, Graph, Member};
 
 /// What dependents are judged by: the rows as they are, unless a bug is planted.
 #[derive(Debug)]
@@ -53,32 +54,33 @@ impl View {
     }
 }
 
-/// How the status of an action is seen.
-type Seen<'a> = dyn Fn(&(Seq, Name), ActionStatus) -> ActionStatus + 'a;
-
 pub(super) fn settle(
     tables: &mut Tables,
     worker: &WorkerId,
     batch: &[Settlement],
-    grant: LeaseGrant,
+    grant: &LeaseGrant,
     now: Timestamp,
     view: &View,
 ) -> Settled {
     let recorded: Vec<bool> = batch.iter().map(|item| record(tables, item, now)).collect();
-    let touched: BTreeSet<ExecutionKey> = batch.iter().map(|item| item.lease.key.execution.clone()).collect();
+    let touched: BTreeSet<(ExecutionKey, Seq)> =
+        batch.iter().map(|item| (item.lease.key.execution.clone(), item.lease.key.seq)).collect();
     let mut settled = Settled::default();
     let mut slots = grant.slots;
-    for key in touched {
+    for (key, seq) in touched {
         let Some(row) = tables.executions.get_mut(&key) else { continue };
-        let seen = |id: &(Seq, Name), now| view.of(&key, batch, id, now);
-        skip_dependents(row, &seen, now);
-        for action in free_dependents(row, &seen, now) {
-            if slots == 0 {
+        let mut graph = graph(row, seq);
+        for (name, member) in &mut graph.members {
+            member.status = view.of(&key, batch, &(seq, name.clone()), member.status);
+        }
+        for action in follow(row, seq, graph.follow(), now) {
+            let served = row.actions.get(&action).is_some_and(|row| grant.serves(&row.terms.queue));
+            if slots == 0 || !served {
                 settled.unleased += 1;
                 continue;
             }
             slots -= 1;
-            settled.leased.extend(leasing::grant(row, &action, worker, now.plus(grant.ttl)));
+            settled.leased.extend(leasing::grant(row, &action, worker, grant, now));
         }
         row.complete_settled_events(now);
     }
@@ -93,35 +95,97 @@ pub(super) fn settle(
     settled
 }
 
+/// The actions of one transition.
+pub(super) fn graph(row: &Execution, seq: Seq) -> Graph {
+    let of_seq = row.actions.iter().filter(|((of, _), _)| *of == seq);
+    let member = |action: &Action| Member {
+        ordinal: action.view.ordinal,
+        needs: action.view.needs.clone(),
+        status: action.view.status,
+        epoch: action.view.epoch,
+        settled_at: action.view.settled_at,
+        closing: action.closing,
+        undoes: action.undoes.clone(),
+    };
+    Graph { members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(), phase: row.phase }
+}
+
+/// Writes what follows from outcomes; returns what became ready, in order.
+pub(super) fn follow(row: &mut Execution, seq: Seq, followed: Followed, now: Timestamp) -> Vec<(Seq, Name)> {
+    for (name, needs) in followed.linked {
+        if let Some(action) = row.actions.get_mut(&(seq, name)) {
+            action.view.status = ActionStatus::Waiting;
+            action.view.settled_at = None;
+            action.view.needs = needs;
+        }
+    }
+    for name in followed.skipped {
+        if let Some(action) = row.actions.get_mut(&(seq, name)) {
+            action.settle(ActionStatus::Skipped, now);
+        }
+    }
+    for name in &followed.freed {
+        if let Some(action) = row.actions.get_mut(&(seq, name.clone())) {
+            action.begin(now);
+        }
+    }
+    followed.freed.into_iter().map(|name| (seq, name)).collect()
+}
+
 /// Whether the outcome was recorded: not when the lease has passed on.
 fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
-    let phase = tables.executions.get(&item.lease.key.execution).map(|row| row.phase);
-    let Some(action) = tables.held(&item.lease) else { return false };
+    let key = &item.lease.key;
+    let Some(row) = tables.executions.get_mut(&key.execution) else { return false };
+    let mut graph = graph(row, key.seq);
+    if !graph.holds(&key.action, item.lease.epoch) {
+        return false;
+    }
+    let becomes = graph.record(&key.action, &item.outcome, now);
+    let Some(action) = row.actions.get_mut(&(key.seq, key.action.clone())) else { return false };
+    match becomes {
+        Becomes::Succeeded => action.settle(ActionStatus::Succeeded, now),
+        Becomes::Failed => action.settle(ActionStatus::Failed, now),
+        Becomes::Cancelled => action.settle(ActionStatus::Cancelled, now),
+        Becomes::Skipped => action.settle(ActionStatus::Skipped, now),
+        Becomes::Ready(at) => action.make_ready(at),
+        Becomes::Postponed(at) => {
+            action.view.attempts -= 1;
+            action.make_ready(at);
+        }
+        Becomes::Awaiting(until) => {
+            action.view.status = ActionStatus::Awaiting;
+            action.view.lease_until = until;
+        }
+        Becomes::Closing => {
+            action.make_ready(now);
+            action.view.status = ActionStatus::Waiting;
+            action.view.next_attempt_at = None;
+            action.view.needs.clear();
+            action.closing = true;
+        }
+    }
     match &item.outcome {
         Settling::Succeeded { result, emit } => {
-            action.settle(ActionStatus::Succeeded, now);
             action.view.result = Some(result.clone());
             action.view.error = None;
             if let Some(event) = emit {
                 tables.insert_event(event, now);
             }
         }
-        Settling::Retry { error, at } => {
-            match phase {
-                Some(Phase::Cancelled) => action.settle(ActionStatus::Cancelled, now),
-                Some(Phase::Active | Phase::Completed | Phase::Failed) | None => action.make_ready(*at),
-            }
-            action.view.error = Some(error.clone());
-        }
+        Settling::Retry { error, at: _ } => action.view.error = Some(error.clone()),
+        Settling::Postponed { .. } | Settling::Awaiting { .. } => {}
         Settling::Failed { error, then } => {
-            action.settle(ActionStatus::Failed, now);
             action.view.error = Some(error.clone());
             action.handling = then.handling();
             match then {
                 AfterFailure::Emit(event) => {
                     tables.insert_event(event, now);
                 }
-                AfterFailure::Pause { reason } => fail_event(tables, item, reason, now),
+                AfterFailure::Compensate => {}
+                AfterFailure::Incident(incident) => {
+                    fail_event(tables, item, &incident.reason, now);
+                    tables.open_incident(&key.execution, item.event_id, Some(key), incident, now);
+                }
             }
         }
     }
@@ -140,60 +204,4 @@ fn fail_event(tables: &mut Tables, item: &Settlement, reason: &str, now: Timesta
     if !row.phase.is_ended() {
         row.pause(reason, now);
     }
-}
-
-/// Skip what needs something that failed, and what needs that in turn.
-fn skip_dependents(row: &mut Execution, seen: &Seen<'_>, now: Timestamp) {
-    loop {
-        let lost = waiting_where(row, seen, |needs| {
-            needs.iter().any(|status| match status {
-                ActionStatus::Failed | ActionStatus::Skipped => true,
-                ActionStatus::Waiting
-                | ActionStatus::Ready
-                | ActionStatus::Leased
-                | ActionStatus::Succeeded
-                | ActionStatus::Cancelled => false,
-            })
-        });
-        if lost.is_empty() {
-            return;
-        }
-        for action in lost {
-            if let Some(action) = row.actions.get_mut(&action) {
-                action.settle(ActionStatus::Skipped, now);
-            }
-        }
-    }
-}
-
-/// Make ready what waited for successes that are all there. Returns them by seq and ordinal.
-fn free_dependents(row: &mut Execution, seen: &Seen<'_>, now: Timestamp) -> Vec<(Seq, Name)> {
-    let mut freed =
-        waiting_where(row, seen, |needs| needs.iter().all(|need| *need == ActionStatus::Succeeded));
-    freed.sort_by_key(|id| (id.0, row.actions.get(id).map(|action| action.view.ordinal)));
-    for action in &freed {
-        if let Some(action) = row.actions.get_mut(action) {
-            action.make_ready(now);
-        }
-    }
-    freed
-}
-
-fn waiting_where(
-    row: &Execution,
-    seen: &Seen<'_>,
-    holds: impl Fn(&[ActionStatus]) -> bool,
-) -> Vec<(Seq, Name)> {
-    row.actions
-        .iter()
-        .filter(|(_, action)| action.view.status == ActionStatus::Waiting)
-        .filter(|((seq, _), action)| {
-            let need = |need: &Name| {
-                let id = (*seq, need.clone());
-                Some(seen(&id, row.actions.get(&id)?.view.status))
-            };
-            holds(&action.view.needs.iter().filter_map(need).collect::<Vec<_>>())
-        })
-        .map(|(id, _)| id.clone())
-        .collect()
 }

@@ -6,13 +6,16 @@ use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name, 
 use millstream_core::log::{ArmedTimer, Kept, Origin, State, Transition, Waiting};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, PauseState, Phase};
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
 use crate::action_store::Handling;
 use crate::definition_store::StoredDefinition;
-use crate::event_log::NewEvent;
+use crate::event_log::{NewEvent, NewSignal};
+use crate::incidents::IncidentView;
 use crate::intervention::RecordedDecision;
 use crate::key_store::KeyView;
+use crate::task_board::Connected;
 use crate::views::{ActionView, EventView};
 use crate::worker_store::WorkerView;
 
@@ -27,6 +30,10 @@ pub(super) struct Tables {
     pub(super) api_keys: Vec<([u8; 32], KeyView)>,
     pub(super) workers: BTreeMap<WorkerId, WorkerView>,
     pub(super) duties: BTreeMap<String, Duty>,
+    pub(super) incidents: Vec<IncidentView>,
+    /// Buffered signals, in the order of their acceptance.
+    pub(super) signals: Vec<(NewSignal, Timestamp)>,
+    pub(super) external: BTreeMap<(TenantId, String), Connected>,
 }
 
 /// An execution with everything that belongs to it.
@@ -46,6 +53,7 @@ pub(super) struct Execution {
     pub(super) actions: BTreeMap<(Seq, Name), Action>,
     pub(super) timers: BTreeMap<(Seq, i32), ArmedTimer>,
     pub(super) decisions: Vec<RecordedDecision>,
+    pub(super) correlation: Option<String>,
 }
 
 #[derive(Debug)]
@@ -61,6 +69,12 @@ pub(super) struct Action {
     pub(super) scope: Option<RawJson>,
     /// Of one that failed.
     pub(super) handling: Handling,
+    pub(super) terms: Terms,
+    pub(super) undoes: Option<Name>,
+    /// It failed, and waits for the undoing of its transition to be over.
+    pub(super) closing: bool,
+    /// When the attempt that is under way has to be over.
+    pub(super) attempt_until: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -174,7 +188,7 @@ impl Event {
         self.view.status == EventStatus::Pending
             && match pause {
                 PauseState::Running => true,
-                PauseState::Paused => self.view.name == Name::cancel(),
+                PauseState::Paused => self.view.name.is_end(),
             }
     }
 

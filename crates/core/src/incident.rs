@@ -1,0 +1,50 @@
+//! Failures that a person has to decide about, and which of them are the same trouble.
+
+use sha2::{Digest, Sha256};
+
+use crate::action::ErrorClass;
+use crate::id::{IncidentId, Name};
+
+/// An incident to be opened together with the failure that causes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewIncident {
+    pub id: IncidentId,
+    pub class: ErrorClass,
+    /// What a person reads first; also why the execution is paused.
+    pub reason: String,
+}
+
+/// What incidents of the same trouble have in common: definition, action and class of the error. Of an
+/// event that could not be decided there is no action.
+pub fn fingerprint(definition: &Name, action: Option<&Name>, class: &ErrorClass) -> String {
+    let mut hash = Sha256::new();
+    for part in [definition.as_str(), action.map_or("", Name::as_str), class.as_str()] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_trouble_has_the_same_fingerprint_and_no_other() {
+        let name = |word: &str| Name::parse(word).unwrap();
+        let of = |definition: &str, action: Option<&str>, class| {
+            fingerprint(&name(definition), action.map(name).as_ref(), &class)
+        };
+        let one = of("order", Some("charge"), ErrorClass::Status);
+        assert_eq!(one, of("order", Some("charge"), ErrorClass::Status));
+        assert_eq!(one.len(), 16);
+        for other in [
+            of("orders", Some("charge"), ErrorClass::Status),
+            of("order", Some("charge"), ErrorClass::Network),
+            of("order", Some("ship"), ErrorClass::Status),
+            of("order", None, ErrorClass::Status),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+}

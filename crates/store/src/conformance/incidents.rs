@@ -1,0 +1,226 @@
+//! Incidents: opened with the failure, resolved once, each decision with its effect.
+
+use millstream_core::id::IncidentId;
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase, Resolution};
+
+use super::Bench;
+use super::fixture::{burial, event, execution, execution_of, grant, name, raw, tenant, worker};
+use super::settle::{fail, settle, succeed};
+use super::visit::{Visit, ready, waiting};
+use crate::action_store::LeasedAction;
+use crate::incidents::{IncidentFilter, IncidentStatus, IncidentView, Resolved, Resolving};
+use crate::intervention::Decision;
+
+fn by(actor: &str) -> Decision {
+    Decision { actor: Some(actor.to_owned()), reason: Some("looked at it".to_owned()) }
+}
+
+async fn list(bench: &Bench, filter: IncidentFilter) -> Vec<IncidentView> {
+    bench.stores.incidents.list_incidents(&tenant("acme"), &filter, None, 100).await.unwrap()
+}
+
+async fn open(bench: &Bench) -> Vec<IncidentView> {
+    list(bench, IncidentFilter { status: Some(IncidentStatus::Open), ..IncidentFilter::default() }).await
+}
+
+async fn resolve(bench: &Bench, id: IncidentId, how: Resolving) -> Resolved {
+    let now = bench.now().await;
+    let batch = [(id, how)];
+    bench.stores.incidents.resolve(&tenant("acme"), &batch, &by("ann"), now).await.unwrap().remove(0)
+}
+
+async fn lease(bench: &Bench) -> Vec<LeasedAction> {
+    bench.stores.actions.lease(&worker("w2"), &grant(10), bench.now().await).await.unwrap()
+}
+
+/// An execution whose action `a` failed, with `b` behind it.
+async fn stuck(bench: &Bench, id: &str) -> IncidentView {
+    let key = execution(id);
+    let (_, _, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
+    settle(bench, vec![fail(&done.leased[0], "answered 500")], grant(0)).await;
+    let found = open(bench).await;
+    found.into_iter().find(|view| view.execution == key).expect("an incident")
+}
+
+pub async fn a_failure_opens_an_incident_and_pauses(bench: Bench) {
+    let view = stuck(&bench, "one").await;
+    let key = execution("one");
+    assert_eq!(view.action.as_ref().map(|key| key.action.clone()), Some(name("a")));
+    assert_eq!((view.definition.name.clone(), view.class.as_str()), (name("order"), "status"));
+    assert_eq!((view.reason.as_str(), view.resolved.clone()), ("answered 500", None));
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
+    let got = bench.stores.incidents.incidents(&[(tenant("acme"), view.id), (tenant("x"), view.id)]).await;
+    assert_eq!(got.unwrap(), [Some(view), None]);
+}
+
+pub async fn the_same_trouble_is_one_group(bench: Bench) {
+    for n in 0..5 {
+        stuck(&bench, &format!("e{n}")).await;
+    }
+    let other = execution("other");
+    let (_, _, done) = bench.acting(&other, &[ready("z")], grant(1)).await;
+    settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await;
+    let groups = bench.stores.incidents.incident_groups(&tenant("acme"), 10).await.unwrap();
+    let shape: Vec<_> = groups.iter().map(|g| (g.count, g.action.clone().unwrap().to_string())).collect();
+    assert_eq!(shape, [(5, "a".to_owned()), (1, "z".to_owned())]);
+    assert_eq!(groups[0].sample.execution, execution("e4"), "the newest");
+    assert!(groups[0].first_seen <= groups[0].last_seen);
+    let fingerprint = Some(groups[0].fingerprint.clone());
+    assert_eq!(list(&bench, IncidentFilter { fingerprint, ..IncidentFilter::default() }).await.len(), 5);
+    assert!(bench.stores.incidents.incident_groups(&tenant("x"), 10).await.unwrap().is_empty());
+}
+
+pub async fn lists_are_newest_first_and_cut_by_position(bench: Bench) {
+    for n in 0..3 {
+        stuck(&bench, &format!("e{n}")).await;
+    }
+    let all = open(&bench).await;
+    let ids: Vec<_> = all.iter().map(|view| view.execution.execution.to_string()).collect();
+    assert_eq!(ids, ["e2", "e1", "e0"]);
+    let filter = IncidentFilter::default();
+    let incidents = &bench.stores.incidents;
+    let rest = incidents.list_incidents(&tenant("acme"), &filter, Some(all[0].position), 1).await.unwrap();
+    assert_eq!(rest, [all[1].clone()]);
+}
+
+pub async fn a_retry_reopens_the_action_and_what_waits_for_it(bench: Bench) {
+    let view = stuck(&bench, "one").await;
+    let key = execution("one");
+    assert_eq!(bench.action(&key, "b").await.status, ActionStatus::Skipped);
+    let done = resolve(&bench, view.id, Resolving::Retry).await;
+    assert_eq!(done, Resolved::Done { execution: key.clone() });
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+    assert_eq!(bench.event(&key, view.event_id).await.status, EventStatus::Processing);
+    let again = lease(&bench).await;
+    let [a] = &again[..] else { panic!("{again:?}") };
+    assert_eq!((a.attempt, a.revision, a.input.clone()), (1, 0, Some(raw(r#"{"noop":  1.50}"#))));
+    let settled = settle(&bench, vec![succeed(a, "1")], grant(1)).await;
+    assert_eq!(settled.leased[0].lease.key.action, name("b"));
+    let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
+    assert_eq!((resolved.resolution, resolved.actor.as_deref()), (Resolution::Retry, Some("ann")));
+    let decisions = bench.stores.interventions.decisions(&key).await.unwrap();
+    assert_eq!(decisions.last().map(|decision| decision.kind.as_str()), Some("retry"));
+}
+
+pub async fn a_retry_with_another_input_is_another_revision(bench: Bench) {
+    let view = stuck(&bench, "one").await;
+    let input = raw(r#"{"noop":2}"#);
+    resolve(&bench, view.id, Resolving::RetryWith { input: input.clone() }).await;
+    let again = lease(&bench).await.remove(0);
+    assert_eq!((again.input, again.revision), (Some(input), 1));
+}
+
+pub async fn a_skip_succeeds_with_the_given_result_and_tells(bench: Bench) {
+    let view = stuck(&bench, "one").await;
+    let key = execution("one");
+    let told = event(&bench, &key, "charged");
+    let emit = Some(Box::new(told.clone()));
+    resolve(&bench, view.id, Resolving::Skip { result: raw("42"), emit }).await;
+    let a = bench.action(&key, "a").await;
+    assert_eq!((a.status, a.result), (ActionStatus::Succeeded, Some(raw("42"))));
+    let b = lease(&bench).await.remove(0);
+    assert_eq!((b.lease.key.action.clone(), b.results), (name("b"), [(name("a"), raw("42"))].into()));
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+    assert_eq!(bench.mailbox(&key).await, [told.event_id]);
+}
+
+pub async fn an_end_by_request_is_appended_and_the_rest_is_left(bench: Bench) {
+    let view = stuck(&bench, "one").await;
+    let key = execution("one");
+    let end = event(&bench, &key, "millstream.fail");
+    let how = Resolving::End { resolution: Resolution::Fail, event: Box::new(end.clone()) };
+    resolve(&bench, view.id, how).await;
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
+    assert_eq!(bench.mailbox(&key).await, [end.event_id], "a paused mailbox shows it");
+    let undecided = bench.stores.events.has_work(std::slice::from_ref(&key)).await.unwrap();
+    assert_eq!(undecided, [true]);
+}
+
+pub async fn an_incident_is_resolved_once(bench: Bench) {
+    let view = stuck(&bench, "one").await;
+    resolve(&bench, view.id, Resolving::Retry).await;
+    let second = resolve(&bench, view.id, Resolving::Skip { result: raw("1"), emit: None }).await;
+    assert_eq!(second, Resolved::Already { resolution: Resolution::Retry });
+    assert_eq!(bench.action(&execution("one"), "a").await.status, ActionStatus::Ready);
+    let unknown = IncidentId(uuid::Uuid::nil());
+    assert_eq!(resolve(&bench, unknown, Resolving::Retry).await, Resolved::NotFound);
+    let other = [(view.id, Resolving::Retry)];
+    let now = bench.now().await;
+    let foreign = bench.stores.incidents.resolve(&tenant("x"), &other, &by("eve"), now).await.unwrap();
+    assert_eq!(foreign, [Resolved::NotFound]);
+}
+
+pub async fn of_two_failures_each_is_decided_by_itself(bench: Bench) {
+    let key = execution("one");
+    let (id, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
+    settle(&bench, done.leased.iter().map(|action| fail(action, "no")).collect(), grant(0)).await;
+    let found = open(&bench).await;
+    assert_eq!(found.len(), 2);
+    resolve(&bench, found[0].id, Resolving::Retry).await;
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Failed);
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
+    resolve(&bench, found[1].id, Resolving::Retry).await;
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+}
+
+pub async fn a_retry_of_the_event_resolves_its_incidents(bench: Bench) {
+    let view = stuck(&bench, "one").await;
+    let now = bench.now().await;
+    bench.stores.interventions.retry(&tenant("acme"), view.event_id, &by("bob"), now).await.unwrap();
+    assert!(open(&bench).await.is_empty());
+    let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
+    assert_eq!((resolved.resolution, resolved.actor.as_deref()), (Resolution::Retry, Some("bob")));
+}
+
+pub async fn the_end_of_an_execution_resolves_what_is_open(bench: Bench) {
+    let key = execution("one");
+    let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await;
+    let cancel = bench.post(&key, "millstream.cancel").await;
+    let now = bench.now().await;
+    let visit = Visit::to(&key, &state, now).end(cancel, "received", Phase::Cancelled).cancel_open_actions();
+    bench.commit_done(visit).await;
+    let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
+    assert_eq!(resolved.resolution, Resolution::Ended);
+}
+
+pub async fn a_buried_event_is_an_incident_without_an_action(bench: Bench) {
+    let key = execution_of("acme", "one");
+    bench.start(&key).await;
+    let dead = bench.post(&key, "pay").await;
+    let buried = burial(key.clone(), dead, "crashed 5 times");
+    bench.stores.interventions.bury(&[buried], bench.now().await).await.unwrap();
+    let view = open(&bench).await.remove(0);
+    assert_eq!((view.action.clone(), view.event_id), (None, dead));
+    resolve(&bench, view.id, Resolving::Retry).await;
+    assert_eq!(bench.event(&key, dead).await.status, EventStatus::Pending);
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+    let buried = burial(key.clone(), dead, "crashed again");
+    bench.stores.interventions.bury(&[buried], bench.now().await).await.unwrap();
+    let view = open(&bench).await.remove(0);
+    resolve(&bench, view.id, Resolving::Skip { result: raw("null"), emit: None }).await;
+    assert_eq!(bench.event(&key, dead).await.status, EventStatus::Rejected);
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+}
+
+pub async fn two_decisions_at_once_are_one(bench: Bench) {
+    for round in 0..20 {
+        let view = stuck(&bench, &format!("r{round}")).await;
+        let tasks: Vec<_> = (0..4)
+            .map(|_| {
+                let (bench, id) = (bench.clone(), view.id);
+                tokio::spawn(async move { resolve(&bench, id, Resolving::Retry).await })
+            })
+            .collect();
+        let mut done = 0;
+        for task in tasks {
+            match task.await.unwrap() {
+                Resolved::Done { .. } => done += 1,
+                Resolved::Already { .. } => {}
+                Resolved::NotFound => panic!("it is there"),
+            }
+        }
+        assert_eq!(done, 1, "round {round}");
+    }
+}

@@ -1,0 +1,264 @@
+//! Who may take an action, for how long, and until when.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use millstream_core::id::{ActionKey, Epoch};
+use millstream_core::placement::Queue;
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::terms::Terms;
+
+use super::Bench;
+use super::fixture::{HOUR, LONG, SHORT, execution, grant, name, raw, tenant, worker};
+use super::settle::{retry, settle, succeed};
+use super::visit::{Visit, ready, waiting};
+use crate::action_store::{Beat, LeasedAction, Pulse, SettleVerdict, Settlement, Settling, Wanted};
+use crate::execution_store::LeaseGrant;
+use crate::task_board::Presence;
+
+fn on(queue: &Queue) -> Terms {
+    Terms { queue: queue.clone(), ..Terms::engine() }
+}
+
+fn charge() -> Queue {
+    Queue::call(&name("charge"))
+}
+
+fn resize(labels: &[&str]) -> Queue {
+    let labels: BTreeSet<_> = labels.iter().map(|label| name(label)).collect();
+    Queue::task(&tenant("acme"), &name("resize"), &labels)
+}
+
+fn serving(slots: usize, queues: &[Queue]) -> LeaseGrant {
+    LeaseGrant { slots, ttl: LONG, queues: queues.into() }
+}
+
+async fn lease(bench: &Bench, grant: &LeaseGrant) -> Vec<LeasedAction> {
+    bench.stores.actions.lease(&worker("w2"), grant, bench.now().await).await.unwrap()
+}
+
+fn names(leased: &[LeasedAction]) -> Vec<&str> {
+    leased.iter().map(|action| action.lease.key.action.as_str()).collect()
+}
+
+async fn beat(bench: &Bench, action: &LeasedAction, progress: Option<&str>) -> Pulse {
+    let beat = Beat { lease: action.lease.clone(), progress: progress.map(raw) };
+    bench.stores.actions.renew(&[beat], &worker("w2"), &grant(0), bench.now().await).await.unwrap().remove(0)
+}
+
+pub async fn a_worker_gets_only_what_stands_in_its_queues(bench: Bench) {
+    let key = execution("one");
+    let actions =
+        [ready("log"), ready("charge").on(on(&charge())), ready("resize").on(on(&resize(&["gpu"])))];
+    let (_, _, done) = bench.acting(&key, &actions, grant(5)).await;
+    assert_eq!((names(&done.leased), done.unleased), (vec!["log"], 2), "taken along with the commit");
+    assert!(lease(&bench, &grant(5)).await.is_empty());
+    assert!(lease(&bench, &serving(5, &[resize(&[])])).await.is_empty(), "another queue of the same type");
+    let both = serving(5, &[Queue::engine(), charge()]);
+    assert_eq!(names(&lease(&bench, &both).await), ["charge"]);
+    assert_eq!(names(&lease(&bench, &serving(5, &[resize(&["gpu"])])).await), ["resize"]);
+    assert_eq!(bench.action(&key, "charge").await.queue, charge());
+}
+
+pub async fn several_queues_share_the_slots_of_one_call(bench: Bench) {
+    let key = execution("one");
+    let actions: Vec<_> =
+        (0..6).map(|n| ready(&format!("a{n}")).on(on(&if n < 3 { charge() } else { resize(&[]) }))).collect();
+    bench.acting(&key, &actions, grant(0)).await;
+    let both = serving(4, &[charge(), resize(&[])]);
+    let first = lease(&bench, &both).await;
+    assert_eq!(first.len(), 4);
+    let second = lease(&bench, &both).await;
+    let all: BTreeSet<&str> = names(&first).into_iter().chain(names(&second)).collect();
+    assert_eq!((second.len(), all.len()), (2, 6));
+}
+
+pub async fn a_dependent_is_leased_only_to_who_serves_its_queue(bench: Bench) {
+    let key = execution("one");
+    let actions = [ready("a"), waiting("charge", &["a"]).on(on(&charge())), waiting("b", &["a"])];
+    let (_, _, done) = bench.acting(&key, &actions, grant(1)).await;
+    let settled = settle(&bench, vec![succeed(&done.leased[0], "1")], grant(5)).await;
+    assert_eq!((names(&settled.leased), settled.unleased), (vec!["b"], 1));
+    assert_eq!(names(&lease(&bench, &serving(5, &[charge()])).await), ["charge"]);
+}
+
+pub async fn open_queues_are_named_once_each_in_order(bench: Bench) {
+    let other = Queue::task(&tenant("other"), &name("resize"), &BTreeSet::new());
+    let actions = [
+        ready("a").on(on(&resize(&["gpu"]))),
+        ready("b").on(on(&resize(&["gpu"]))),
+        ready("c").on(on(&resize(&[]))),
+        ready("d").on(on(&other)),
+        ready("e").on(on(&charge())),
+        waiting("f", &["a"]).on(on(&resize(&["big"]))),
+    ];
+    let (_, _, done) = bench.acting(&execution("one"), &actions, serving(1, &[resize(&["gpu"])])).await;
+    let tasks = |bench: Bench| async move {
+        bench.stores.tasks.open_queues(&Queue::tasks_of(&tenant("acme"))).await.unwrap()
+    };
+    assert_eq!(tasks(bench.clone()).await, [resize(&[]), resize(&["gpu"])]);
+    assert_eq!(bench.stores.tasks.open_queues("call:").await.unwrap(), [charge()]);
+    settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
+    assert_eq!(tasks(bench).await, [resize(&[]), resize(&["big"]), resize(&["gpu"])]);
+}
+
+pub async fn a_lease_lasts_as_long_as_the_heartbeat_and_a_beat_extends_it(bench: Bench) {
+    let key = execution("one");
+    let terms = Terms { heartbeat: Some(SHORT), ..on(&charge()) };
+    bench.acting(&key, &[ready("charge").on(terms)], grant(0)).await;
+    let serving = serving(1, &[charge()]);
+    let first = lease(&bench, &serving).await.remove(0);
+    let Pulse::Held { until, wanted: Wanted::Yes } = beat(&bench, &first, Some(r#"{"step": 1}"#)).await
+    else {
+        panic!("lost")
+    };
+    assert!(until >= first.lease_until && until <= bench.now().await.plus(SHORT));
+    assert!(matches!(beat(&bench, &first, None).await, Pulse::Held { .. }), "progress is kept");
+    let view = bench.action(&key, "charge").await;
+    assert_eq!(view.progress, Some(raw(r#"{"step": 1}"#)));
+    bench.passed(view.lease_until.unwrap()).await;
+    let second = lease(&bench, &serving).await.remove(0);
+    assert_eq!((second.attempt, second.progress), (2, Some(raw(r#"{"step": 1}"#))));
+    assert_eq!(beat(&bench, &first, Some("2")).await, Pulse::Lost);
+    let late = settle(&bench, vec![succeed(&first, "1")], grant(0)).await;
+    assert_eq!(late.verdicts, [SettleVerdict::Stale]);
+}
+
+pub async fn an_attempt_cannot_be_extended_for_ever(bench: Bench) {
+    let terms = Terms { attempt: Some(SHORT * 3), heartbeat: Some(HOUR), ..on(&resize(&[])) };
+    bench.acting(&execution("one"), &[ready("resize").on(terms)], grant(0)).await;
+    let serving = serving(1, &[resize(&[])]);
+    let before = bench.now().await;
+    let first = lease(&bench, &serving).await.remove(0);
+    assert!(first.lease_until <= bench.now().await.plus(SHORT * 3) && first.lease_until > before);
+    let Pulse::Held { until, .. } = beat(&bench, &first, None).await else { panic!("lost") };
+    assert_eq!(until, first.lease_until);
+    bench.passed(until).await;
+    assert_eq!(lease(&bench, &serving).await.len(), 1);
+}
+
+pub async fn a_holder_learns_that_its_execution_was_cancelled(bench: Bench) {
+    let key = execution("one");
+    let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    let cancel = bench.post(&key, "millstream.cancel").await;
+    let now = bench.now().await;
+    let visit = Visit::to(&key, &state, now).end(cancel, "received", Phase::Cancelled).cancel_open_actions();
+    bench.commit_done(visit).await;
+    let pulse = beat(&bench, &done.leased[0], None).await;
+    assert!(matches!(pulse, Pulse::Held { wanted: Wanted::Cancelled, .. }), "{pulse:?}");
+}
+
+pub async fn what_nobody_begins_in_time_is_overdue(bench: Bench) {
+    let key = execution("one");
+    let soon = Terms { start: Some(SHORT), ..on(&resize(&[])) };
+    let late = Terms { start: Some(HOUR), ..on(&resize(&[])) };
+    let actions = [ready("soon").on(soon), ready("late").on(late)];
+    bench.acting(&key, &actions, grant(0)).await;
+    let ready_at = bench.action(&key, "soon").await.ready_at.unwrap();
+    let overdue = |bench: Bench| async move {
+        bench.stores.tasks.overdue(&worker("w1"), &grant(5), bench.now().await).await.unwrap()
+    };
+    assert!(overdue(bench.clone()).await.is_empty());
+    bench.passed(ready_at.plus(SHORT)).await;
+    let found = overdue(bench.clone()).await;
+    assert_eq!(names(&found), ["soon"]);
+    assert_eq!((found[0].ready_at, found[0].lease.epoch), (ready_at, Epoch(1)));
+    assert!(overdue(bench).await.is_empty(), "it is leased");
+}
+
+pub async fn all_attempts_together_have_a_deadline(bench: Bench) {
+    let key = execution("one");
+    let terms = Terms { close: Some(SHORT), start: Some(HOUR), ..Terms::engine() };
+    let (_, _, done) = bench.acting(&key, &[ready("a").on(terms)], grant(1)).await;
+    let now = bench.now().await;
+    settle(&bench, vec![retry(&done.leased[0], now.plus(HOUR))], grant(0)).await;
+    bench.passed(done.leased[0].ready_at.plus(SHORT)).await;
+    let now = bench.now().await;
+    let found = bench.stores.tasks.overdue(&worker("w1"), &grant(5), now).await.unwrap();
+    assert_eq!(names(&found), ["a"]);
+    assert_eq!(found[0].attempt, 2);
+}
+
+pub async fn a_dependent_s_schedule_begins_when_it_is_free(bench: Bench) {
+    let key = execution("one");
+    let terms = Terms { start: Some(SHORT), ..on(&charge()) };
+    let actions = [ready("a"), waiting("charge", &["a"]).on(terms)];
+    let (_, _, done) = bench.acting(&key, &actions, grant(1)).await;
+    bench.passed(bench.now().await.plus(SHORT)).await;
+    settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
+    let now = bench.now().await;
+    let early = bench.stores.tasks.overdue(&worker("w1"), &grant(5), now).await.unwrap();
+    let ready_at = bench.action(&key, "charge").await.ready_at.unwrap();
+    assert!(early.is_empty() || now >= ready_at.plus(SHORT));
+    bench.passed(ready_at.plus(SHORT)).await;
+    let now = bench.now().await;
+    let late = bench.stores.tasks.overdue(&worker("w1"), &grant(5), now).await.unwrap();
+    assert_eq!(early.len() + late.len(), 1);
+}
+
+pub async fn what_is_postponed_is_not_counted(bench: Bench) {
+    let key = execution("one");
+    let (_, _, done) = bench.acting(&key, &[ready("nap"), ready("b")], grant(2)).await;
+    let later = bench.now().await.plus(Duration::from_millis(60));
+    let outcome = Settling::Postponed { at: later };
+    let nap = &done.leased[0];
+    let item = Settlement { lease: nap.lease.clone(), event_id: nap.event_id, outcome };
+    let settled = settle(&bench, vec![item], grant(0)).await;
+    assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: EventStatus::Processing }]);
+    let view = bench.action(&key, "nap").await;
+    assert_eq!((view.status, view.attempts, view.next_attempt_at), (ActionStatus::Ready, 0, Some(later)));
+    assert!(lease(&bench, &grant(5)).await.is_empty());
+    bench.passed(later).await;
+    let again = lease(&bench, &grant(5)).await.remove(0);
+    assert_eq!((again.attempt, again.lease.epoch), (1, Epoch(2)));
+}
+
+pub async fn what_awaits_somebody_else_is_settled_under_its_lease(bench: Bench) {
+    let key = execution("one");
+    let (_, _, done) = bench.acting(&key, &[ready("child"), ready("other")], grant(2)).await;
+    let until = bench.now().await.plus(SHORT);
+    let begun = |action: &LeasedAction, until| Settlement {
+        lease: action.lease.clone(),
+        event_id: action.event_id,
+        outcome: Settling::Awaiting { until },
+    };
+    let batch = vec![begun(&done.leased[0], None), begun(&done.leased[1], Some(until))];
+    settle(&bench, batch, grant(0)).await;
+    assert_eq!(bench.action(&key, "child").await.status, ActionStatus::Awaiting);
+    bench.passed(until).await;
+    let given_up = lease(&bench, &grant(5)).await;
+    assert_eq!(names(&given_up), ["other"], "only what has a time");
+    let settled = settle(&bench, vec![succeed(&done.leased[0], "7")], grant(0)).await;
+    assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: EventStatus::Processing }]);
+    assert_eq!(bench.action(&key, "child").await.result, Some(raw("7")));
+}
+
+pub async fn actions_are_found_by_their_keys(bench: Bench) {
+    let key = execution("one");
+    let (_, state, _) = bench.acting(&key, &[ready("a")], grant(0)).await;
+    let of = |action: &str| ActionKey { execution: key.clone(), seq: state.seq, action: name(action) };
+    let found = bench.stores.tasks.find(&[of("none"), of("a")]).await.unwrap();
+    assert!(found[0].is_none());
+    assert_eq!(found[1].as_ref().map(|view| view.key.clone()), Some(of("a")));
+}
+
+pub async fn external_workers_are_known_by_what_they_said_last(bench: Bench) {
+    let presence = |owner: &str, id: &str, kind: &str| Presence {
+        tenant: tenant(owner),
+        name: id.to_owned(),
+        kinds: [name(kind)].into(),
+        labels: [name("gpu"), name("big")].into(),
+    };
+    let now = bench.now().await;
+    let tasks = &bench.stores.tasks;
+    tasks.present(&[presence("acme", "py-1", "crop"), presence("other", "py-1", "x")], now).await.unwrap();
+    tasks
+        .present(&[presence("acme", "py-1", "resize"), presence("acme", "py-0", "crop")], now)
+        .await
+        .unwrap();
+    let connected = tasks.connected(&tenant("acme"), now).await.unwrap();
+    let known: Vec<_> = connected.into_iter().map(|found| (found.presence, found.seen_at)).collect();
+    assert_eq!(known, [(presence("acme", "py-0", "crop"), now), (presence("acme", "py-1", "resize"), now)]);
+    let since = now.plus(Duration::from_millis(1));
+    assert!(tasks.connected(&tenant("acme"), since).await.unwrap().is_empty());
+}

@@ -1,0 +1,93 @@
+//! Compensation: what has succeeded is undone in reverse order, then the failure is told.
+
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+
+use super::Bench;
+use super::fixture::{event, execution, grant, name, raw};
+use super::settle::{fail, fail_and_tell, settle, succeed};
+use super::visit::{ready, standby};
+use crate::action_store::{AfterFailure, LeasedAction, SettleVerdict, Settlement, Settling};
+
+fn compensate(action: &LeasedAction) -> Settlement {
+    let outcome = Settling::Failed { error: raw(r#"{"class":"status"}"#), then: AfterFailure::Compensate };
+    Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
+}
+
+pub async fn what_succeeded_last_is_undone_first_and_then_the_failure_is_told(bench: Bench) {
+    let key = execution("one");
+    let actions = [
+        ready("reserve"),
+        ready("charge"),
+        ready("ship"),
+        standby("release", "reserve"),
+        standby("refund", "charge"),
+    ];
+    let (id, _, done) = bench.acting(&key, &actions, grant(3)).await;
+    let [reserve, charge, ship] = &done.leased[..] else { panic!("{:?}", done.leased) };
+    settle(&bench, vec![succeed(charge, r#"{"paid": 1}"#)], grant(0)).await;
+    bench.passed(bench.now().await).await;
+    settle(&bench, vec![succeed(reserve, "2")], grant(0)).await;
+    let failed = settle(&bench, vec![compensate(ship)], grant(5)).await;
+    assert_eq!(failed.verdicts, [SettleVerdict::Recorded { event: EventStatus::Processing }]);
+    let [release] = &failed.leased[..] else { panic!("{:?}", failed.leased) };
+    assert_eq!(release.lease.key.action, name("release"));
+    assert_eq!(release.results, [(name("reserve"), raw("2"))].into());
+    assert_eq!(release.scope, Some(raw(r#"{"context":{"n":1.50}}"#)));
+    let next = settle(&bench, vec![succeed(release, "3")], grant(5)).await;
+    let [refund] = &next.leased[..] else { panic!("{:?}", next.leased) };
+    assert_eq!(refund.lease.key.action, name("refund"));
+    assert_eq!(refund.results[&name("charge")], raw(r#"{"paid": 1}"#));
+    let last = settle(&bench, vec![succeed(refund, "4")], grant(5)).await;
+    let [closing] = &last.leased[..] else { panic!("{:?}", last.leased) };
+    assert_eq!(closing.lease.key.action, name("ship"));
+    assert_eq!(closing.closing, Some(raw(r#"{"class":"status"}"#)));
+    let told = event(&bench, &key, "refused");
+    let over = settle(&bench, vec![fail_and_tell(closing, told.clone())], grant(0)).await;
+    assert_eq!(over.verdicts, [SettleVerdict::Recorded { event: EventStatus::Completed }]);
+    assert_eq!(bench.mailbox(&key).await, [told.event_id]);
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
+    assert_eq!(bench.action(&key, "ship").await.status, ActionStatus::Failed);
+}
+
+pub async fn what_is_under_way_is_waited_for_and_what_is_not_is_skipped(bench: Bench) {
+    let key = execution("one");
+    let actions = [ready("a"), ready("b"), ready("c"), standby("undo-b", "b")];
+    let (_, _, done) = bench.acting(&key, &actions, grant(2)).await;
+    let [a, b] = &done.leased[..] else { panic!("{:?}", done.leased) };
+    let failed = settle(&bench, vec![compensate(a)], grant(5)).await;
+    assert_eq!((failed.leased.len(), failed.unleased), (0, 0));
+    assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Skipped);
+    let settled = settle(&bench, vec![succeed(b, "1")], grant(5)).await;
+    assert_eq!(settled.leased[0].lease.key.action, name("undo-b"));
+}
+
+pub async fn an_undo_that_nothing_calls_for_holds_up_nothing(bench: Bench) {
+    let key = execution("one");
+    let (id, _, done) = bench.acting(&key, &[ready("a"), standby("undo-a", "a")], grant(5)).await;
+    assert_eq!(done.leased.len(), 1);
+    settle(&bench, vec![succeed(&done.leased[0], "1")], grant(5)).await;
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
+    assert_eq!(bench.action(&key, "undo-a").await.status, ActionStatus::Standby);
+}
+
+pub async fn an_undo_that_fails_for_good_waits_for_a_person_and_goes_on_from_there(bench: Bench) {
+    let key = execution("one");
+    let actions = [ready("a"), ready("b"), standby("undo-a", "a")];
+    let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
+    let [a, b] = &done.leased[..] else { panic!("{:?}", done.leased) };
+    settle(&bench, vec![succeed(a, "1")], grant(0)).await;
+    let failed = settle(&bench, vec![compensate(b)], grant(5)).await;
+    settle(&bench, vec![fail(&failed.leased[0], "no undo")], grant(0)).await;
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
+    let by = crate::intervention::Decision { actor: None, reason: None };
+    bench.stores.interventions.retry(&key.tenant, id, &by, bench.now().await).await.unwrap();
+    let lease = |bench: Bench| async move {
+        let now = bench.now().await;
+        bench.stores.actions.lease(&super::fixture::worker("w2"), &grant(5), now).await.unwrap()
+    };
+    let undo = lease(bench.clone()).await.remove(0);
+    assert_eq!(undo.lease.key.action, name("undo-a"));
+    let settled = settle(&bench, vec![succeed(&undo, "1")], grant(5)).await;
+    assert_eq!(settled.leased[0].lease.key.action, name("b"));
+    assert!(settled.leased[0].closing.is_some());
+}

@@ -1,0 +1,262 @@
+//! Incidents, in memory.
+
+use std::collections::BTreeMap;
+
+use millstream_core::id::{ActionKey, EventId, ExecutionKey, IncidentId, Name, TenantId};
+use millstream_core::incident::{NewIncident, fingerprint};
+use millstream_core::status::{ActionStatus, EventStatus, Resolution};
+use millstream_core::time::Timestamp;
+
+use super::Memory;
+use super::settle::{follow, graph};
+use super::tables::{Execution, Tables};
+use crate::Result;
+use crate::action_store::Handling;
+use crate::incidents::{
+    IncidentFilter, IncidentGroup, IncidentStatus, IncidentView, Incidents, Resolved, ResolvedView, Resolving,
+};
+use crate::intervention::Decision;
+use crate::reopening::{Settled, reopened};
+
+#[async_trait::async_trait]
+impl Incidents for Memory {
+    async fn list_incidents(
+        &self,
+        tenant: &TenantId,
+        filter: &IncidentFilter,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<IncidentView>> {
+        let tables = self.tables();
+        let matches = |view: &&IncidentView| {
+            view.execution.tenant == *tenant
+                && after.is_none_or(|after| view.position < after)
+                && filter.status.is_none_or(|status| status == view.status())
+                && filter.fingerprint.as_ref().is_none_or(|wanted| *wanted == view.fingerprint)
+                && filter.execution.as_ref().is_none_or(|wanted| *wanted == view.execution.execution)
+                && filter.definition.as_ref().is_none_or(|wanted| *wanted == view.definition.name)
+        };
+        Ok(tables.incidents.iter().rev().filter(matches).take(limit).cloned().collect())
+    }
+
+    async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> Result<Vec<IncidentGroup>> {
+        let tables = self.tables();
+        let mut groups: BTreeMap<&str, IncidentGroup> = BTreeMap::new();
+        let open = tables.incidents.iter().filter(|view| view.resolved.is_none());
+        for view in open.filter(|view| view.execution.tenant == *tenant) {
+            let group = groups.entry(&view.fingerprint).or_insert_with(|| IncidentGroup {
+                fingerprint: view.fingerprint.clone(),
+                definition: view.definition.name.clone(),
+                action: view.action.as_ref().map(|key| key.action.clone()),
+                class: view.class.clone(),
+                count: 0,
+                first_seen: view.opened_at,
+                last_seen: view.opened_at,
+                sample: view.clone(),
+            });
+            group.count += 1;
+            group.first_seen = group.first_seen.min(view.opened_at);
+            group.last_seen = group.last_seen.max(view.opened_at);
+            group.sample = view.clone();
+        }
+        let mut groups: Vec<_> = groups.into_values().collect();
+        groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.fingerprint.cmp(&b.fingerprint)));
+        groups.truncate(limit);
+        Ok(groups)
+    }
+
+    async fn incidents(&self, keys: &[(TenantId, IncidentId)]) -> Result<Vec<Option<IncidentView>>> {
+        let tables = self.tables();
+        let find = |(tenant, id): &(TenantId, IncidentId)| {
+            tables.incidents.iter().find(|view| view.execution.tenant == *tenant && view.id == *id).cloned()
+        };
+        Ok(keys.iter().map(find).collect())
+    }
+
+    async fn resolve(
+        &self,
+        tenant: &TenantId,
+        batch: &[(IncidentId, Resolving)],
+        by: &Decision,
+        now: Timestamp,
+    ) -> Result<Vec<Resolved>> {
+        let mut tables = self.tables();
+        Ok(batch.iter().map(|(id, how)| tables.resolve(tenant, *id, how, by, now)).collect())
+    }
+}
+
+impl Tables {
+    pub(super) fn open_incident(
+        &mut self,
+        execution: &ExecutionKey,
+        event_id: EventId,
+        action: Option<&ActionKey>,
+        incident: &NewIncident,
+        now: Timestamp,
+    ) {
+        let Some(row) = self.executions.get(execution) else { return };
+        let definition = row.definition.clone();
+        let position = i64::try_from(self.incidents.len()).unwrap_or(i64::MAX) + 1;
+        self.incidents.push(IncidentView {
+            id: incident.id,
+            position,
+            execution: execution.clone(),
+            event_id,
+            action: action.cloned(),
+            class: incident.class.clone(),
+            fingerprint: fingerprint(&definition.name, action.map(|key| &key.action), &incident.class),
+            definition,
+            reason: incident.reason.clone(),
+            opened_at: now,
+            resolved: None,
+        });
+        // One that fails after its end holds up nothing.
+        if self.executions.get(execution).is_some_and(|row| row.phase.is_ended()) {
+            self.end_incidents(execution, now);
+        }
+    }
+
+    /// An execution that has ended waits for nobody.
+    pub(super) fn end_incidents(&mut self, execution: &ExecutionKey, now: Timestamp) {
+        let by = Decision { actor: None, reason: None };
+        for view in &mut self.incidents {
+            if view.execution == *execution && view.resolved.is_none() {
+                view.resolve(Resolution::Ended, &by, now);
+            }
+        }
+    }
+
+    /// The event was retried as a whole.
+    pub(super) fn resolve_of_event(
+        &mut self,
+        tenant: &TenantId,
+        event: EventId,
+        by: &Decision,
+        now: Timestamp,
+    ) {
+        for view in &mut self.incidents {
+            if view.execution.tenant == *tenant && view.event_id == event && view.resolved.is_none() {
+                view.resolve(Resolution::Retry, by, now);
+            }
+        }
+    }
+
+    fn resolve(
+        &mut self,
+        tenant: &TenantId,
+        id: IncidentId,
+        how: &Resolving,
+        by: &Decision,
+        now: Timestamp,
+    ) -> Resolved {
+        let of = |view: &&mut IncidentView| view.execution.tenant == *tenant && view.id == id;
+        let Some(view) = self.incidents.iter_mut().find(of) else { return Resolved::NotFound };
+        if let Some(resolved) = &view.resolved {
+            return Resolved::Already { resolution: resolved.resolution };
+        }
+        view.resolve(how.resolution(), by, now);
+        let (key, event_id, action) = (view.execution.clone(), view.event_id, view.action.clone());
+        let emit = match how {
+            Resolving::Retry | Resolving::RetryWith { .. } => None,
+            Resolving::Skip { emit, .. } => emit.as_deref(),
+            Resolving::End { event, .. } => Some(&**event),
+        };
+        if let Some(event) = emit {
+            self.insert_event(event, now);
+        }
+        let Some((row, accept_no)) = self.event_of(&key, event_id) else { return Resolved::NotFound };
+        row.record(how.resolution().as_str(), Some(event_id), by.actor.as_deref(), by.reason.as_deref(), now);
+        if let Resolving::End { .. } = how {
+            return Resolved::Done { execution: key };
+        }
+        match &action {
+            Some(action) => row.resolve_action(action, how, now),
+            None => {
+                if let Some(event) = row.events.get_mut(&accept_no) {
+                    event.view.status = match how {
+                        Resolving::Skip { .. } => EventStatus::Rejected,
+                        Resolving::Retry | Resolving::RetryWith { .. } | Resolving::End { .. } => {
+                            event.view.attempts = 0;
+                            event.view.error = None;
+                            event.view.completed_at = None;
+                            EventStatus::Pending
+                        }
+                    };
+                }
+            }
+        }
+        row.resume(now);
+        Resolved::Done { execution: key }
+    }
+}
+
+impl Execution {
+    fn resolve_action(&mut self, key: &ActionKey, how: &Resolving, now: Timestamp) {
+        let waiting = self.skipped_because_of(key);
+        let Some(action) = self.actions.get_mut(&(key.seq, key.action.clone())) else { return };
+        let event_id = action.view.event_id;
+        match how {
+            Resolving::Skip { result, .. } => {
+                action.settle(ActionStatus::Succeeded, now);
+                action.view.result = Some(result.clone());
+                action.view.error = None;
+            }
+            Resolving::Retry | Resolving::RetryWith { .. } | Resolving::End { .. } => {
+                action.begin(now);
+                action.view.attempts = 0;
+                action.view.error = None;
+                if let Resolving::RetryWith { input } = how {
+                    action.view.input = Some(input.clone());
+                    action.view.revision += 1;
+                }
+            }
+        }
+        for name in waiting {
+            if let Some(action) = self.actions.get_mut(&(key.seq, name)) {
+                action.view.status = ActionStatus::Waiting;
+                action.view.settled_at = None;
+            }
+        }
+        let followed = graph(self, key.seq).follow();
+        follow(self, key.seq, followed, now);
+        let is_lost = |action: &super::tables::Action| {
+            action.view.status == ActionStatus::Failed && action.handling == Handling::Unhandled
+        };
+        let still_failed = self.actions.iter().any(|((seq, _), action)| *seq == key.seq && is_lost(action));
+        if let Some(event) = self.event_by_id(event_id)
+            && event.view.status == EventStatus::Failed
+            && !still_failed
+        {
+            event.view.status = EventStatus::Processing;
+            event.view.error = None;
+            event.view.completed_at = None;
+        }
+        self.complete_settled_events(now);
+    }
+
+    /// What waits again when this action, and no other, is reopened.
+    fn skipped_because_of(&self, key: &ActionKey) -> Vec<Name> {
+        let of_seq = self.actions.iter().filter(|((seq, _), _)| *seq == key.seq);
+        let settled = of_seq.map(|((_, name), action)| {
+            // Other failures are over as far as this decision goes.
+            let handling = if *name == key.action { Handling::Unhandled } else { Handling::Handled };
+            let settled = Settled { needs: action.view.needs.clone(), status: action.view.status, handling };
+            (name.clone(), settled)
+        });
+        reopened(&settled.collect()).waiting.into_iter().collect()
+    }
+}
+
+impl IncidentView {
+    fn status(&self) -> IncidentStatus {
+        match self.resolved {
+            Some(_) => IncidentStatus::Resolved,
+            None => IncidentStatus::Open,
+        }
+    }
+
+    fn resolve(&mut self, resolution: Resolution, by: &Decision, at: Timestamp) {
+        let (actor, reason) = (by.actor.clone(), by.reason.clone());
+        self.resolved = Some(ResolvedView { resolution, actor, reason, at });
+    }
+}

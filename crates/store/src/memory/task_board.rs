@@ -1,0 +1,65 @@
+//! Work for others, in memory.
+
+use std::collections::BTreeSet;
+
+use millstream_core::id::{ActionKey, TenantId, WorkerId};
+use millstream_core::placement::Queue;
+use millstream_core::time::Timestamp;
+
+use super::{Memory, leasing};
+use crate::Result;
+use crate::action_store::LeasedAction;
+use crate::execution_store::LeaseGrant;
+use crate::task_board::{Connected, Presence, TaskBoard};
+use crate::views::ActionView;
+
+#[async_trait::async_trait]
+impl TaskBoard for Memory {
+    async fn open_queues(&self, prefix: &str) -> Result<Vec<Queue>> {
+        let tables = self.tables();
+        let actions = tables.executions.values().flat_map(|row| row.actions.values());
+        let queues: BTreeSet<Queue> = actions
+            .filter(|action| action.due_at().is_some() && action.terms.queue.as_str().starts_with(prefix))
+            .map(|action| action.terms.queue.clone())
+            .collect();
+        Ok(queues.into_iter().collect())
+    }
+
+    async fn overdue(
+        &self,
+        worker: &WorkerId,
+        grant: &LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<LeasedAction>> {
+        let mut tables = self.tables();
+        let due = tables.due(now, |action| action.expires_at());
+        let lease =
+            |(key, action)| leasing::grant(tables.executions.get_mut(&key)?, &action, worker, grant, now);
+        Ok(due.into_iter().take(grant.slots).filter_map(lease).collect())
+    }
+
+    async fn find(&self, keys: &[ActionKey]) -> Result<Vec<Option<ActionView>>> {
+        let tables = self.tables();
+        let view = |key: &ActionKey| {
+            let row = tables.executions.get(&key.execution)?;
+            row.actions.get(&(key.seq, key.action.clone())).map(|action| action.view.clone())
+        };
+        Ok(keys.iter().map(view).collect())
+    }
+
+    async fn present(&self, workers: &[Presence], now: Timestamp) -> Result<()> {
+        let mut tables = self.tables();
+        for presence in workers {
+            let key = (presence.tenant.clone(), presence.name.clone());
+            tables.external.insert(key, Connected { presence: presence.clone(), seen_at: now });
+        }
+        Ok(())
+    }
+
+    async fn connected(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<Connected>> {
+        let tables = self.tables();
+        let connected = tables.external.values();
+        let is_there = |found: &&Connected| found.presence.tenant == *tenant && found.seen_at >= since;
+        Ok(connected.filter(is_there).cloned().collect())
+    }
+}

@@ -1,0 +1,44 @@
+//! How executions find each other: children by their parent, and whoever has a correlation.
+
+use millstream_core::definition::ParentClose;
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+#[async_trait::async_trait]
+pub trait Relations: Send + Sync {
+    /// Children of an execution that have not ended and have this rule, by id, beginning after `after`.
+    async fn children(
+        &self,
+        parent: &ExecutionKey,
+        close: ParentClose,
+        after: Option<&ExecutionKey>,
+        limit: usize,
+    ) -> Result<Vec<ExecutionKey>>;
+
+    /// Executions that have the correlation and have not ended, at most `limit`, by id.
+    async fn correlated(
+        &self,
+        tenant: &TenantId,
+        correlation: &str,
+        definition: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<(ExecutionKey, DefinitionRef)>>;
+
+    /// A buffered signal, in the order asked; `None` where there is none (any more).
+    async fn signals(&self, keys: &[(TenantId, EventId)]) -> Result<Vec<Option<SignalView>>>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignalView {
+    pub event_id: EventId,
+    pub correlation: String,
+    pub definition: Option<Name>,
+    pub name: Name,
+    pub payload: RawJson,
+    pub actor: Option<String>,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+}

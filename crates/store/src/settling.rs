@@ -1,0 +1,362 @@
+//! The actions of one transition while outcomes are recorded: who may go on, who is skipped, what is
+//! undone. Pure; every backend asks here, under the lock of the event.
+//!
+//! An action that is to be *compensated* is over, but not told yet: it is `waiting` and *closing*.
+//! Whatever of its transition has not begun is skipped, whatever has begun is waited for. Then the undo
+//! actions of what has succeeded are called up, the last success first, each waiting for the one before;
+//! behind the last of them waits the closing action, to be leased once more and told.
+
+use std::collections::BTreeMap;
+
+use millstream_core::id::{Epoch, Name};
+use millstream_core::planted::{self, Bug};
+use millstream_core::status::{ActionStatus, Phase};
+use millstream_core::time::Timestamp;
+
+use crate::action_store::{AfterFailure, Settling};
+
+/// What has to be known of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    pub ordinal: i32,
+    pub needs: Vec<Name>,
+    pub status: ActionStatus,
+    pub epoch: Epoch,
+    pub settled_at: Option<Timestamp>,
+    /// It failed, and waits for the undoing of its transition to be over.
+    pub closing: bool,
+    /// Of an undo action: what it takes back.
+    pub undoes: Option<Name>,
+}
+
+/// All actions of one transition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    pub members: BTreeMap<Name, Member>,
+    /// Of the execution.
+    pub phase: Phase,
+}
+
+/// What an outcome makes of its action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Becomes {
+    Succeeded,
+    Failed,
+    /// Given up, with the error that it had.
+    Cancelled,
+    Skipped,
+    /// Ready from then on; the attempt counts.
+    Ready(Timestamp),
+    /// The same, uncounted.
+    Postponed(Timestamp),
+    Awaiting(Option<Timestamp>),
+    Closing,
+}
+
+/// What follows from outcomes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Ready now, in order.
+    pub freed: Vec<Name>,
+    pub skipped: Vec<Name>,
+    /// Waiting now, for these.
+    pub linked: BTreeMap<Name, Vec<Name>>,
+}
+
+impl Graph {
+    /// Whether the lease is the current one of an action that is under way.
+    pub fn holds(&self, action: &Name, epoch: Epoch) -> bool {
+        self.members.get(action).is_some_and(|member| {
+            matches!(member.status, ActionStatus::Leased | ActionStatus::Awaiting)
+                && (member.epoch == epoch || planted::is(Bug::AnyToken))
+        })
+    }
+
+    /// Records one outcome and says what its action becomes.
+    pub fn record(&mut self, action: &Name, outcome: &Settling, now: Timestamp) -> Becomes {
+        let compensating = self.members.values().any(|member| member.closing);
+        let may_go_on = |goes_on: Becomes| match self.phase {
+            Phase::Cancelled => Becomes::Cancelled,
+            Phase::Active | Phase::Completed | Phase::Failed if compensating => Becomes::Skipped,
+            Phase::Active | Phase::Completed | Phase::Failed => goes_on,
+        };
+        let becomes = match outcome {
+            Settling::Succeeded { .. } => Becomes::Succeeded,
+            // The undoing itself goes on whatever else is undone.
+            Settling::Retry { at, .. } if self.is_undo(action) => match self.phase {
+                Phase::Cancelled => Becomes::Cancelled,
+                Phase::Active | Phase::Completed | Phase::Failed => Becomes::Ready(*at),
+            },
+            Settling::Retry { at, .. } => may_go_on(Becomes::Ready(*at)),
+            Settling::Postponed { at } => may_go_on(Becomes::Postponed(*at)),
+            Settling::Awaiting { until } => Becomes::Awaiting(*until),
+            Settling::Failed { then: AfterFailure::Compensate, .. } => Becomes::Closing,
+            Settling::Failed { then: AfterFailure::Emit(_) | AfterFailure::Incident(_), .. } => {
+                Becomes::Failed
+            }
+        };
+        if let Some(member) = self.members.get_mut(action) {
+            (member.status, member.closing) = match becomes {
+                Becomes::Succeeded => (ActionStatus::Succeeded, false),
+                Becomes::Failed => (ActionStatus::Failed, false),
+                Becomes::Cancelled => (ActionStatus::Cancelled, false),
+                Becomes::Skipped => (ActionStatus::Skipped, false),
+                Becomes::Ready(_) | Becomes::Postponed(_) => (ActionStatus::Ready, false),
+                Becomes::Awaiting(_) => (ActionStatus::Awaiting, false),
+                Becomes::Closing => (ActionStatus::Waiting, true),
+            };
+            if becomes == Becomes::Closing {
+                member.needs.clear();
+            }
+            member.settled_at = member.status.is_settled().then_some(now);
+        }
+        becomes
+    }
+
+    /// Carries outcomes on to the others.
+    pub fn follow(&mut self) -> Followed {
+        let mut followed = Followed::default();
+        self.skip(&mut followed);
+        self.compensate(&mut followed);
+        self.free(&mut followed);
+        followed
+    }
+
+    pub fn is_settled(&self) -> bool {
+        self.members.values().all(|member| member.status.is_settled())
+    }
+
+    fn skip(&mut self, followed: &mut Followed) {
+        loop {
+            let is_lost = |need: &Name| {
+                self.members.get(need).is_some_and(|need| {
+                    need.closing || matches!(need.status, ActionStatus::Failed | ActionStatus::Skipped)
+                })
+            };
+            let lost: Vec<Name> = self
+                .members
+                .iter()
+                .filter(|(_, member)| member.status == ActionStatus::Waiting && !member.closing)
+                .filter(|(_, member)| member.needs.iter().any(is_lost))
+                .map(|(name, _)| name.clone())
+                .collect();
+            if lost.is_empty() {
+                return;
+            }
+            for name in lost {
+                self.set_skipped(name, followed);
+            }
+        }
+    }
+
+    fn set_skipped(&mut self, name: Name, followed: &mut Followed) {
+        if let Some(member) = self.members.get_mut(&name) {
+            member.status = ActionStatus::Skipped;
+        }
+        followed.skipped.push(name);
+    }
+
+    /// Calls up the undo actions once nothing else of the transition is under way.
+    fn compensate(&mut self, followed: &mut Followed) {
+        let is_unlinked = |member: &Member| {
+            member.closing && member.status == ActionStatus::Waiting && member.needs.is_empty()
+        };
+        if !self.members.values().any(is_unlinked) {
+            return;
+        }
+        let declared = |member: &Member| !member.closing && member.undoes.is_none();
+        let not_begun = |member: &Member| match member.status {
+            ActionStatus::Waiting | ActionStatus::Ready => true,
+            ActionStatus::Leased
+            | ActionStatus::Awaiting
+            | ActionStatus::Standby
+            | ActionStatus::Succeeded
+            | ActionStatus::Failed
+            | ActionStatus::Skipped
+            | ActionStatus::Cancelled => false,
+        };
+        let idle: Vec<Name> = self
+            .members
+            .iter()
+            .filter(|(_, member)| declared(member) && not_begun(member))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in idle {
+            self.set_skipped(name, followed);
+        }
+        if self.members.values().any(|member| declared(member) && !member.status.is_settled()) {
+            return;
+        }
+        let mut before: Option<Name> = None;
+        for name in self.undoings() {
+            let Some(member) = self.members.get_mut(&name) else { continue };
+            member.status = ActionStatus::Waiting;
+            member.settled_at = None;
+            member.needs.extend(before.replace(name.clone()));
+            followed.linked.insert(name, member.needs.clone());
+        }
+        for (name, member) in self.members.iter_mut().filter(|(_, member)| is_unlinked(member)) {
+            member.needs.extend(before.clone());
+            followed.linked.insert(name.clone(), member.needs.clone());
+        }
+    }
+
+    /// The undo actions of what has succeeded, the last success first.
+    fn undoings(&self) -> Vec<Name> {
+        let mut undoings: Vec<_> = self
+            .members
+            .iter()
+            .filter(|(_, member)| member.status == ActionStatus::Standby)
+            .filter_map(|(name, member)| {
+                let undone = self.members.get(member.undoes.as_ref()?)?;
+                (undone.status == ActionStatus::Succeeded)
+                    .then_some(((undone.settled_at, undone.ordinal), name.clone()))
+            })
+            .collect();
+        undoings.sort();
+        undoings.into_iter().rev().map(|(_, name)| name).collect()
+    }
+
+    fn is_undo(&self, action: &Name) -> bool {
+        self.members.get(action).is_some_and(|member| member.undoes.is_some())
+    }
+
+    fn free(&mut self, followed: &mut Followed) {
+        let has_succeeded =
+            |need: &Name| self.members.get(need).is_some_and(|need| need.status == ActionStatus::Succeeded);
+        let mut freed: Vec<(i32, Name)> = self
+            .members
+            .iter()
+            .filter(|(_, member)| member.status == ActionStatus::Waiting)
+            .filter(|(_, member)| member.needs.iter().all(has_succeeded))
+            // What waits for its undoing waits for nobody yet as long as it is not linked.
+            .filter(|(name, member)| {
+                !member.closing || !member.needs.is_empty() || followed.linked.contains_key(*name)
+            })
+            .map(|(name, member)| (member.ordinal, name.clone()))
+            .collect();
+        freed.sort();
+        for (_, name) in freed {
+            if let Some(member) = self.members.get_mut(&name) {
+                member.status = ActionStatus::Ready;
+            }
+            followed.freed.push(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use millstream_core::raw::RawJson;
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::parse(text).unwrap()
+    }
+
+    fn at(second: u64) -> Timestamp {
+        Timestamp::EPOCH.plus(Duration::from_secs(second))
+    }
+
+    fn member(ordinal: i32, status: ActionStatus, needs: &[&str]) -> Member {
+        let needs = needs.iter().map(|need| name(need)).collect();
+        Member { ordinal, needs, status, epoch: Epoch(1), settled_at: None, closing: false, undoes: None }
+    }
+
+    fn undo(ordinal: i32, undone: &str) -> Member {
+        Member { undoes: Some(name(undone)), ..member(ordinal, ActionStatus::Standby, &[undone]) }
+    }
+
+    fn graph<const N: usize>(members: [(&str, Member); N]) -> Graph {
+        let members = members.into_iter().map(|(text, member)| (name(text), member)).collect();
+        Graph { members, phase: Phase::Active }
+    }
+
+    fn succeeded() -> Settling {
+        Settling::Succeeded { result: RawJson::null(), emit: None }
+    }
+
+    fn compensate() -> Settling {
+        Settling::Failed { error: RawJson::null(), then: AfterFailure::Compensate }
+    }
+
+    fn names(texts: &[&str]) -> Vec<Name> {
+        texts.iter().map(|text| name(text)).collect()
+    }
+
+    #[test]
+    fn what_succeeded_last_is_undone_first_and_the_failure_is_told_at_the_end() {
+        use ActionStatus::Leased;
+        let mut graph = graph([
+            ("reserve", member(0, Leased, &[])),
+            ("charge", member(1, Leased, &[])),
+            ("ship", member(2, Leased, &[])),
+            ("release", undo(3, "reserve")),
+            ("refund", undo(4, "charge")),
+        ]);
+        graph.record(&name("charge"), &succeeded(), at(1));
+        graph.record(&name("reserve"), &succeeded(), at(2));
+        assert_eq!(graph.follow(), Followed::default());
+        assert_eq!(graph.record(&name("ship"), &compensate(), at(3)), Becomes::Closing);
+        let followed = graph.follow();
+        assert_eq!(followed.freed, names(&["release"]));
+        assert_eq!(followed.linked[&name("refund")], names(&["charge", "release"]));
+        assert_eq!(followed.linked[&name("ship")], names(&["refund"]));
+        assert!(!graph.is_settled());
+        graph.record(&name("release"), &succeeded(), at(4));
+        assert_eq!(graph.follow().freed, names(&["refund"]));
+        graph.record(&name("refund"), &succeeded(), at(5));
+        assert_eq!(graph.follow().freed, names(&["ship"]));
+    }
+
+    #[test]
+    fn what_has_not_begun_is_skipped_and_what_has_is_waited_for() {
+        let mut graph = graph([
+            ("a", member(0, ActionStatus::Leased, &[])),
+            ("b", member(1, ActionStatus::Leased, &[])),
+            ("c", member(2, ActionStatus::Ready, &[])),
+            ("d", member(3, ActionStatus::Waiting, &["b"])),
+            ("undo-b", undo(4, "b")),
+        ]);
+        graph.record(&name("a"), &compensate(), at(1));
+        let followed = graph.follow();
+        assert_eq!((followed.skipped, followed.freed), (names(&["c", "d"]), vec![]));
+        graph.record(&name("b"), &succeeded(), at(2));
+        assert_eq!(graph.follow().freed, names(&["undo-b"]));
+    }
+
+    #[test]
+    fn without_anything_to_undo_the_failure_is_told_at_once() {
+        let mut graph = graph([
+            ("a", member(0, ActionStatus::Leased, &[])),
+            ("b", member(1, ActionStatus::Skipped, &[])),
+            ("undo-b", undo(2, "b")),
+        ]);
+        graph.record(&name("a"), &compensate(), at(1));
+        assert_eq!(graph.follow().freed, names(&["a"]));
+    }
+
+    #[test]
+    fn a_sibling_is_not_tried_again_while_everything_is_undone_but_an_undo_is() {
+        let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
+        let mut graph = graph([
+            ("a", Member { closing: true, ..member(0, ActionStatus::Waiting, &[]) }),
+            ("b", member(1, ActionStatus::Leased, &[])),
+            ("undo-c", Member { status: ActionStatus::Leased, ..undo(2, "c") }),
+        ]);
+        assert_eq!(graph.record(&name("b"), &retry, at(1)), Becomes::Skipped);
+        assert_eq!(graph.record(&name("undo-c"), &retry, at(1)), Becomes::Ready(at(9)));
+    }
+
+    #[test]
+    fn in_a_cancelled_execution_nothing_is_tried_again() {
+        let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
+        let mut graph = graph([("a", member(0, ActionStatus::Leased, &[]))]);
+        graph.phase = Phase::Cancelled;
+        assert_eq!(graph.record(&name("a"), &retry, at(1)), Becomes::Cancelled);
+        assert!(graph.is_settled());
+    }
+}
