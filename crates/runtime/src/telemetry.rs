@@ -18,10 +18,10 @@ const SECONDS: &[f64] =
 const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1000.0];
 
 /// Renders what was measured, as Prometheus text.
-pub(crate) type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
+pub type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Log to stderr, so that stdout belongs to results.
-pub(crate) fn start_logging(config: &Config) -> Result<()> {
+pub fn start_logging(config: &Config) -> Result<()> {
     let filter: Targets = config.log.parse().with_context(|| {
         format!(
             "the setting `log` is not a filter like `debug` or `info,millstream_worker=debug`: {:?}",
@@ -46,7 +46,7 @@ pub(crate) fn start_logging(config: &Config) -> Result<()> {
 }
 
 /// Install the recorder. Once per process.
-pub(crate) fn start_metrics() -> Result<MetricsText> {
+pub fn start_metrics() -> Result<MetricsText> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), SECONDS)?
         .set_buckets_for_metric(Matcher::Suffix("_size".into()), SIZES)?
