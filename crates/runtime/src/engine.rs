@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use millstream_core::id::WorkerId;
@@ -9,6 +10,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::clock::Clock;
 use millstream_stream::Streams;
 use millstream_stream::embedded::EmbeddedStream;
+use millstream_worker::PerformCalls;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +31,7 @@ pub struct Engine {
     pub database_path: PathBuf,
     database: Database,
     config: Config,
+    calls: Option<Arc<dyn PerformCalls>>,
     /// Set when the process before this one died: its doorbells died with it.
     suspect_before: Option<Timestamp>,
     door: JoinHandle<Result<(), millstream_ingress::IngressError>>,
@@ -42,7 +45,11 @@ pub struct Engine {
 
 impl Engine {
     /// Open (or make) the directory, bring the tables up to date, listen, start the loops.
-    pub async fn start(mut config: Config, metrics: MetricsText) -> Result<Self> {
+    pub async fn start(
+        mut config: Config,
+        calls: Option<Arc<dyn PerformCalls>>,
+        metrics: MetricsText,
+    ) -> Result<Self> {
         let directory = HeldDirectory::hold(&config.dev.dir)?;
         let database_path = database_path(&config, directory.path())?;
         let database_lock = hold_elsewhere(&database_path, directory.path())?;
@@ -74,6 +81,7 @@ impl Engine {
             database_path,
             database,
             config,
+            calls,
             suspect_before,
             door,
             loops: Vec::new(),
@@ -93,8 +101,11 @@ impl Engine {
         let worker = self.shared.worker_id()?;
         let mut options = worker_options(&self.config, worker.clone())?;
         options.suspect_before = self.suspect_before;
-        let running =
-            tokio::spawn(millstream_worker::run(self.shared.worker(), options, self.worker_shutdown.clone()));
+        let running = tokio::spawn(millstream_worker::run(
+            self.shared.worker(self.calls.clone()),
+            options,
+            self.worker_shutdown.clone(),
+        ));
         self.loops.push((worker.clone(), running));
         Ok(worker)
     }

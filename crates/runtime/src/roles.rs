@@ -11,7 +11,7 @@ use millstream_ingress::{AuthMode, IngressOptions, Limits};
 use millstream_store::Stores;
 use millstream_store::clock::StoreClock;
 use millstream_stream::Streams;
-use millstream_worker::{HttpOptions, Retention, WorkerOptions};
+use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 
 use crate::config::Config;
 use crate::drills;
@@ -51,13 +51,14 @@ impl Shared {
         }
     }
 
-    pub fn worker(&self) -> millstream_worker::Deps {
+    pub fn worker(&self, calls: Option<Arc<dyn PerformCalls>>) -> millstream_worker::Deps {
         millstream_worker::Deps {
             stores: self.stores.clone(),
             streams: self.streams.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             http: None,
+            calls,
         }
     }
 

@@ -1,8 +1,10 @@
 //! One worker of a fleet: opened first, so that what cannot work is said at the start; then run.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use millstream_core::id::WorkerId;
-use millstream_worker::WorkerOptions;
+use millstream_worker::{PerformCalls, WorkerOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Database, open_fleet_database, open_fleet_streams, require_tables};
@@ -17,6 +19,7 @@ use crate::{drills, probe, signals};
 pub struct Worker {
     database: Database,
     shared: Shared,
+    calls: Option<Arc<dyn PerformCalls>>,
     options: WorkerOptions,
     checked: Checked,
     listen: OptionalAddress,
@@ -24,7 +27,7 @@ pub struct Worker {
 
 /// Fails when the settings, the database's tables or Redis do not allow a worker. PostgreSQL and Redis need
 /// not be up.
-pub async fn open(config: &Config) -> Result<Worker> {
+pub async fn open(config: &Config, calls: Option<Arc<dyn PerformCalls>>) -> Result<Worker> {
     let database = open_fleet_database(config).await?;
     let streams = open_fleet_streams(config)?;
     let shared = Shared::new(database.stores(), streams).await;
@@ -32,7 +35,7 @@ pub async fn open(config: &Config) -> Result<Worker> {
     let checked = surroundings::check(&shared.streams).await?;
     drills::jumping_clock(&shared.clock)?;
     let options = worker_options(config, shared.worker_id()?)?;
-    Ok(Worker { database, shared, options, checked, listen: config.worker.listen })
+    Ok(Worker { database, shared, calls, options, checked, listen: config.worker.listen })
 }
 
 impl Worker {
@@ -42,7 +45,7 @@ impl Worker {
 
     /// Works until `shutdown`, then drains.
     pub async fn run(self, metrics: MetricsText, shutdown: CancellationToken) -> Result<()> {
-        let Self { database, shared, options, checked, listen } = self;
+        let Self { database, shared, calls, options, checked, listen } = self;
         let worker = options.worker.clone();
         let probe = probe::start(listen.0, shared.stores.clone(), metrics, shutdown.clone()).await?;
         let checking = match checked {
@@ -51,7 +54,7 @@ impl Worker {
         };
         tracing::info!(%worker, "worker is up");
         signals::notify_ready();
-        millstream_worker::run(shared.worker(), options, shutdown).await?;
+        millstream_worker::run(shared.worker(calls), options, shutdown).await?;
         probe.abort();
         database.close().await;
         if let Some(checking) = checking

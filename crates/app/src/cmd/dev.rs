@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &DevArgs, config: &Config) -> Result<()> {
         config.dev.workers = workers;
     }
     let shutdown = signals::shutdown_token()?;
-    let engine = Engine::start(config, metrics).await?;
+    let engine = Engine::start(config, None, metrics).await?;
     eprintln!(
         "millstream dev is ready on http://{}\n  data  {}\n  stop  Ctrl-C\n",
         engine.address,

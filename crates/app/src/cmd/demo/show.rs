@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config, output: Output) -> Res
     let till = till::Till::open().await?;
     config.dev.dir.clone_from(&dir);
     config.dev.workers = WORKERS;
-    let mut engine = Engine::start(impatient(config)?, metrics).await?;
+    let mut engine = Engine::start(impatient(config)?, None, metrics).await?;
     let client = Client::to(&format!("http://{}", engine.address), "")?;
     apply(&client, till.address()).await?;
 
