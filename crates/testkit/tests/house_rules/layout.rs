@@ -27,6 +27,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("fuzz", &["core", "ingress", "stream"]),
     // The one place that names backends.
     ("runtime", &["core", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"]),
+    // What users link: the engine comes in by the runtime, and by the seam for their actions.
+    ("sdk", &["core", "runtime", "worker"]),
     ("app", &["bench", "core", "runtime", "store", "worker"]),
 ];
 
