@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-
-use crate::config::Flags;
+use millstream_runtime::config::Flags;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 a check found a difference · 2 wrong usage or invalid input · \

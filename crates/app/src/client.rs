@@ -1,10 +1,10 @@
 //! The client commands' way to the server: plain HTTP, with errors a person can act on.
 
 use anyhow::{Context, Result, bail};
+use millstream_runtime::config::Config;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-use crate::config::Config;
 use crate::failure::{ExitCode, Failure};
 
 /// A server and how to talk to it.

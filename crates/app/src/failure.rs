@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use millstream_runtime::backend::NoDatabase;
+
 /// The exit codes of `millstream --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitCode {
@@ -38,5 +40,10 @@ impl std::error::Error for Failure {}
 
 /// The exit code of any error of a command.
 pub(crate) fn exit_code(error: &anyhow::Error) -> i32 {
-    error.downcast_ref::<Failure>().map_or(ExitCode::Invalid, |failure| failure.code) as i32
+    let code = if error.is::<NoDatabase>() {
+        ExitCode::Refused
+    } else {
+        error.downcast_ref::<Failure>().map_or(ExitCode::Invalid, |failure| failure.code)
+    };
+    code as i32
 }

@@ -1,34 +1,24 @@
-//! The `millstream` binary: one file per subcommand, configuration, wiring. The only crate that
-//! names backends and reads the environment.
+//! The `millstream` binary: the command line, one file per subcommand, what is printed. Settings and
+//! wiring are in `millstream-runtime`.
 
-mod backend;
 mod cli;
 mod client;
 mod cmd;
-mod config;
-mod directory;
-mod drills;
-mod engine;
-mod entropy;
 mod failure;
 mod output;
-mod probe;
-mod roles;
-mod signals;
-mod surroundings;
-mod telemetry;
 mod written;
 
 use anyhow::Result;
 use clap::Parser;
 use millstream_core::time::Timestamp;
+use millstream_runtime::backend::Database;
+use millstream_runtime::config::{self, Config};
+use millstream_runtime::drills;
 use millstream_store::Stores;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::backend::Database;
 use crate::cli::{Cli, Command};
 use crate::client::Client;
-use crate::config::Config;
 use crate::output::Output;
 
 /// Half of what a worker does between two round trips is to allocate and free many small things.
@@ -53,8 +43,7 @@ fn main() {
 }
 
 fn settings(cli: &Cli) -> Result<Config> {
-    let environment = std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_"));
-    config::load(cli.global.config.as_deref(), environment, &cli.global.flags(cli.command.listen()))
+    config::of_process(cli.global.config.as_deref(), &cli.global.flags(cli.command.listen()))
 }
 
 fn threads(config: &Config) -> usize {

@@ -7,7 +7,7 @@ use millstream_store::Stores;
 use millstream_store::clock::Clock;
 use millstream_stream::Streams;
 
-use crate::perform::PerformHttp;
+use crate::perform::{PerformCalls, PerformHttp};
 
 #[derive(Debug, Clone)]
 pub struct Deps {
@@ -18,4 +18,6 @@ pub struct Deps {
     pub entropy: Arc<dyn Entropy>,
     /// Who sends the requests of actions; `None` sends them over the network, as the options allow.
     pub http: Option<Arc<dyn PerformHttp>>,
+    /// Who performs the actions that the engine does not know itself.
+    pub calls: Option<Arc<dyn PerformCalls>>,
 }

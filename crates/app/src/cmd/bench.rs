@@ -8,12 +8,12 @@ use anyhow::{Context, Result, anyhow};
 use millstream_bench::{
     Amount, BenchError, Measure, Plan, Progress, Rate, Size, Submit, Target, Workload, plot, table,
 };
+use millstream_runtime::config::Config;
+use millstream_runtime::{signals, telemetry};
 
 use crate::cli::{BenchArgs, Global, SubmitArg};
-use crate::config::Config;
 use crate::failure::{ExitCode, Failure};
 use crate::output::Output;
-use crate::{signals, telemetry};
 
 pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> Result<()> {
     let mut own = config.clone();

@@ -1,9 +1,9 @@
 //! `millstream config`: the effective settings, secrets hidden.
 
 use anyhow::Result;
+use millstream_runtime::config::{Config, DEFAULTS};
 
 use crate::cli::ConfigArgs;
-use crate::config::{Config, DEFAULTS};
 use crate::output::{Output, line};
 
 pub(crate) fn run(args: &ConfigArgs, config: &Config, output: Output) -> Result<()> {

@@ -1,31 +1,28 @@
 //! `millstream dev`: everything in this process, nothing to install.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use millstream_runtime::config::Config;
+use millstream_runtime::engine::Engine;
+use millstream_runtime::{signals, telemetry};
 
 use crate::cli::DevArgs;
-use crate::config::Config;
-use crate::engine::Engine;
-use crate::{signals, telemetry};
 
 pub(crate) async fn run(args: &DevArgs, config: &Config) -> Result<()> {
     telemetry::start_logging(config)?;
     let metrics = telemetry::start_metrics()?;
-    let dir = args.dir.clone().unwrap_or_else(|| config.dev.dir.clone());
-    let workers = args.workers.unwrap_or(config.dev.workers);
+    let mut config = config.clone();
+    if let Some(dir) = &args.dir {
+        config.dev.dir.clone_from(dir);
+    }
+    if let Some(workers) = args.workers {
+        config.dev.workers = workers;
+    }
     let shutdown = signals::shutdown_token()?;
-    let mut engine = Engine::start(config.clone(), &dir, workers, metrics).await?;
+    let engine = Engine::start(config, None, metrics).await?;
     eprintln!(
         "millstream dev is ready on http://{}\n  data  {}\n  stop  Ctrl-C\n",
         engine.address,
         engine.database_path.display()
     );
-    signals::notify_ready();
-    tokio::select! {
-        () = shutdown.cancelled() => {}
-        ended = engine.ended() => {
-            ended?;
-            bail!("a part of the engine ended by itself; its log says why");
-        }
-    }
-    engine.stop().await
+    engine.run(shutdown).await
 }

@@ -2,11 +2,11 @@
 
 use anyhow::{Result, bail};
 use millstream_core::log::FORMAT;
+use millstream_runtime::backend::{Database, sqlite_path};
+use millstream_runtime::config::Config;
 use serde_json::json;
 
-use crate::backend::{Database, sqlite_path};
 use crate::cli::MigrateArgs;
-use crate::config::Config;
 use crate::failure::{ExitCode, Failure};
 use crate::output::Output;
 

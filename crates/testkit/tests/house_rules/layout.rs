@@ -25,7 +25,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("torture", &["core", "testkit"]),
     // The promises about parsers, wherever these are.
     ("fuzz", &["core", "ingress", "stream"]),
-    ("app", &["bench", "core", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"]),
+    // The one place that names backends.
+    ("runtime", &["core", "store", "stream", "store-postgres", "store-sqlite", "ingress", "worker"]),
+    // What users link: the engine comes in by the runtime, and by the seam for their actions.
+    ("sdk", &["core", "runtime", "worker"]),
+    ("app", &["bench", "core", "runtime", "store", "worker"]),
 ];
 
 #[test]

@@ -106,6 +106,7 @@ impl Bench {
             clock: self.clock.clone(),
             entropy: Arc::new(Counting::default()),
             http: None,
+            calls: None,
         };
         let options = WorkerOptions::of(WorkerId::parse(name).unwrap());
         Worker::new(deps, options, self.stop.clone()).unwrap().0

@@ -8,6 +8,7 @@
 pub(crate) mod address_guard;
 pub(crate) mod answer;
 pub(crate) mod attempt;
+pub(crate) mod call;
 pub(crate) mod errand;
 pub(crate) mod http;
 pub(crate) mod leases;
@@ -16,5 +17,6 @@ pub(crate) mod noop;
 pub(crate) mod slots;
 pub(crate) mod trace;
 
+pub use call::{Beat, Call, PerformCalls, Pulse};
 pub use errand::{Credentials, PerformHttp};
 pub(crate) use errand::{Errand, Performers};

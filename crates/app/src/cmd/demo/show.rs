@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use millstream_runtime::config::{Config, Span};
+use millstream_runtime::engine::Engine;
+use millstream_runtime::telemetry;
 
 use super::{orders, report, till};
 use crate::cli::DemoArgs;
 use crate::client::Client;
-use crate::config::{Config, Span};
-use crate::engine::Engine;
 use crate::output::Output;
-use crate::telemetry;
 
 /// The example that everybody reads first.
 const ORDER: &str = include_str!("../../../../../examples/order.yaml");
@@ -33,7 +33,9 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config, output: Output) -> Res
     let started = Instant::now();
 
     let till = till::Till::open().await?;
-    let mut engine = Engine::start(impatient(config)?, &dir, WORKERS, metrics).await?;
+    config.dev.dir.clone_from(&dir);
+    config.dev.workers = WORKERS;
+    let mut engine = Engine::start(impatient(config)?, None, metrics).await?;
     let client = Client::to(&format!("http://{}", engine.address), "")?;
     apply(&client, till.address()).await?;
 

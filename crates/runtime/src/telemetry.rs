@@ -18,10 +18,10 @@ const SECONDS: &[f64] =
 const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1000.0];
 
 /// Renders what was measured, as Prometheus text.
-pub(crate) type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
+pub type MetricsText = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Log to stderr, so that stdout belongs to results.
-pub(crate) fn start_logging(config: &Config) -> Result<()> {
+pub fn start_logging(config: &Config) -> Result<()> {
     let filter: Targets = config.log.parse().with_context(|| {
         format!(
             "the setting `log` is not a filter like `debug` or `info,millstream_worker=debug`: {:?}",
@@ -46,11 +46,19 @@ pub(crate) fn start_logging(config: &Config) -> Result<()> {
 }
 
 /// Install the recorder. Once per process.
-pub(crate) fn start_metrics() -> Result<MetricsText> {
-    let handle = PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), SECONDS)?
-        .set_buckets_for_metric(Matcher::Suffix("_size".into()), SIZES)?
-        .install_recorder()
-        .context("cannot install the metrics recorder")?;
+pub fn start_metrics() -> Result<MetricsText> {
+    let handle = builder()?.install_recorder().context("cannot install the metrics recorder")?;
     Ok(Arc::new(move || handle.render()))
+}
+
+/// The same for a part of a process that belongs to somebody else: a recorder that is there already stays, and what
+/// is measured is then read from that one.
+pub fn metrics_of_guest() -> MetricsText {
+    start_metrics().unwrap_or_else(|_| Arc::new(|| "# this process has a recorder of its own\n".to_owned()))
+}
+
+fn builder() -> Result<PrometheusBuilder> {
+    Ok(PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), SECONDS)?
+        .set_buckets_for_metric(Matcher::Suffix("_size".into()), SIZES)?)
 }

@@ -17,15 +17,17 @@ use serde::{Deserialize, Serialize};
 use crate::drills;
 
 /// The commented defaults, as they are in the repository.
-pub(crate) const DEFAULTS: &str = include_str!("../../../config/default.toml");
+pub const DEFAULTS: &str = include_str!("../../../config/default.toml");
 
+/// Names the settings file.
+const FILE: &str = "MILLSTREAM_CONFIG";
 /// Environment names that are not settings.
-const NOT_SETTINGS: &[&str] = &["MILLSTREAM_CONFIG"];
+const NOT_SETTINGS: &[&str] = &[FILE];
 
 /// Every setting. `config/default.toml` says what each one means.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
     pub database_url: String,
     pub redis_url: String,
     pub listen: SocketAddr,
@@ -45,7 +47,7 @@ pub(crate) struct Config {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum LogFormat {
+pub enum LogFormat {
     Auto,
     Text,
     Json,
@@ -53,14 +55,14 @@ pub(crate) enum LogFormat {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Dev {
+pub struct Dev {
     pub dir: PathBuf,
     pub workers: usize,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Postgres {
+pub struct Postgres {
     pub connections: u32,
     pub statement_timeout: Span,
     pub lock_timeout: Span,
@@ -69,14 +71,14 @@ pub(crate) struct Postgres {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Redis {
+pub struct Redis {
     pub prefix: String,
     pub connections: usize,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Ingress {
+pub struct Ingress {
     pub max_in_flight: usize,
     pub max_queued: usize,
     pub allowed_hosts: Vec<String>,
@@ -85,7 +87,7 @@ pub(crate) struct Ingress {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Worker {
+pub struct Worker {
     pub batch: usize,
     pub action_slots: usize,
     pub lease: Span,
@@ -100,7 +102,7 @@ pub(crate) struct Worker {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Retention {
+pub struct Retention {
     pub completed: Span,
     pub failed: Span,
     pub cancelled: Span,
@@ -110,7 +112,7 @@ pub(crate) struct Retention {
 /// A duration written the way definitions write it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct Span(pub Duration);
+pub struct Span(pub Duration);
 
 impl TryFrom<String> for Span {
     type Error = millstream_core::duration::InvalidDuration;
@@ -128,7 +130,7 @@ impl From<Span> for String {
 /// An address, or nothing at all written as the empty text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct OptionalAddress(pub Option<SocketAddr>);
+pub struct OptionalAddress(pub Option<SocketAddr>);
 
 impl TryFrom<String> for OptionalAddress {
     type Error = std::net::AddrParseError;
@@ -146,7 +148,7 @@ impl From<OptionalAddress> for String {
 /// A list of CIDRs; in the environment one text separated by commas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "ListOrText", into = "Vec<String>")]
-pub(crate) struct Networks(pub Vec<IpNet>);
+pub struct Networks(pub Vec<IpNet>);
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -180,7 +182,7 @@ impl From<Networks> for Vec<String> {
 
 /// What flags say; the last layer.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Flags {
+pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,8 +195,16 @@ pub(crate) struct Flags {
     pub log: Option<String>,
 }
 
+/// The settings of this process: its environment, the file that is given or that the environment names, and
+/// flags.
+pub fn of_process(file: Option<&Path>, flags: &Flags) -> Result<Config> {
+    let named = std::env::var_os(FILE).filter(|file| !file.is_empty()).map(PathBuf::from);
+    let environment = std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_"));
+    load(file.or(named.as_deref()), environment, flags)
+}
+
 /// Put the layers together.
-pub(crate) fn load(
+pub fn load(
     file: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
     flags: &Flags,

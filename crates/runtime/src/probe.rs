@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::telemetry::MetricsText;
 
 /// Serve until aborted; without an address, do nothing.
-pub(crate) async fn start(
+pub async fn start(
     address: Option<SocketAddr>,
     stores: Stores,
     metrics: MetricsText,

@@ -13,14 +13,14 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// What is left to ask.
 #[derive(Debug)]
-pub(crate) enum Checked {
+pub enum Checked {
     Usable,
     /// It did not answer.
     NotYet,
 }
 
 /// Asks once. An error if it answers and cannot be used.
-pub(crate) async fn check(streams: &Streams) -> Result<Checked, StreamError> {
+pub async fn check(streams: &Streams) -> Result<Checked, StreamError> {
     match streams.care.check().await {
         Ok(warnings) => {
             warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -35,7 +35,7 @@ pub(crate) async fn check(streams: &Streams) -> Result<Checked, StreamError> {
 }
 
 /// Asks again until it answers. If it cannot be used the worker drains, and ends with what this returns.
-pub(crate) fn check_later(streams: Streams, shutdown: CancellationToken) -> JoinHandle<Option<StreamError>> {
+pub fn check_later(streams: Streams, shutdown: CancellationToken) -> JoinHandle<Option<StreamError>> {
     tokio::spawn(async move {
         loop {
             let asked = async {

@@ -12,21 +12,20 @@ use millstream_stream::Streams;
 use millstream_stream::redis::{RedisOptions, RedisStream};
 
 use crate::config::Config;
-use crate::failure::{ExitCode, Failure};
 
 /// How long closing the connections may take.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// An open store.
 #[derive(Debug)]
-pub(crate) enum Database {
+pub enum Database {
     Postgres(Arc<PostgresStore>),
     Sqlite(Arc<SqliteStore>),
 }
 
 impl Database {
     /// Open what `database_url` names. PostgreSQL need not be up yet.
-    pub(crate) async fn open(config: &Config) -> Result<Self> {
+    pub async fn open(config: &Config) -> Result<Self> {
         let url = &config.database_url;
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             let options = PostgresOptions {
@@ -42,39 +41,31 @@ impl Database {
             bail!("the setting `database_url` must begin with postgres:// or sqlite://");
         };
         if !path.exists() {
-            let directory = path.parent().unwrap_or(Path::new("."));
-            bail!(Failure::new(
-                ExitCode::Refused,
-                format!(
-                    "there is no database at {} (in {}); `millstream dev` makes one, --database-url names another",
-                    path.display(),
-                    if directory.as_os_str().is_empty() { Path::new(".") } else { directory }.display()
-                )
-            ));
+            bail!(NoDatabase { path });
         }
         Self::open_sqlite(&path).await
     }
 
     /// Open a SQLite file, made when missing.
-    pub(crate) async fn open_sqlite(path: &Path) -> Result<Self> {
+    pub async fn open_sqlite(path: &Path) -> Result<Self> {
         Ok(Self::Sqlite(SqliteStore::open(&path.to_string_lossy(), SqliteOptions::default()).await?))
     }
 
-    pub(crate) fn stores(&self) -> Stores {
+    pub fn stores(&self) -> Stores {
         match self {
             Self::Postgres(store) => Stores::of(store.clone()),
             Self::Sqlite(store) => Stores::of(store.clone()),
         }
     }
 
-    pub(crate) async fn migrate(&self) -> Result<()> {
+    pub async fn migrate(&self) -> Result<()> {
         match self {
             Self::Postgres(store) => Ok(store.migrate().await?),
             Self::Sqlite(store) => Ok(store.migrate().await?),
         }
     }
 
-    pub(crate) async fn pending(&self) -> Result<Vec<String>> {
+    pub async fn pending(&self) -> Result<Vec<String>> {
         match self {
             Self::Postgres(store) => Ok(store.pending().await?),
             Self::Sqlite(store) => Ok(store.pending().await?),
@@ -82,7 +73,7 @@ impl Database {
     }
 
     /// Closes the connections; a database that does not answer is left without a goodbye.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         let closing = async {
             match self {
                 Self::Postgres(store) => store.close().await,
@@ -95,13 +86,25 @@ impl Database {
     }
 }
 
+/// A SQLite file that should be there is not.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no database at {} (in {}); `millstream dev` makes one, --database-url names another", .path.display(), home(.path).display())]
+pub struct NoDatabase {
+    pub path: PathBuf,
+}
+
+/// The directory of a file.
+pub(crate) fn home(path: &Path) -> &Path {
+    path.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The path in `sqlite://path`.
-pub(crate) fn sqlite_path(url: &str) -> Option<PathBuf> {
+pub fn sqlite_path(url: &str) -> Option<PathBuf> {
     url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")).map(PathBuf::from)
 }
 
 /// The store of a fleet: PostgreSQL, or an explanation.
-pub(crate) async fn open_fleet_database(config: &Config) -> Result<Database> {
+pub async fn open_fleet_database(config: &Config) -> Result<Database> {
     if sqlite_path(&config.database_url).is_some() {
         bail!(
             "a fleet needs PostgreSQL: set MILLSTREAM_DATABASE_URL=postgres://… (SQLite belongs to one process, `millstream dev`)"
@@ -111,7 +114,7 @@ pub(crate) async fn open_fleet_database(config: &Config) -> Result<Database> {
 }
 
 /// The doorbell of a fleet: Redis, or an explanation.
-pub(crate) fn open_fleet_streams(config: &Config) -> Result<Streams> {
+pub fn open_fleet_streams(config: &Config) -> Result<Streams> {
     if config.redis_url.is_empty() {
         bail!("a fleet needs Redis: set MILLSTREAM_REDIS_URL=redis://…");
     }
@@ -121,4 +124,19 @@ pub(crate) fn open_fleet_streams(config: &Config) -> Result<Streams> {
         ..RedisOptions::default()
     };
     Ok(Streams::of(RedisStream::connect(&config.redis_url, options)?))
+}
+
+/// A role on a database without its tables would fail at every call: say it once, at the start. A
+/// database that is away is another matter; the role waits for it.
+pub(crate) fn require_tables(pending: &Result<Vec<String>>) -> Result<()> {
+    match pending {
+        Ok(missing) if !missing.is_empty() => {
+            bail!("the database is behind ({}); run `millstream migrate` first", missing.join(", "))
+        }
+        Ok(_) => Ok(()),
+        Err(error) => {
+            tracing::warn!(%error, "cannot check the database's tables yet");
+            Ok(())
+        }
+    }
 }

@@ -11,7 +11,7 @@ use millstream_ingress::{AuthMode, IngressOptions, Limits};
 use millstream_store::Stores;
 use millstream_store::clock::StoreClock;
 use millstream_stream::Streams;
-use millstream_worker::{HttpOptions, Retention, WorkerOptions};
+use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 
 use crate::config::Config;
 use crate::drills;
@@ -20,7 +20,7 @@ use crate::telemetry::MetricsText;
 
 /// What every role of this process shares.
 #[derive(Debug, Clone)]
-pub(crate) struct Shared {
+pub struct Shared {
     pub stores: Stores,
     pub streams: Streams,
     pub clock: Arc<StoreClock>,
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Take the store's time; a store that is down now is asked again by the worker's clock duty.
-    pub(crate) async fn new(stores: Stores, streams: Streams) -> Self {
+    pub async fn new(stores: Stores, streams: Streams) -> Self {
         let asked = Instant::now();
         let clock = match stores.housekeeping.ping().await {
             Ok(time) => StoreClock::starting_at(time.plus(asked.elapsed() / 2)),
@@ -38,10 +38,10 @@ impl Shared {
                 StoreClock::starting_at(wall_clock())
             }
         };
-        Self { stores, streams, clock: Arc::new(clock), entropy: Arc::new(SystemEntropy::new()) }
+        Self { stores, streams, clock: Arc::new(clock), entropy: Arc::new(SystemEntropy::seeded()) }
     }
 
-    pub(crate) fn ingress(&self, metrics: MetricsText) -> millstream_ingress::Deps {
+    pub fn ingress(&self, metrics: MetricsText) -> millstream_ingress::Deps {
         millstream_ingress::Deps {
             stores: self.stores.clone(),
             streams: self.streams.clone(),
@@ -51,18 +51,19 @@ impl Shared {
         }
     }
 
-    pub(crate) fn worker(&self) -> millstream_worker::Deps {
+    pub fn worker(&self, calls: Option<Arc<dyn PerformCalls>>) -> millstream_worker::Deps {
         millstream_worker::Deps {
             stores: self.stores.clone(),
             streams: self.streams.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             http: None,
+            calls,
         }
     }
 
     /// `hostname-pid-random`, new at every call.
-    pub(crate) fn worker_id(&self) -> Result<WorkerId> {
+    pub fn worker_id(&self) -> Result<WorkerId> {
         let host = nix::unistd::gethostname().context("cannot tell the host's name")?;
         let host: String = host
             .to_string_lossy()
@@ -84,7 +85,7 @@ fn wall_clock() -> millstream_core::time::Timestamp {
 
 /// Whether a door on this address may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Openness {
+pub enum Openness {
     /// Without keys on loopback only.
     Careful,
     /// `--insecure-no-auth`.
@@ -92,7 +93,7 @@ pub(crate) enum Openness {
 }
 
 /// Fails when the address is not loopback, no key exists and nobody said that this is meant.
-pub(crate) async fn ingress_options(
+pub async fn ingress_options(
     config: &Config,
     listen: SocketAddr,
     openness: Openness,
@@ -126,7 +127,7 @@ pub(crate) async fn ingress_options(
     })
 }
 
-pub(crate) fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions> {
+pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions> {
     Ok(WorkerOptions {
         batch: config.worker.batch,
         action_slots: config.worker.action_slots,

@@ -2,32 +2,36 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use millstream_core::id::WorkerId;
 use millstream_core::time::Timestamp;
 use millstream_store::clock::Clock;
 use millstream_stream::Streams;
 use millstream_stream::embedded::EmbeddedStream;
+use millstream_worker::PerformCalls;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Database, sqlite_path};
+use crate::backend::{Database, home, sqlite_path};
 use crate::config::{Config, DEFAULTS};
 use crate::directory::HeldDirectory;
 use crate::entropy::SystemEntropy;
 use crate::roles::{Openness, Shared, ingress_options, worker_options};
+use crate::signals;
 use crate::telemetry::MetricsText;
 
 /// A running embedded engine.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub struct Engine {
     pub address: SocketAddr,
     pub shared: Shared,
     pub database_path: PathBuf,
     database: Database,
     config: Config,
+    calls: Option<Arc<dyn PerformCalls>>,
     /// Set when the process before this one died: its doorbells died with it.
     suspect_before: Option<Timestamp>,
     door: JoinHandle<Result<(), millstream_ingress::IngressError>>,
@@ -41,13 +45,12 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Open (or make) the directory, bring the tables up to date, listen, start the loops.
-    pub(crate) async fn start(
+    pub async fn start(
         mut config: Config,
-        dir: &Path,
-        workers: usize,
+        calls: Option<Arc<dyn PerformCalls>>,
         metrics: MetricsText,
     ) -> Result<Self> {
-        let directory = HeldDirectory::hold(dir)?;
+        let directory = HeldDirectory::hold(&config.dev.dir)?;
         let database_path = database_path(&config, directory.path())?;
         let database_lock = hold_elsewhere(&database_path, directory.path())?;
         let database = Database::open_sqlite(&database_path).await?;
@@ -55,7 +58,7 @@ impl Engine {
         config.http_allow.0.extend(loopback_networks());
 
         let shared =
-            Shared::new(database.stores(), Streams::of(EmbeddedStream::new(&SystemEntropy::new()))).await;
+            Shared::new(database.stores(), Streams::of(EmbeddedStream::new(&SystemEntropy::seeded()))).await;
         let suspect_before = died_before(&shared).await?;
         let options = ingress_options(&config, config.listen, Openness::Careful, &shared.stores).await?;
         let listener = TcpListener::bind(config.listen).await.with_context(|| {
@@ -78,6 +81,7 @@ impl Engine {
             database_path,
             database,
             config,
+            calls,
             suspect_before,
             door,
             loops: Vec::new(),
@@ -86,32 +90,48 @@ impl Engine {
             _directory: directory,
             _database_lock: database_lock,
         };
-        for _ in 0..workers.max(1) {
+        for _ in 0..engine.config.dev.workers.max(1) {
             engine.start_loop()?;
         }
         Ok(engine)
     }
 
     /// One more worker loop.
-    pub(crate) fn start_loop(&mut self) -> Result<WorkerId> {
+    pub fn start_loop(&mut self) -> Result<WorkerId> {
         let worker = self.shared.worker_id()?;
         let mut options = worker_options(&self.config, worker.clone())?;
         options.suspect_before = self.suspect_before;
-        let running =
-            tokio::spawn(millstream_worker::run(self.shared.worker(), options, self.worker_shutdown.clone()));
+        let running = tokio::spawn(millstream_worker::run(
+            self.shared.worker(self.calls.clone()),
+            options,
+            self.worker_shutdown.clone(),
+        ));
         self.loops.push((worker.clone(), running));
         Ok(worker)
     }
 
     /// End a worker loop in the middle of whatever it does, as a crash would.
-    pub(crate) fn kill_loop(&mut self) -> Option<WorkerId> {
+    pub fn kill_loop(&mut self) -> Option<WorkerId> {
         let (worker, running) = self.loops.pop()?;
         running.abort();
         Some(worker)
     }
 
+    /// Work until `shutdown`, then stop.
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<()> {
+        signals::notify_ready();
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            ended = self.ended() => {
+                ended?;
+                bail!("a part of the engine ended by itself; its log says why");
+            }
+        }
+        self.stop().await
+    }
+
     /// Drain the door, then the workers, then close the database.
-    pub(crate) async fn stop(self) -> Result<()> {
+    pub async fn stop(self) -> Result<()> {
         self.door_shutdown.cancel();
         let door = self.door.await;
         self.worker_shutdown.cancel();
@@ -125,7 +145,7 @@ impl Engine {
     }
 
     /// Resolves when a part of the engine ends by itself, which it never should.
-    pub(crate) async fn ended(&mut self) -> Result<()> {
+    async fn ended(&mut self) -> Result<()> {
         let loops = futures::future::select_all(self.loops.iter_mut().map(|(_, running)| running));
         tokio::select! {
             door = &mut self.door => Ok(door??),
@@ -157,7 +177,7 @@ fn database_path(config: &Config, directory: &Path) -> Result<PathBuf> {
 
 /// A database outside the engine's directory is held as well: two engines must not share one.
 fn hold_elsewhere(database: &Path, directory: &Path) -> Result<Option<HeldDirectory>> {
-    let home = database.parent().filter(|home| !home.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let home = home(database);
     std::fs::create_dir_all(home).with_context(|| format!("cannot make the directory {}", home.display()))?;
     if home.canonicalize()? == directory.canonicalize()? {
         return Ok(None);

@@ -7,14 +7,14 @@ use anyhow::{Context, Result, bail};
 
 /// Held for as long as this lives; the operating system lets go when the process dies.
 #[derive(Debug)]
-pub(crate) struct HeldDirectory {
+pub struct HeldDirectory {
     path: PathBuf,
     _lock: File,
 }
 
 impl HeldDirectory {
     /// Make the directory and take its lock, or say who has it.
-    pub(crate) fn hold(path: &Path) -> Result<Self> {
+    pub fn hold(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path)
             .with_context(|| format!("cannot make the directory {}", path.display()))?;
         let lock_path = path.join("lock");
@@ -44,7 +44,7 @@ impl HeldDirectory {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

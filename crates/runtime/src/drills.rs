@@ -19,10 +19,10 @@ const PLANT: &str = "MILLSTREAM_PLANT";
 const CLOCK_JUMP: &str = "MILLSTREAM_CLOCK_JUMP";
 
 /// Names in the environment that are no settings.
-pub(crate) const NAMES: &[&str] = &[CRASH_AT, CRASH_ON, PLANT, CLOCK_JUMP];
+pub const NAMES: &[&str] = &[CRASH_AT, CRASH_ON, PLANT, CLOCK_JUMP];
 
 /// The place where this process is to die, the first time that it comes by.
-pub(crate) fn crash_point() -> Result<Option<CrashPoint>> {
+pub fn crash_point() -> Result<Option<CrashPoint>> {
     let Some(name) = asked(CRASH_AT)? else { return Ok(None) };
     match CrashPoint::parse(&name) {
         Some(point) => Ok(Some(point)),
@@ -31,13 +31,13 @@ pub(crate) fn crash_point() -> Result<Option<CrashPoint>> {
 }
 
 /// The event that kills whoever is about to decide it.
-pub(crate) fn crash_on() -> Result<Option<Name>> {
+pub fn crash_on() -> Result<Option<Name>> {
     let Some(name) = asked(CRASH_ON)? else { return Ok(None) };
     Name::parse(&name).map(Some).map_err(|error| anyhow!("{CRASH_ON}: {error}"))
 }
 
 /// Plants the bug that is asked for; before anything else is made.
-pub(crate) fn plant_bug() -> Result<()> {
+pub fn plant_bug() -> Result<()> {
     let Some(name) = asked(PLANT)? else { return Ok(()) };
     let Some(bug) = Bug::parse(&name) else { bail!("{PLANT}: there is no bug {name:?}") };
     planted::plant(bug);
@@ -46,7 +46,7 @@ pub(crate) fn plant_bug() -> Result<()> {
 
 /// Lets the clock jump forth and back by so much at every SIGUSR2, forth first. The duty that measures
 /// the store's time sets it right again.
-pub(crate) fn jumping_clock(clock: &Arc<StoreClock>) -> Result<()> {
+pub fn jumping_clock(clock: &Arc<StoreClock>) -> Result<()> {
     let Some(text) = asked(CLOCK_JUMP)? else { return Ok(()) };
     let jump = duration::parse(&text).map_err(|error| anyhow!("{CLOCK_JUMP}: {error}"))?;
     let mut told = signal(SignalKind::user_defined2()).context("cannot listen for signals")?;

@@ -5,10 +5,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// The exit code of a process that was told twice.
-pub(crate) const IMPATIENT: i32 = 130;
+pub const IMPATIENT: i32 = 130;
 
 /// A token that is cancelled by SIGTERM, SIGINT or SIGHUP.
-pub(crate) fn shutdown_token() -> Result<CancellationToken> {
+pub fn shutdown_token() -> Result<CancellationToken> {
     let token = CancellationToken::new();
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
     let mut signals: Vec<Signal> =
@@ -31,6 +31,6 @@ async fn next(signals: &mut [Signal]) {
 }
 
 /// Tell a process manager (`Type=notify`) that this process is ready.
-pub(crate) fn notify_ready() {
+pub fn notify_ready() {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 }

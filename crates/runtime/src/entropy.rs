@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 /// SplitMix64 on an atomic counter: no lock, no system call per number.
 #[derive(Debug)]
-pub(crate) struct SystemEntropy(AtomicU64);
+pub struct SystemEntropy(AtomicU64);
 
 impl SystemEntropy {
-    pub(crate) fn new() -> Self {
+    pub fn seeded() -> Self {
         let (high, low) = Uuid::new_v4().as_u64_pair();
         Self(AtomicU64::new(high ^ low.rotate_left(32)))
     }

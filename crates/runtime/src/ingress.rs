@@ -1,0 +1,45 @@
+//! The door of a fleet: opened first, so that what cannot work is said before anybody waits for it; then run.
+
+use anyhow::{Context, Result};
+use millstream_ingress::IngressOptions;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::{Database, open_fleet_database, open_fleet_streams, require_tables};
+use crate::config::Config;
+use crate::roles::{Openness, Shared, ingress_options};
+use crate::signals;
+use crate::telemetry::MetricsText;
+
+/// A door that listens and does not serve yet.
+#[derive(Debug)]
+pub struct Ingress {
+    database: Database,
+    shared: Shared,
+    options: IngressOptions,
+    listener: TcpListener,
+}
+
+/// Fails when the settings or the database's tables do not allow a door. PostgreSQL and Redis need not be up.
+pub async fn open(config: &Config, openness: Openness) -> Result<Ingress> {
+    let database = open_fleet_database(config).await?;
+    let streams = open_fleet_streams(config)?;
+    let shared = Shared::new(database.stores(), streams).await;
+    require_tables(&database.pending().await)?;
+    let options = ingress_options(config, config.listen, openness, &shared.stores).await?;
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.listen))?;
+    Ok(Ingress { database, shared, options, listener })
+}
+
+impl Ingress {
+    /// Serves until `shutdown`, then drains.
+    pub async fn run(self, metrics: MetricsText, shutdown: CancellationToken) -> Result<()> {
+        tracing::info!(listen = %self.listener.local_addr()?, "ingress is up");
+        signals::notify_ready();
+        millstream_ingress::run(self.shared.ingress(metrics), self.options, self.listener, shutdown).await?;
+        self.database.close().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! From settings to running roles: what the `millstream` binary and a user's own worker share.
+//!
+//! [`config`] puts the settings together; [`backend`] opens the store and the doorbell that they name;
+//! [`roles`] turns them into what a role receives. The roles as processes: [`ingress`] and [`worker`] of a
+//! fleet, and [`engine`], which is both in one process. Around them: [`telemetry`], [`signals`], [`probe`],
+//! [`directory`], [`surroundings`], [`entropy`] and, for tests, [`drills`].
+//!
+//! The only crate that names backends and reads the environment. Refuses: knowing the command line, printing,
+//! and deciding when the process ends.
+
+pub mod backend;
+pub mod config;
+pub mod directory;
+pub mod drills;
+pub mod engine;
+pub mod entropy;
+pub mod ingress;
+pub mod probe;
+pub mod roles;
+pub mod signals;
+pub mod surroundings;
+pub mod telemetry;
+pub mod worker;

@@ -1,0 +1,68 @@
+//! One worker of a fleet: opened first, so that what cannot work is said at the start; then run.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use millstream_core::id::WorkerId;
+use millstream_worker::{PerformCalls, WorkerOptions};
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::{Database, open_fleet_database, open_fleet_streams, require_tables};
+use crate::config::{Config, OptionalAddress};
+use crate::roles::{Shared, worker_options};
+use crate::surroundings::{self, Checked};
+use crate::telemetry::MetricsText;
+use crate::{drills, probe, signals};
+
+/// A worker that has its connections and does not read yet.
+#[derive(Debug)]
+pub struct Worker {
+    database: Database,
+    shared: Shared,
+    calls: Option<Arc<dyn PerformCalls>>,
+    options: WorkerOptions,
+    checked: Checked,
+    listen: OptionalAddress,
+}
+
+/// Fails when the settings, the database's tables or Redis do not allow a worker. PostgreSQL and Redis need
+/// not be up.
+pub async fn open(config: &Config, calls: Option<Arc<dyn PerformCalls>>) -> Result<Worker> {
+    let database = open_fleet_database(config).await?;
+    let streams = open_fleet_streams(config)?;
+    let shared = Shared::new(database.stores(), streams).await;
+    require_tables(&database.pending().await)?;
+    let checked = surroundings::check(&shared.streams).await?;
+    drills::jumping_clock(&shared.clock)?;
+    let options = worker_options(config, shared.worker_id()?)?;
+    Ok(Worker { database, shared, calls, options, checked, listen: config.worker.listen })
+}
+
+impl Worker {
+    pub fn id(&self) -> &WorkerId {
+        &self.options.worker
+    }
+
+    /// Works until `shutdown`, then drains.
+    pub async fn run(self, metrics: MetricsText, shutdown: CancellationToken) -> Result<()> {
+        let Self { database, shared, calls, options, checked, listen } = self;
+        let worker = options.worker.clone();
+        let probe = probe::start(listen.0, shared.stores.clone(), metrics, shutdown.clone()).await?;
+        let checking = match checked {
+            Checked::Usable => None,
+            Checked::NotYet => Some(surroundings::check_later(shared.streams.clone(), shutdown.clone())),
+        };
+        tracing::info!(%worker, "worker is up");
+        signals::notify_ready();
+        millstream_worker::run(shared.worker(calls), options, shutdown).await?;
+        probe.abort();
+        database.close().await;
+        if let Some(checking) = checking
+            && let Some(unusable) = checking.await?
+        {
+            return Err(unusable.into());
+        }
+        tracing::info!(%worker, "worker is done");
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! An action's end in the engine's words.
+
+use millstream_core::action::{ActionError as Told, Attempt, ErrorClass};
+use millstream_core::raw::RawJson;
+
+use super::error::{ActionError, Decision};
+
+/// Longer messages are cut: they are stored with the action and travel in events.
+const LONGEST_MESSAGE: usize = 4 * 1024;
+
+pub(crate) fn attempt(result: Result<RawJson, ActionError>) -> Attempt {
+    let error = match result {
+        Ok(result) => return Attempt::Success { result },
+        Err(error) => error,
+    };
+    match error.decision() {
+        Decision::Retry { after } => Attempt::Transient { error: told(&error), retry_after: after },
+        Decision::Fail => Attempt::Permanent { error: told(&error) },
+        Decision::Pause => pause(told(&error)),
+    }
+}
+
+fn pause(error: Told) -> Attempt {
+    Attempt::Permanent { error }
+}
+
+fn told(error: &ActionError) -> Told {
+    let (class, prefix) = class(error.class_name());
+    let message: String = format!("{prefix}{}", error.message()).chars().take(LONGEST_MESSAGE).collect();
+    Told { class, message, status: None }
+}
+
+fn class(word: &str) -> (ErrorClass, String) {
+    match word {
+        "input" => (ErrorClass::Input, String::new()),
+        "timeout" => (ErrorClass::Timeout, String::new()),
+        "network" => (ErrorClass::Network, String::new()),
+        word => (ErrorClass::Internal, format!("{word}: ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_the_author_decided_is_what_the_engine_is_told() {
+        let wait = Duration::from_secs(3);
+        let told = attempt(Err(ActionError::retry_after("later", wait)));
+        assert!(
+            matches!(told, Attempt::Transient { retry_after: Some(after), .. } if after == wait),
+            "{told:?}"
+        );
+        let told = attempt(Err(ActionError::fail("no").class("card_declined")));
+        assert!(matches!(&told, Attempt::Permanent { .. }), "{told:?}");
+        assert!(format!("{told:?}").contains("card_declined"), "{told:?}");
+        assert!(matches!(attempt(Ok(RawJson::null())), Attempt::Success { .. }));
+    }
+
+    #[test]
+    fn a_message_is_cut_before_it_becomes_a_burden() {
+        let told = attempt(Err(ActionError::retry("ü".repeat(100_000))));
+        let Attempt::Transient { error, .. } = told else { panic!("{told:?}") };
+        assert!(error.message.chars().count() <= LONGEST_MESSAGE);
+    }
+}

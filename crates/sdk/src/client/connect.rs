@@ -1,0 +1,95 @@
+//! The client: which server, with which key, how patient.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::ClientError;
+use super::retry::Retry;
+
+/// Long enough for a commit under load; what waits for an outcome waits longer by as much as it says.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A server, and how to talk to it. Cheap to clone; clones share connections.
+///
+/// Calls are repeated on connection errors, 429 and 503, with growing pauses, where repeating is safe: every event
+/// that is sent carries an idempotency key and every start an id, made once and kept over the repeats.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub(super) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) http: reqwest::Client,
+    /// Without a slash at its end.
+    pub(super) base: String,
+    pub(super) key: Option<String>,
+    pub(super) timeout: Duration,
+    pub(super) retry: Retry,
+}
+
+/// Makes a [`Client`].
+#[derive(Debug, Clone)]
+pub struct ClientBuilder {
+    url: String,
+    key: Option<String>,
+    timeout: Duration,
+    retry: Retry,
+}
+
+impl Client {
+    /// A client of the server at `url`, for example `http://127.0.0.1:7400`.
+    pub fn new(url: impl Into<String>) -> Result<Self, ClientError> {
+        Self::builder(url).build()
+    }
+
+    pub fn builder(url: impl Into<String>) -> ClientBuilder {
+        ClientBuilder { url: url.into(), key: None, timeout: TIMEOUT, retry: Retry::default() }
+    }
+}
+
+impl ClientBuilder {
+    /// An API key, `ms_…`.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into()).filter(|key| !key.is_empty());
+        self
+    }
+
+    /// How long one attempt at a call may take, beside what it waits for on purpose. 30 s unless said.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How often and how patiently calls are repeated. Eight attempts within some ten seconds unless said.
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    pub fn build(self) -> Result<Client, ClientError> {
+        let Self { url, key, timeout, retry } = self;
+        let base = url.trim_end_matches('/').to_owned();
+        match url::Url::parse(&base) {
+            Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => {}
+            Ok(_) | Err(_) => {
+                return Err(ClientError::Unsendable(format!(
+                    "{url:?} is not an http:// or https:// address"
+                )));
+            }
+        }
+        // The process may have chosen a provider of its own: then that one stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("millstream-sdk/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|source| ClientError::Unreachable { url: base.clone(), source })?;
+        Ok(Client { inner: Arc::new(Inner { http, base, key, timeout, retry }) })
+    }
+}

@@ -1,0 +1,148 @@
+//! How a call fails: refused by the server with a problem document, or not answered at all.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a call did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The server answered and refused. What it says is in the [`Problem`].
+    #[error("{0}")]
+    Refused(Box<Problem>),
+    /// No answer: refused connection, reset, timeout. What was sent may or may not have arrived; calls that can be
+    /// repeated safely have been repeated as often as the client's policy says.
+    #[error("no answer from {url}: {}", innermost(.source))]
+    Unreachable { url: String, source: reqwest::Error },
+    /// A connection on which more was expected was closed, or went silent.
+    #[error("the connection to {url} was lost")]
+    Closed { url: String },
+    /// An answer that is not what the API promises.
+    #[error("the answer of {url} cannot be read: {reason}")]
+    Unreadable { url: String, reason: String },
+    /// What was to be sent cannot be: a value that JSON cannot hold, an address that is none.
+    #[error("cannot be sent: {0}")]
+    Unsendable(String),
+    /// What was waited for did not come in time.
+    #[error("not within {0:?}")]
+    TimedOut(Duration),
+}
+
+impl ClientError {
+    /// The server's problem document, if it sent one.
+    pub fn problem(&self) -> Option<&Problem> {
+        if let Self::Refused(problem) = self { Some(problem) } else { None }
+    }
+
+    /// Whether the server said that there is no such thing.
+    pub fn is_not_found(&self) -> bool {
+        self.problem().is_some_and(|problem| problem.status == 404)
+    }
+
+    /// Whether the server said that this does not apply now.
+    pub fn is_conflict(&self) -> bool {
+        self.problem().is_some_and(|problem| problem.status == 409)
+    }
+}
+
+/// The innermost cause says what happened; what is around it says only that something did.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+/// A problem document (RFC 9457).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Problem {
+    /// `urn:millstream:problem:` and a word: see [`Problem::word`].
+    #[serde(rename = "type", default)]
+    pub kind: String,
+    #[serde(default)]
+    pub title: String,
+    pub status: u16,
+    #[serde(default)]
+    pub detail: String,
+    /// Names the request in the server's log.
+    #[serde(default)]
+    pub instance: Option<String>,
+    /// Everything that is wrong with the request, each with its place.
+    #[serde(default)]
+    pub problems: Vec<Fault>,
+    /// What the server asked for.
+    #[serde(skip)]
+    pub retry_after: Option<Duration>,
+}
+
+/// One thing that is wrong with a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Fault {
+    pub path: String,
+    pub message: String,
+}
+
+impl Problem {
+    /// The last part of the type: `not-found`, `invalid`, `unknown-event`, …
+    pub fn word(&self) -> &str {
+        self.kind.rsplit(':').next().unwrap_or_default()
+    }
+
+    /// What can be told about an answer whose body may not be a problem document: a proxy speaks, or nobody.
+    pub(crate) fn of(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
+        match serde_json::from_slice::<Self>(body) {
+            Ok(problem) => Self { status, retry_after, ..problem },
+            Err(_) => Self {
+                kind: "about:blank".to_owned(),
+                title: format!("status {status}"),
+                status,
+                detail: String::from_utf8_lossy(body).chars().take(200).collect(),
+                instance: None,
+                problems: Vec::new(),
+                retry_after,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.title, self.status)?;
+        if !self.detail.is_empty() {
+            write!(f, ": {}", self.detail)?;
+        }
+        if self.problems.len() > 1 {
+            for Fault { path, message } in &self.problems {
+                write!(f, "\n  {path}: {message}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_keeps_its_parts_and_reads_as_a_sentence() {
+        let body = br#"{"type":"urn:millstream:problem:invalid","title":"Not valid","status":422,"detail":"2 problems",
+            "problems":[{"path":"a","message":"is b"},{"path":"c","message":"is d"}],"more":1}"#;
+        let problem = Problem::of(422, body, None);
+        assert_eq!((problem.word(), problem.problems.len()), ("invalid", 2));
+        assert_eq!(problem.to_string(), "Not valid (422): 2 problems\n  a: is b\n  c: is d");
+    }
+
+    #[test]
+    fn an_answer_that_is_no_document_is_quoted() {
+        let problem = Problem::of(502, b"<html>Bad gateway", None);
+        assert_eq!(problem.to_string(), "status 502 (502): <html>Bad gateway");
+    }
+}

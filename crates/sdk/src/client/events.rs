@@ -1,0 +1,80 @@
+//! Events that were sent: looked at, listed, tried again.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use serde::Serialize;
+
+use super::answer::{Accepted, Event, EventStatus};
+use super::connect::Client;
+use super::error::ClientError;
+use super::json;
+use super::listing::{List, Listing};
+use super::transport::{Ask, Repeat, segment};
+
+/// A list of events in the order of their acceptance. Say which ones, then [`stream`](Events::stream) it or await all of them.
+#[derive(Debug)]
+pub struct Events(List<Event>);
+
+#[derive(Debug, Serialize)]
+struct Reason<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+/// The body of a request that may give a reason.
+pub(crate) fn reason(reason: Option<&str>) -> Result<Vec<u8>, ClientError> {
+    json::body(&Reason { reason })
+}
+
+impl Client {
+    /// One event and what became of it.
+    pub async fn event(&self, event_id: &str) -> Result<Event, ClientError> {
+        self.ask(&Ask::get(format!("/v1/events/{}", segment(event_id)))).await?.json()
+    }
+
+    /// Events in the order of their acceptance, of all executions unless said.
+    pub fn events(&self) -> Events {
+        Events(List::new(self, Ask::get("/v1/events")))
+    }
+
+    /// Tries a dead event, or the failed actions of a failed one, again. The reason is recorded.
+    ///
+    /// Not repeated when the answer is lost: the repeat would be refused because the first one did it.
+    pub async fn retry_event(&self, event_id: &str, why: Option<&str>) -> Result<Accepted, ClientError> {
+        let path = format!("/v1/events/{}/retry", segment(event_id));
+        self.ask(&Ask::post(path, Repeat::IfNothingHappened).json(reason(why)?)).await?.json()
+    }
+}
+
+impl Events {
+    /// Only of this execution.
+    #[must_use]
+    pub fn execution(self, id: &str) -> Self {
+        Self(self.0.query("execution_id", id))
+    }
+
+    #[must_use]
+    pub fn status(self, status: EventStatus) -> Self {
+        Self(self.0.query("status", status))
+    }
+
+    /// How many are asked for at a time.
+    #[must_use]
+    pub fn page_size(self, items: usize) -> Self {
+        Self(self.0.page_size(items))
+    }
+
+    pub fn stream(self) -> Listing<Event> {
+        self.0.stream()
+    }
+}
+
+impl IntoFuture for Events {
+    type Output = Result<Vec<Event>, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.0.all())
+    }
+}

@@ -1,0 +1,35 @@
+//! Values on their way out: turned into JSON where they are given, complained about where they are sent.
+//!
+//! A builder whose every step could fail would be tiresome; a value that JSON cannot hold is rare.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::error::ClientError;
+
+/// A value as JSON text, or why there is none.
+#[derive(Debug, Clone)]
+pub(crate) struct Json(Result<Box<RawValue>, String>);
+
+impl Json {
+    pub(crate) fn of(value: &impl Serialize) -> Self {
+        Self(serde_json::value::to_raw_value(value).map_err(|error| error.to_string()))
+    }
+
+    pub(crate) fn get(&self) -> Result<&RawValue, ClientError> {
+        match &self.0 {
+            Ok(raw) => Ok(raw),
+            Err(reason) => Err(ClientError::Unsendable(reason.clone())),
+        }
+    }
+}
+
+/// The JSON of an optional value.
+pub(crate) fn get(json: Option<&Json>) -> Result<Option<&RawValue>, ClientError> {
+    json.map(Json::get).transpose()
+}
+
+/// A request's body.
+pub(crate) fn body(value: &impl Serialize) -> Result<Vec<u8>, ClientError> {
+    serde_json::to_vec(value).map_err(|error| ClientError::Unsendable(error.to_string()))
+}

@@ -1,0 +1,151 @@
+//! Many events at once: one JSON document per line, a verdict for each.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::answer::Accepted;
+use super::connect::Client;
+use super::error::{ClientError, Problem};
+use super::json::{self, Json};
+use super::transport::{Ask, Repeat};
+
+/// What the server takes in one request, with some room.
+const MOST_ITEMS: usize = 1_000;
+const MOST_BYTES: usize = 7 * 1024 * 1024;
+
+/// An event to be sent together with others.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    execution: String,
+    name: String,
+    payload: Option<Json>,
+    key: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    execution_id: &'a str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+    idempotency_key: &'a str,
+}
+
+/// An item of a batch's answer.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Verdict<T> {
+    Bad { problem: Problem },
+    Good(T),
+}
+
+#[derive(Debug, Deserialize)]
+struct Verdicts {
+    items: Vec<Verdict<Accepted>>,
+}
+
+impl<T> Verdict<T> {
+    pub(crate) fn into_result(self) -> Result<T, Problem> {
+        match self {
+            Self::Bad { problem } => Err(problem),
+            Self::Good(good) => Ok(good),
+        }
+    }
+}
+
+impl NewEvent {
+    pub fn to(execution: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { execution: execution.into(), name: name.into(), payload: None, key: None }
+    }
+
+    #[must_use]
+    pub fn payload(mut self, payload: impl Serialize) -> Self {
+        self.payload = Some(Json::of(&payload));
+        self
+    }
+
+    /// An idempotency key of your own. Without one, each call makes its own.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    fn line(&self) -> Result<Vec<u8>, ClientError> {
+        let key = self.key.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+        json::body(&Line {
+            execution_id: &self.execution,
+            name: &self.name,
+            payload: json::get(self.payload.as_ref())?,
+            idempotency_key: &key,
+        })
+    }
+}
+
+impl Client {
+    /// Sends many events, for any executions, up to a thousand per request, and gives a verdict on each, in order.
+    /// Those that were accepted are durable.
+    ///
+    /// An error means that some may have been accepted: give them keys of your own to be able to repeat the call.
+    pub async fn send_many(
+        &self,
+        events: impl IntoIterator<Item = NewEvent>,
+    ) -> Result<Vec<Result<Accepted, Problem>>, ClientError> {
+        let mut verdicts = Vec::new();
+        for body in bodies(events)? {
+            let ask = Ask::post("/v1/events", Repeat::Always).body("application/x-ndjson", body);
+            let told: Verdicts = self.ask(&ask).await?.json()?;
+            verdicts.extend(told.items.into_iter().map(Verdict::into_result));
+        }
+        Ok(verdicts)
+    }
+}
+
+/// The events as requests that the server takes.
+fn bodies(events: impl IntoIterator<Item = NewEvent>) -> Result<Vec<Vec<u8>>, ClientError> {
+    let (mut bodies, mut items) = (Vec::<Vec<u8>>::new(), 0);
+    for event in events {
+        let mut line = event.line()?;
+        line.push(b'\n');
+        match bodies.last_mut() {
+            Some(body) if items < MOST_ITEMS && body.len() + line.len() <= MOST_BYTES => {
+                body.extend_from_slice(&line);
+                items += 1;
+            }
+            Some(_) | None => {
+                bodies.push(line);
+                items = 1;
+            }
+        }
+    }
+    Ok(bodies)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_split_by_number_and_by_weight() {
+        let many = (0..2_001).map(|n| NewEvent::to("x", "tick").payload(n));
+        let lines: Vec<usize> = bodies(many)
+            .unwrap()
+            .iter()
+            .map(|body| body.iter().filter(|byte| **byte == b'\n').count())
+            .collect();
+        assert_eq!(lines, [1_000, 1_000, 1]);
+        let heavy = (0..3).map(|_| NewEvent::to("x", "tick").payload("x".repeat(3 * 1024 * 1024)));
+        assert_eq!(bodies(heavy).unwrap().len(), 2);
+        assert!(bodies([]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn an_event_keeps_the_key_that_it_was_given() {
+        let line = NewEvent::to("x", "tick").key("k").line().unwrap();
+        assert_eq!(
+            String::from_utf8(line).unwrap(),
+            r#"{"execution_id":"x","name":"tick","idempotency_key":"k"}"#
+        );
+    }
+}

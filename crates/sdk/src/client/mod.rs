@@ -1,0 +1,38 @@
+//! The HTTP API, typed.
+//!
+//! [`Client`] is where every call begins; those with several wishes are builders that are awaited. Reading
+//! order: [`connect`] (the client), [`transport`] (one request with its repeats), then one file per part of the
+//! API, and [`answer`] for what comes back.
+
+mod answer;
+mod connect;
+mod definitions;
+mod error;
+mod events;
+mod executions;
+mod health;
+mod json;
+mod listing;
+mod many;
+mod retry;
+mod send;
+mod sse;
+mod start;
+mod tail;
+mod transport;
+
+pub use answer::{
+    Accepted, ActionStatus, ActionView, Definition, DefinitionVersion, Event, EventStatus, Execution,
+    ExecutionStatus, Health, Readiness, Timer, Transition, WorkerView,
+};
+pub use connect::{Client, ClientBuilder};
+pub use error::{ClientError, Fault, Problem};
+pub use events::Events;
+pub use executions::Executions;
+pub use listing::{List, Listing};
+pub use many::NewEvent;
+pub use millstream_core::time::Timestamp;
+pub use retry::Retry;
+pub use send::{Cancel, Send, Sent};
+pub use start::{NewExecution, Start};
+pub use tail::Tail;

@@ -1,0 +1,55 @@
+//! How often and how patiently calls are repeated.
+
+use std::time::Duration;
+
+/// How often and how patiently calls are repeated: pauses that double, each of random length up to its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// Attempts in all, the first included.
+    pub attempts: u32,
+    /// The longest pause before the second attempt; doubles with each one.
+    pub backoff: Duration,
+    /// No pause is longer than this, unless the server asks for more (up to ten times as much).
+    pub max: Duration,
+}
+
+impl Default for Retry {
+    /// Together some ten seconds: a door that restarts is back by then.
+    fn default() -> Self {
+        Self { attempts: 8, backoff: Duration::from_millis(100), max: Duration::from_secs(3) }
+    }
+}
+
+impl Retry {
+    /// Every call is made once.
+    pub fn never() -> Self {
+        Self { attempts: 1, ..Self::default() }
+    }
+
+    /// The pause after `attempt` failed, or `None` when that was the last one. `unit` is in `0.0..1.0`; `asked` is
+    /// what the server wants, which only ever lengthens it.
+    pub(crate) fn pause(&self, attempt: u32, unit: f64, asked: Option<Duration>) -> Option<Duration> {
+        if attempt >= self.attempts {
+            return None;
+        }
+        let doublings = attempt.saturating_sub(1).min(31);
+        let bound = self.backoff.saturating_mul(1 << doublings).min(self.max);
+        let asked = asked.unwrap_or_default().min(self.max.saturating_mul(10));
+        Some(bound.mul_f64(unit.clamp(0.0, 1.0)).max(asked))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_their_bound_and_attempts_end() {
+        let retry = Retry { attempts: 5, backoff: Duration::from_millis(200), max: Duration::from_secs(1) };
+        let pauses: Vec<_> = (1..=5).map(|n| retry.pause(n, 1.0, None).map(|p| p.as_millis())).collect();
+        assert_eq!(pauses, [Some(200), Some(400), Some(800), Some(1000), None]);
+        assert_eq!(retry.pause(1, 0.0, Some(Duration::from_secs(3))), Some(Duration::from_secs(3)));
+        assert_eq!(retry.pause(1, 0.0, Some(Duration::MAX)), Some(Duration::from_secs(10)));
+        assert_eq!(Retry::never().pause(1, 1.0, None), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! Sending one event, or cancelling, and waiting for what comes of it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::answer::{Accepted, Event, EventStatus};
+use super::connect::Client;
+use super::error::ClientError;
+use super::events::reason;
+use super::executions::path;
+use super::json::{self, Json};
+use super::transport::{Ask, Repeat};
+
+/// What the server grants at a time; a longer wait is several.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Before asking again, when the server answered early without an outcome.
+const BREATH: Duration = Duration::from_millis(200);
+
+/// An event that is sent when it is awaited.
+#[derive(Debug)]
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Send {
+    client: Client,
+    execution: String,
+    name: String,
+    payload: Option<Json>,
+    check: Check,
+    delivery: Delivery,
+}
+
+/// A cancellation that is sent when it is awaited.
+#[derive(Debug)]
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Cancel {
+    client: Client,
+    execution: String,
+    reason: Option<String>,
+    delivery: Delivery,
+}
+
+/// What became of an event as far as was waited for.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Sent {
+    pub event_id: String,
+    pub execution_id: String,
+    pub status: EventStatus,
+    /// The whole event, if what was waited for is the case.
+    pub event: Option<Event>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Check {
+    Names,
+    State,
+}
+
+/// How something durable is sent: under a key, and with a wait or without.
+#[derive(Debug)]
+struct Delivery {
+    key: Option<String>,
+    wait: Wait,
+    until: &'static str,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    /// As the definition's mode says.
+    Unsaid,
+    Never,
+    For(Duration),
+}
+
+#[derive(Debug, Serialize)]
+struct Body<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+}
+
+impl Client {
+    /// Sends an event to an execution; sent when awaited.
+    pub fn send(&self, execution: impl Into<String>, name: impl Into<String>) -> Send {
+        Send {
+            client: self.clone(),
+            execution: execution.into(),
+            name: name.into(),
+            payload: None,
+            check: Check::Names,
+            delivery: Delivery::unsaid(),
+        }
+    }
+
+    /// Cancels an execution; sent when awaited. Actions that are running are told.
+    pub fn cancel(&self, execution: impl Into<String>) -> Cancel {
+        Cancel {
+            client: self.clone(),
+            execution: execution.into(),
+            reason: None,
+            delivery: Delivery::unsaid(),
+        }
+    }
+}
+
+impl Send {
+    pub fn payload(mut self, payload: impl Serialize) -> Self {
+        self.payload = Some(Json::of(&payload));
+        self
+    }
+
+    /// An idempotency key of your own: the same event under the same key again is the same event, also from another
+    /// process. Without one, each call has its own.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.delivery.key = Some(key.into());
+        self
+    }
+
+    /// Wait until nothing more will happen to the event: it is completed, rejected, failed or dead. When the time is
+    /// up [`Sent::event`] is `None`; the event is on its way all the same.
+    pub fn wait(mut self, longest: Duration) -> Self {
+        self.delivery.wait = Wait::For(longest);
+        self
+    }
+
+    /// With [`wait`](Send::wait): only until its transition is committed.
+    pub fn until_applied(mut self) -> Self {
+        self.delivery.until = ", until=applied";
+        self
+    }
+
+    /// Do not wait even where the definition has `mode: sync`.
+    pub fn without_waiting(mut self) -> Self {
+        self.delivery.wait = Wait::Never;
+        self
+    }
+
+    /// Refuse it (409) if the current state neither handles nor defers it. A courtesy and not a lock.
+    pub fn check_state(mut self) -> Self {
+        self.check = Check::State;
+        self
+    }
+}
+
+impl Cancel {
+    /// Kept in the execution's history.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Wait until it is decided.
+    pub fn wait(mut self, longest: Duration) -> Self {
+        self.delivery.wait = Wait::For(longest);
+        self
+    }
+}
+
+impl IntoFuture for Send {
+    type Output = Result<Sent, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + std::marker::Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let body = Body { name: &self.name, payload: json::get(self.payload.as_ref())? };
+            let mut ask =
+                Ask::post(path(&self.execution, "/events"), Repeat::Always).json(json::body(&body)?);
+            if self.check == Check::State {
+                ask = ask.header("millstream-validate", "state");
+            }
+            self.delivery.deliver(&self.client, ask).await
+        })
+    }
+}
+
+impl IntoFuture for Cancel {
+    type Output = Result<Sent, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + std::marker::Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let body = reason(self.reason.as_deref())?;
+            let ask = Ask::post(path(&self.execution, "/cancel"), Repeat::Always).json(body);
+            self.delivery.deliver(&self.client, ask).await
+        })
+    }
+}
+
+impl Delivery {
+    fn unsaid() -> Self {
+        Self { key: None, wait: Wait::Unsaid, until: "" }
+    }
+
+    async fn deliver(self, client: &Client, ask: Ask) -> Result<Sent, ClientError> {
+        let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());
+        let ask = ask.header("idempotency-key", key);
+        let patience = match self.wait {
+            Wait::Unsaid => return read(client, ask).await,
+            Wait::Never => return read(client, ask.header("prefer", "respond-async")).await,
+            Wait::For(patience) => patience,
+        };
+        // A repeat by key waits again: so a wait may be longer than the server grants at a time.
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let wish = format!("{}{}", prefer(left), self.until);
+            let sent =
+                read(client, ask.clone().header("prefer", wish).waiting(left.min(LONGEST_WAIT))).await?;
+            if sent.event.is_some() || Instant::now() + BREATH >= deadline {
+                return Ok(sent);
+            }
+            tokio::time::sleep(BREATH).await;
+        }
+    }
+}
+
+async fn read(client: &Client, ask: Ask) -> Result<Sent, ClientError> {
+    let answer = client.ask(&ask).await?;
+    let Accepted { event_id, execution_id, status } = answer.json()?;
+    let event = if answer.status == 200 { Some(answer.json()?) } else { None };
+    Ok(Sent { event_id, execution_id, status, event })
+}
+
+/// The value of `Prefer` for a wait.
+pub(crate) fn prefer(wait: Duration) -> String {
+    format!("wait={:.3}", wait.min(LONGEST_WAIT).as_secs_f64())
+}

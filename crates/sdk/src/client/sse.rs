@@ -1,0 +1,69 @@
+//! Server-sent events out of bytes as they arrive.
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Message {
+    pub(crate) event: String,
+    pub(crate) data: String,
+}
+
+/// Collects bytes until a message is complete.
+#[derive(Debug, Default)]
+pub(crate) struct Parser {
+    /// The line that is not complete yet.
+    line: Vec<u8>,
+    message: Message,
+}
+
+impl Parser {
+    /// The messages that these bytes complete.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Message> {
+        let mut complete = Vec::new();
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.last() == Some(&b'\n') {
+                let line = std::mem::take(&mut self.line);
+                complete.extend(self.take(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r'])));
+            }
+        }
+        complete
+    }
+
+    fn take(&mut self, line: &str) -> Option<Message> {
+        if line.is_empty() {
+            let message = std::mem::take(&mut self.message);
+            return Some(message).filter(|message| !message.data.is_empty());
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => self.message.event = value.to_owned(),
+            "data" => {
+                if !self.message.data.is_empty() {
+                    self.message.data.push('\n');
+                }
+                self.message.data.push_str(value);
+            }
+            // Comments keep the connection alive; the id is the seq, which is in the data.
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_may_arrive_in_any_pieces() {
+        let text = ": keep-alive\n\nevent: transition\nid: 3\ndata: {\"ü\":1}\n\nevent: end\r\ndata:a\r\ndata: b\r\n\r\n";
+        let expected = [("transition", "{\"ü\":1}"), ("end", "a\nb")]
+            .map(|(event, data)| Message { event: event.to_owned(), data: data.to_owned() });
+        for size in 1..=text.len() {
+            let mut parser = Parser::default();
+            let messages: Vec<_> = text.as_bytes().chunks(size).flat_map(|part| parser.feed(part)).collect();
+            assert_eq!(messages, expected, "in pieces of {size}");
+        }
+    }
+}

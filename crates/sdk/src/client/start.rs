@@ -1,0 +1,222 @@
+//! Starting executions: one, many, each with its first events.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::answer::Execution;
+use super::connect::Client;
+use super::error::{ClientError, Problem};
+use super::json::{self, Json};
+use super::many::Verdict;
+use super::send::prefer;
+use super::transport::{Ask, Repeat};
+
+/// Starts in one request; the server takes no more.
+const MOST: usize = 1_000;
+
+/// An execution to be started.
+#[derive(Debug, Clone)]
+pub struct NewExecution {
+    definition: String,
+    version: Option<i32>,
+    id: Option<String>,
+    input: Option<Json>,
+    events: Vec<(String, Option<Json>)>,
+}
+
+/// A start that is sent when it is awaited.
+#[derive(Debug)]
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Start {
+    client: Client,
+    new: NewExecution,
+    wait: Option<Duration>,
+}
+
+#[derive(Debug, Serialize)]
+struct Body<'a> {
+    definition: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<i32>,
+    execution_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    events: Vec<First<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct First<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Verdicts {
+    items: Vec<Verdict<Execution>>,
+}
+
+impl NewExecution {
+    /// Of the latest version of this definition, under an id of chance, without input, unless said.
+    pub fn of(definition: impl Into<String>) -> Self {
+        Self { definition: definition.into(), version: None, id: None, input: None, events: Vec::new() }
+    }
+
+    /// An id of your own. The same start under the same id again is the same execution; another one is refused (409).
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// A version other than the latest.
+    #[must_use]
+    pub fn version(mut self, version: i32) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// Merged over the definition's context.
+    #[must_use]
+    pub fn input(mut self, input: impl Serialize) -> Self {
+        self.input = Some(Json::of(&input));
+        self
+    }
+
+    /// An event that is appended in the same commit.
+    #[must_use]
+    pub fn event(mut self, name: impl Into<String>) -> Self {
+        self.events.push((name.into(), None));
+        self
+    }
+
+    /// The same with a payload.
+    #[must_use]
+    pub fn event_with(mut self, name: impl Into<String>, payload: impl Serialize) -> Self {
+        self.events.push((name.into(), Some(Json::of(&payload))));
+        self
+    }
+
+    fn body<'a>(&'a self) -> Result<Body<'a>, ClientError> {
+        let first = |(name, payload): &'a (String, Option<Json>)| match json::get(payload.as_ref()) {
+            Ok(payload) => Ok(First { name, payload }),
+            Err(error) => Err(ClientError::Unsendable(format!("the payload of {name:?}: {error}"))),
+        };
+        Ok(Body {
+            definition: &self.definition,
+            version: self.version,
+            execution_id: self.id.clone().unwrap_or_else(|| Uuid::now_v7().to_string()),
+            input: json::get(self.input.as_ref())?,
+            events: self.events.iter().map(first).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl From<&str> for NewExecution {
+    fn from(definition: &str) -> Self {
+        Self::of(definition)
+    }
+}
+
+impl Client {
+    /// Starts an execution, of a definition's name or of a [`NewExecution`]; sent when awaited.
+    ///
+    /// The answer does not tell whether the execution is new: after a lost answer nobody could.
+    pub fn start(&self, new: impl Into<NewExecution>) -> Start {
+        Start { client: self.clone(), new: new.into(), wait: None }
+    }
+
+    /// Starts many executions, a thousand per request, and gives a verdict on each, in order.
+    ///
+    /// An error means that some may have been started: give them ids of your own to be able to repeat the call.
+    pub async fn start_many(
+        &self,
+        starts: impl IntoIterator<Item = NewExecution>,
+    ) -> Result<Vec<Result<Execution, Problem>>, ClientError> {
+        let starts: Vec<NewExecution> = starts.into_iter().collect();
+        let mut verdicts = Vec::with_capacity(starts.len());
+        for some in starts.chunks(MOST) {
+            let bodies = some.iter().map(NewExecution::body).collect::<Result<Vec<_>, _>>()?;
+            let ask = Ask::post("/v1/executions", Repeat::Always).json(json::body(&bodies)?);
+            let told: Verdicts = self.ask(&ask).await?.json()?;
+            verdicts.extend(told.items.into_iter().map(Verdict::into_result));
+        }
+        Ok(verdicts)
+    }
+}
+
+impl Start {
+    /// See [`NewExecution::id`].
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { new: self.new.id(id), ..self }
+    }
+
+    /// See [`NewExecution::version`].
+    pub fn version(self, version: i32) -> Self {
+        Self { new: self.new.version(version), ..self }
+    }
+
+    /// See [`NewExecution::input`].
+    pub fn input(self, input: impl Serialize) -> Self {
+        Self { new: self.new.input(input), ..self }
+    }
+
+    /// See [`NewExecution::event`].
+    pub fn event(self, name: impl Into<String>) -> Self {
+        Self { new: self.new.event(name), ..self }
+    }
+
+    /// See [`NewExecution::event_with`].
+    pub fn event_with(self, name: impl Into<String>, payload: impl Serialize) -> Self {
+        Self { new: self.new.event_with(name, payload), ..self }
+    }
+
+    /// Wait until the events that come with it are settled, at most a minute.
+    pub fn wait(self, longest: Duration) -> Self {
+        Self { wait: Some(longest), ..self }
+    }
+}
+
+impl IntoFuture for Start {
+    type Output = Result<Execution, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut ask = Ask::post("/v1/executions", Repeat::Always).json(json::body(&self.new.body()?)?);
+            if let Some(wait) = self.wait {
+                ask = ask.header("prefer", prefer(wait)).waiting(wait);
+            }
+            self.client.ask(&ask).await?.json()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_written_as_the_api_reads_it() {
+        let new = NewExecution::of("order").id("o-1").version(2).input([1, 2]).event("a").event_with("b", 7);
+        let body = serde_json::to_string(&new.body().unwrap()).unwrap();
+        assert_eq!(
+            body,
+            r#"{"definition":"order","version":2,"execution_id":"o-1","input":[1,2],"events":[{"name":"a"},{"name":"b","payload":7}]}"#
+        );
+    }
+
+    #[test]
+    fn what_json_cannot_hold_is_said_when_it_is_sent() {
+        let bad = std::collections::HashMap::from([((1, 2), 3)]);
+        assert!(NewExecution::of("order").input(&bad).body().is_err());
+        let error = NewExecution::of("order").event_with("pay", &bad).body().unwrap_err();
+        assert!(error.to_string().contains("pay"), "{error}");
+    }
+}

@@ -1,0 +1,235 @@
+//! One request with its repeats.
+//!
+//! A repeat is the same bytes with the same headers. Whether one is allowed depends on what may have happened: after
+//! 429, or when no connection came about, nothing did. After anything else the server may have done what it was
+//! asked, and only requests that it recognises are sent again.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::{Method, Response};
+use serde::de::DeserializeOwned;
+
+use super::connect::Client;
+use super::error::{ClientError, Problem};
+use super::retry::Retry;
+
+/// Whether the server recognises a request that it has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// It only reads, or carries a key or an id.
+    Always,
+    /// It would be done twice.
+    IfNothingHappened,
+}
+
+/// A request that can be sent more than once.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    method: Method,
+    path: String,
+    query: Vec<(&'static str, String)>,
+    headers: Vec<(&'static str, String)>,
+    body: Bytes,
+    repeat: Repeat,
+    wait: Duration,
+}
+
+/// A good answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    url: String,
+    body: Bytes,
+}
+
+impl Ask {
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self {
+            method: Method::GET,
+            path: path.into(),
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+            repeat: Repeat::Always,
+            wait: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn post(path: impl Into<String>, repeat: Repeat) -> Self {
+        Self { method: Method::POST, repeat, ..Self::get(path) }
+    }
+
+    pub(crate) fn query(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.query.push((name, value.to_string()));
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn body(mut self, media: &'static str, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self.header("content-type", media)
+    }
+
+    pub(crate) fn json(self, body: Vec<u8>) -> Self {
+        self.body("application/json", body)
+    }
+
+    /// How long the server is asked to take its time.
+    pub(crate) fn waiting(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+}
+
+impl Answer {
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| ClientError::Unreadable { url: self.url.clone(), reason: error.to_string() })
+    }
+}
+
+impl Client {
+    /// Sends until it is answered for good or the attempts are used up.
+    pub(crate) async fn ask(&self, ask: &Ask) -> Result<Answer, ClientError> {
+        let mut attempt = 1;
+        loop {
+            let error = match self.ask_once(ask).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            match pause(&self.inner.retry, attempt, &error, ask.repeat, unit_random()) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(error),
+            }
+            attempt += 1;
+        }
+    }
+
+    pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Answer, ClientError> {
+        let response = self.request(ask, Some(self.inner.timeout + ask.wait)).await?;
+        let (status, url) = (response.status().as_u16(), response.url().to_string());
+        let body = response
+            .bytes()
+            .await
+            .map_err(|source| ClientError::Unreachable { url: self.inner.base.clone(), source })?;
+        Ok(Answer { status, url, body })
+    }
+
+    /// One attempt up to the head of a good answer. Without a `timeout` its body may come for ever.
+    pub(crate) async fn request(
+        &self,
+        ask: &Ask,
+        timeout: Option<Duration>,
+    ) -> Result<Response, ClientError> {
+        let inner = &self.inner;
+        let mut request = inner.http.request(ask.method.clone(), format!("{}{}", inner.base, ask.path));
+        if !ask.query.is_empty() {
+            request = request.query(&ask.query);
+        }
+        if let Some(key) = &inner.key {
+            request = request.bearer_auth(key);
+        }
+        for (name, value) in &ask.headers {
+            request = request.header(*name, value);
+        }
+        if ask.method == Method::POST {
+            request = request.body(ask.body.clone());
+        }
+        if let Some(timeout) = timeout {
+            request = request.timeout(timeout);
+        }
+        let unreachable = |source| ClientError::Unreachable { url: inner.base.clone(), source };
+        let response = request.send().await.map_err(unreachable)?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (status, asked) = (response.status().as_u16(), retry_after(response.headers()));
+        let body = response.bytes().await.unwrap_or_default();
+        Err(ClientError::Refused(Box::new(Problem::of(status, &body, asked))))
+    }
+}
+
+/// How long to wait before the next attempt, if there may be one.
+pub(crate) fn pause(
+    retry: &Retry,
+    attempt: u32,
+    error: &ClientError,
+    repeat: Repeat,
+    unit: f64,
+) -> Option<Duration> {
+    let (nothing_happened, asked) = match error {
+        ClientError::Unreachable { source, .. } if source.is_builder() => return None,
+        ClientError::Unreachable { source, .. } => (source.is_connect(), None),
+        ClientError::Closed { .. } => (false, None),
+        ClientError::Refused(problem) => match problem.status {
+            429 => (true, problem.retry_after),
+            502..=504 => (false, problem.retry_after),
+            _ => return None,
+        },
+        ClientError::Unreadable { .. } | ClientError::Unsendable(_) | ClientError::TimedOut(_) => {
+            return None;
+        }
+    };
+    match (repeat, nothing_happened) {
+        (Repeat::Always, _) | (Repeat::IfNothingHappened, true) => retry.pause(attempt, unit, asked),
+        (Repeat::IfNothingHappened, false) => None,
+    }
+}
+
+/// In `0.0..1.0`.
+pub(crate) fn unit_random() -> f64 {
+    let (_, low) = uuid::Uuid::new_v4().as_u64_pair();
+    #[expect(clippy::cast_possible_truncation, reason = "32 random bits are enough for jitter")]
+    let bits = low as u32;
+    f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+}
+
+/// `Retry-After` in seconds, which is all that the server sends.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// A part of a path that may hold anything.
+pub(crate) fn segment(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RETRY: Retry =
+        Retry { attempts: 3, backoff: Duration::from_millis(100), max: Duration::from_secs(1) };
+
+    fn refused(status: u16, retry_after: Option<u64>) -> ClientError {
+        ClientError::Refused(Box::new(Problem::of(status, b"", retry_after.map(Duration::from_secs))))
+    }
+
+    #[test]
+    fn what_may_have_happened_is_not_done_twice() {
+        let after = |status, repeat| pause(&RETRY, 1, &refused(status, None), repeat, 1.0);
+        assert!(after(503, Repeat::Always).is_some());
+        assert_eq!(after(503, Repeat::IfNothingHappened), None);
+        assert!(after(429, Repeat::IfNothingHappened).is_some());
+        assert_eq!(after(422, Repeat::Always), None);
+    }
+
+    #[test]
+    fn the_server_s_wish_is_honoured_and_attempts_end() {
+        let error = refused(429, Some(2));
+        assert_eq!(pause(&RETRY, 1, &error, Repeat::Always, 0.0), Some(Duration::from_secs(2)));
+        assert_eq!(pause(&RETRY, 3, &error, Repeat::Always, 0.0), None);
+    }
+
+    #[test]
+    fn a_path_holds_any_text() {
+        assert_eq!(segment("a b/ü+c"), "a%20b%2F%C3%BC%2Bc");
+    }
+}

@@ -1,0 +1,236 @@
+//! What you link: actions in Rust, performed by a worker of your own, and a typed client of the HTTP API.
+//!
+//! A definition says *what* happens; some of it has to be written in a language. An action is an async function with a
+//! name. The engine calls it after the transition that wants it is committed, at least once, under a key that is the
+//! same on every attempt, and records one outcome.
+//!
+//! # The first action
+//!
+//! ```no_run
+//! use millstream_sdk::{ActionContext, ActionError, Worker};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Deserialize)]
+//! struct Charge {
+//!     order_id: String,
+//!     amount: u64,
+//! }
+//!
+//! #[derive(Serialize)]
+//! struct Receipt {
+//!     receipt: String,
+//! }
+//!
+//! async fn charge(ctx: ActionContext, input: Charge) -> Result<Receipt, ActionError> {
+//!     println!("charging {} for {} under {}", input.amount, input.order_id, ctx.key());
+//!     Ok(Receipt { receipt: format!("r-{}", input.order_id) })
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), millstream_sdk::WorkerError> {
+//!     Worker::builder().action("charge", charge).run().await
+//! }
+//! ```
+//!
+//! A definition calls it by name. What the function returns is the `result` of the event that `on_success` names:
+//!
+//! ```yaml
+//! actions:
+//!   charge:
+//!     call: charge
+//!     input: { order_id: context.order_id, amount: context.amount }
+//!     on_success: charged
+//!     on_failure: charge_failed
+//! ```
+//!
+//! [`run`](WorkerBuilder::run) reads its settings as the `millstream` binary does: built-in defaults, a file, the
+//! environment. With `MILLSTREAM_DATABASE_URL` and `MILLSTREAM_REDIS_URL` it is a worker of a fleet; start as many
+//! processes as you like. With nothing set it is the whole engine in this process, on SQLite, and says where it
+//! listens. SIGTERM drains it.
+//!
+//! State is captured by a closure:
+//!
+//! ```no_run
+//! # use millstream_sdk::{ActionContext, ActionError, Worker};
+//! # use std::sync::Arc;
+//! # #[derive(Default)] struct Bank;
+//! # impl Bank { async fn charge(&self, _key: &str, amount: u64) -> Result<u64, ActionError> { Ok(amount) } }
+//! # async fn run() -> Result<(), millstream_sdk::WorkerError> {
+//! let bank = Arc::new(Bank::default());
+//! let charge = move |ctx: ActionContext, amount: u64| {
+//!     let bank = Arc::clone(&bank);
+//!     async move { bank.charge(ctx.key(), amount).await }
+//! };
+//! Worker::builder().action("charge", charge).run().await
+//! # }
+//! ```
+//!
+//! # Errors
+//!
+//! An attempt that fails says what shall follow, because only the author knows:
+//!
+//! | | then |
+//! |---|---|
+//! | [`ActionError::retry`] | another attempt, as the action's `retry` allows |
+//! | [`ActionError::retry_after`] | the same, not sooner than asked |
+//! | [`ActionError::fail`] | no further attempt; `on_failure` is told, or the execution is paused |
+//! | [`ActionError::pause`] | no further attempt; the execution is paused and a person decides |
+//!
+//! There is no conversion from other errors, so that `?` does not decide by accident. [`Decide`] says it in a word, and
+//! [`class`](ActionError::class) gives programs something to tell failures apart by:
+//!
+//! ```
+//! # use millstream_sdk::{ActionContext, ActionError, Decide};
+//! # use std::time::Duration;
+//! # async fn post(_key: &str, _amount: u64) -> std::io::Result<(u16, String)> { Ok((402, String::new())) }
+//! async fn charge(ctx: ActionContext, amount: u64) -> Result<u64, ActionError> {
+//!     let (status, body) = post(ctx.key(), amount).await.or_retry()?;
+//!     match status {
+//!         200 => body.parse().or_pause(),
+//!         402 => Err(ActionError::fail("the card is declined").class("card_declined")),
+//!         429 => Err(ActionError::retry_after("the bank is busy", Duration::from_secs(30))),
+//!         _ => Err(ActionError::retry(format!("the bank says {status}"))),
+//!     }
+//! }
+//! ```
+//!
+//! Input that does not fit the function's type is a failure for good of class `input`, with the place and the reason.
+//! Output that JSON cannot hold is one of class `output`. A panic is caught and counts as `retry`.
+//!
+//! An attempt may be made again although an earlier one did its work: the process died before that was recorded. Send
+//! [`key`](ActionContext::key) along with whatever must not happen twice.
+//!
+//! # Heartbeats and progress
+//!
+//! An attempt is dropped, at whatever `await` it is, when its time is up ([`deadline`](ActionContext::deadline)) or when
+//! its worker has lost the action's lease. A long action tells that it is alive, and how far it is; the next attempt
+//! goes on from there:
+//!
+//! ```
+//! # use millstream_sdk::{ActionContext, ActionError};
+//! # async fn copy_page(_page: u32) -> Result<(), ActionError> { Ok(()) }
+//! async fn copy(ctx: ActionContext, pages: u32) -> Result<u32, ActionError> {
+//!     let done = ctx.last_progress::<u32>()?.unwrap_or(0);
+//!     for page in done..pages {
+//!         copy_page(page).await?;
+//!         ctx.progress(page + 1)?;
+//!     }
+//!     Ok(pages)
+//! }
+//! ```
+//!
+//! # Cancellation
+//!
+//! When an execution is cancelled its running attempts are told, not killed. One that listens can tidy up:
+//!
+//! ```
+//! # use millstream_sdk::{ActionContext, ActionError};
+//! # async fn print(_: &str) -> Result<u32, ActionError> { Ok(1) }
+//! async fn print_label(ctx: ActionContext, text: String) -> Result<u32, ActionError> {
+//!     tokio::select! {
+//!         printed = print(&text) => printed,
+//!         () = ctx.cancelled() => Err(ActionError::fail("nobody wants the label any more").class("cancelled")),
+//!     }
+//! }
+//! ```
+//!
+//! # Testing an action without a server
+//!
+//! [`testing::ActionTest`] makes one attempt as the engine would, and records what it told:
+//!
+//! ```
+//! # use millstream_sdk::{ActionContext, ActionError};
+//! # async fn copy(ctx: ActionContext, pages: u32) -> Result<u32, ActionError> {
+//! #     let done = ctx.last_progress::<u32>()?.unwrap_or(0);
+//! #     for page in done..pages { ctx.progress(page + 1)?; }
+//! #     Ok(pages)
+//! # }
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! use millstream_sdk::testing::ActionTest;
+//!
+//! let tested = ActionTest::new(copy).attempt(2).last_progress(7).run(10).await;
+//! assert_eq!(tested.result, Ok(10));
+//! assert_eq!(tested.progress, [8, 9, 10]);
+//! # }
+//! ```
+//!
+//! For a whole workflow in a test, [`start`](WorkerBuilder::start) an engine in a temporary directory:
+//!
+//! ```no_run
+//! # use millstream_sdk::{ActionContext, ActionError, Worker};
+//! # async fn charge(_: ActionContext, amount: u64) -> Result<u64, ActionError> { Ok(amount) }
+//! # async fn whole() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Worker::builder()
+//!     .action("charge", charge)
+//!     .directory("/tmp/a-new-directory")
+//!     .listen("127.0.0.1:0".parse()?)
+//!     .start()
+//!     .await?;
+//! let client = engine.client()?;
+//! // … apply a definition, start executions, look at what became of them …
+//! engine.stop().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # The client
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # use serde_json::json;
+//! # async fn whole() -> Result<(), millstream_sdk::ClientError> {
+//! use millstream_sdk::Client;
+//! use millstream_sdk::client::ExecutionStatus;
+//!
+//! let client = Client::builder("http://127.0.0.1:7400").key("ms_…").build()?;
+//! client.apply_yaml(include_str!("../../../examples/order.yaml")).await?;
+//!
+//! let order = client.start("order").id("o-17").input(json!({ "order_id": "o-17", "total": 30 })).await?;
+//! let sent = client
+//!     .send(&order.execution_id, "pay")
+//!     .payload(json!({ "amount": 30 }))
+//!     .wait(Duration::from_secs(5))
+//!     .await?;
+//! println!("{}: {}", sent.event_id, sent.status);
+//!
+//! let mut tail = client.tail(&order.execution_id);
+//! while let Some(transition) = tail.next().await {
+//!     let transition = transition?;
+//!     println!("{} {} → {}", transition.seq, transition.name, transition.to_state);
+//! }
+//!
+//! let mut failed = client.executions().definition("order").status(ExecutionStatus::Failed).stream();
+//! while let Some(execution) = failed.next().await {
+//!     println!("{}", execution?.execution_id);
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! A 2xx means durable. Calls are repeated on connection errors, 429 and 503 where that is safe, and it is made safe:
+//! each event carries an idempotency key and each start an id, made once per call and kept over its repeats. Give them
+//! keys and ids of your own to be safe over restarts of *your* process as well. What the server refuses is a
+//! [`ClientError::Refused`] with its [problem document](client::Problem).
+//!
+//! Without the feature `worker` (`default-features = false`) only the client is left, and no engine is linked.
+
+pub mod client;
+
+#[cfg(feature = "worker")]
+mod action;
+#[cfg(feature = "worker")]
+mod running;
+#[cfg(feature = "worker")]
+pub mod testing;
+#[cfg(feature = "worker")]
+mod worker;
+
+#[cfg(feature = "worker")]
+pub use action::{ActionContext, ActionError, Decide, Decision};
+pub use client::{Client, ClientError};
+#[cfg(feature = "worker")]
+pub use millstream_runtime::config::Config;
+#[cfg(feature = "worker")]
+pub use running::Running;
+#[cfg(feature = "worker")]
+pub use tokio_util::sync::CancellationToken;
+#[cfg(feature = "worker")]
+pub use worker::{Worker, WorkerBuilder, WorkerError};

@@ -1,0 +1,83 @@
+//! A worker that runs beside whatever else its process does.
+
+use std::net::SocketAddr;
+
+use millstream_runtime::engine::Engine;
+use millstream_runtime::telemetry::MetricsText;
+use millstream_runtime::worker::Worker;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Client, ClientError};
+use crate::worker::WorkerError;
+
+/// A worker that runs. Dropped, it is told to stop and nobody waits for it; [`stop`](Running::stop) waits.
+#[derive(Debug)]
+pub struct Running {
+    address: Option<SocketAddr>,
+    key: String,
+    shutdown: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+/// What was started.
+pub(crate) enum Part {
+    Engine(Engine),
+    Fleet(Worker, MetricsText),
+}
+
+impl Running {
+    pub(crate) fn start(part: Part, key: String) -> Self {
+        let shutdown = CancellationToken::new();
+        let told = shutdown.clone();
+        let (address, task) = match part {
+            Part::Engine(engine) => (Some(engine.address), tokio::spawn(engine.run(told))),
+            Part::Fleet(worker, metrics) => (None, tokio::spawn(worker.run(metrics, told))),
+        };
+        Self { address, key, shutdown, task }
+    }
+
+    /// Where it listens, if it is an embedded engine. A worker of a fleet has no door.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// A client of this engine. Fails for a worker of a fleet: it does not know where the fleet's doors are.
+    pub fn client(&self) -> Result<Client, ClientError> {
+        let Some(address) = self.address else {
+            return Err(ClientError::Unsendable("a worker of a fleet has no door; name one".to_owned()));
+        };
+        Client::builder(format!("http://{address}")).key(&self.key).build()
+    }
+
+    /// Drains: what is in hand is finished or handed back.
+    pub async fn stop(self) -> Result<(), WorkerError> {
+        self.shutdown.cancel();
+        self.ended().await
+    }
+
+    /// Until the token is cancelled, or something in it ends by itself, which is an error.
+    pub async fn run_until(mut self, shutdown: CancellationToken) -> Result<(), WorkerError> {
+        tokio::select! {
+            () = shutdown.cancelled() => self.stop().await,
+            ended = &mut self.task => finished(ended),
+        }
+    }
+
+    async fn ended(mut self) -> Result<(), WorkerError> {
+        finished((&mut self.task).await)
+    }
+}
+
+fn finished(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> Result<(), WorkerError> {
+    match ended {
+        Ok(ended) => Ok(ended?),
+        Err(panicked) => Err(WorkerError::from(anyhow::Error::from(panicked))),
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}

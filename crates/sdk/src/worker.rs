@@ -1,0 +1,159 @@
+//! A worker of your own: the engine's roles with your actions, as the settings say.
+//!
+//! On PostgreSQL and Redis it is one worker of a fleet. On SQLite, or when nothing is set, it is the whole engine in
+//! this process.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use millstream_runtime::config::{self, Config, Flags};
+use millstream_runtime::engine::Engine;
+use millstream_runtime::{drills, signals, telemetry, worker};
+use millstream_worker::PerformCalls;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::action::{ActionContext, ActionError, Registry, erase};
+use crate::running::{Part, Running};
+
+/// Performs your actions.
+///
+/// ```no_run
+/// use millstream_sdk::{ActionContext, ActionError, Worker};
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), millstream_sdk::WorkerError> {
+///     Worker::builder()
+///         .action("greet", async |_: ActionContext, name: String| Ok::<_, ActionError>(format!("hello {name}")))
+///         .run()
+///         .await
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Worker(());
+
+/// Makes and runs a [`Worker`].
+#[must_use = "nothing runs before `run`"]
+pub struct WorkerBuilder {
+    actions: Registry,
+    /// The first thing that was wrong with them.
+    wrong: Option<String>,
+    file: Option<PathBuf>,
+    changes: Vec<Box<dyn FnOnce(&mut Config) + Send>>,
+}
+
+/// Why a worker did not start, or ended. The text is for a person: settings, tables, an address that is taken.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:#}")]
+pub struct WorkerError(anyhow::Error);
+
+impl From<anyhow::Error> for WorkerError {
+    fn from(error: anyhow::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl Worker {
+    pub fn builder() -> WorkerBuilder {
+        WorkerBuilder { actions: Registry::default(), wrong: None, file: None, changes: Vec::new() }
+    }
+}
+
+impl WorkerBuilder {
+    /// What `call: NAME` in a definition means. The function takes an [`ActionContext`] and an input of any type that
+    /// can be read from JSON; it may be a closure over anything that can be shared between threads.
+    pub fn action<F, I, O, Fut>(mut self, name: &str, action: F) -> Self
+    where
+        F: Fn(ActionContext, I) -> Fut + Send + Sync + 'static,
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        Fut: Future<Output = Result<O, ActionError>> + Send + 'static,
+    {
+        if let Err(wrong) = self.actions.add(name, erase(action)) {
+            self.wrong.get_or_insert(wrong);
+        }
+        self
+    }
+
+    /// A settings file, as `--config` of the binary. Unless said: `MILLSTREAM_CONFIG`, if that is set.
+    pub fn config(mut self, file: impl Into<PathBuf>) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// Changes settings, after the file and the environment were read.
+    pub fn configure(mut self, change: impl FnOnce(&mut Config) + Send + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
+    /// Where an embedded engine listens; port 0 is any free one.
+    pub fn listen(self, address: SocketAddr) -> Self {
+        self.configure(move |config| config.listen = address)
+    }
+
+    /// Be an embedded engine in this directory, whatever the settings say about a database.
+    pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        self.configure(move |config| {
+            config.database_url = format!("sqlite://{}", directory.join("millstream.db").display());
+            config.dev.dir = directory;
+        })
+    }
+
+    /// Runs until SIGTERM, SIGINT or SIGHUP, then drains: what is in hand is finished or handed back. A second signal
+    /// ends the process at once.
+    pub async fn run(self) -> Result<(), WorkerError> {
+        let names: Vec<String> = self.actions.names().iter().map(ToString::to_string).collect();
+        let running = self.start().await?;
+        if let Some(address) = running.address() {
+            eprintln!(
+                "millstream is ready on http://{address}\n  actions  {}\n  stop     Ctrl-C\n",
+                names.join(", ")
+            );
+        }
+        let shutdown = signals::shutdown_token()?;
+        running.run_until(shutdown).await
+    }
+
+    /// Runs until the token is cancelled, then drains. Signals are left to the process.
+    pub async fn run_until(self, shutdown: CancellationToken) -> Result<(), WorkerError> {
+        self.start().await?.run_until(shutdown).await
+    }
+
+    /// Starts and gives the running worker back: for tests, and for processes that do more than this.
+    pub async fn start(self) -> Result<Running, WorkerError> {
+        if let Some(wrong) = self.wrong {
+            return Err(WorkerError(anyhow::anyhow!(wrong)));
+        }
+        // The process may have chosen a provider of its own: then that one stays.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        drills::plant_bug()?;
+        let mut config = config::of_process(self.file.as_deref(), &Flags::default())?;
+        for change in self.changes {
+            change(&mut config);
+        }
+        telemetry::start_logging(&config)?;
+        let metrics = telemetry::metrics_of_guest();
+        let calls: Option<Arc<dyn PerformCalls>> = Some(Arc::new(self.actions));
+        let key = config.key.clone();
+        let part = if config.database_url.starts_with("postgres") {
+            Part::Fleet(worker::open(&config, calls).await?, metrics)
+        } else {
+            Part::Engine(Engine::start(config, calls, metrics).await?)
+        };
+        Ok(Running::start(part, key))
+    }
+}
+
+impl std::fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerBuilder")
+            .field("actions", &self.actions)
+            .field("config", &self.file)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,59 @@
+//! A tail sees every transition once, over as many connections as it takes.
+
+use millstream_sdk::client::{NewEvent, Tail};
+use millstream_testkit::Proxy;
+use millstream_testkit::proxy::Weather;
+
+use crate::world::{World, persistent};
+
+async fn next(tail: &mut Tail) -> Option<i64> {
+    tail.next().await.map(|transition| transition.unwrap().seq)
+}
+
+#[tokio::test]
+async fn a_tail_ends_with_its_execution() {
+    let World { client, .. } = &World::new().await;
+    client.start("counter").id("t-1").await.unwrap();
+    let mut tail = client.tail("t-1");
+    assert_eq!(next(&mut tail).await, Some(1));
+    client.send("t-1", "add").await.unwrap();
+    assert_eq!(next(&mut tail).await, Some(2));
+    client.send("t-1", "stop").await.unwrap();
+    assert_eq!(next(&mut tail).await, Some(3));
+    assert_eq!(next(&mut tail).await, None);
+    // What has ended and was seen has nothing to tell.
+    assert_eq!(next(&mut client.tail_after("t-1", 3)).await, None);
+    assert_eq!(next(&mut client.tail_after("t-1", 2)).await, Some(3));
+}
+
+#[tokio::test]
+async fn a_tail_that_loses_its_connection_misses_nothing_and_repeats_nothing() {
+    let world = World::new().await;
+    let proxy = Proxy::to(world.engine.address().unwrap()).await;
+    let client = persistent(proxy.address());
+    world.client.start("counter").id("t-2").await.unwrap();
+    let mut tail = client.tail("t-2");
+    assert_eq!(next(&mut tail).await, Some(1));
+    let mut seq = 1;
+    for _ in 0..3 {
+        proxy.set(Weather::Cut);
+        world.client.send_many((0..4).map(|_| NewEvent::to("t-2", "add"))).await.unwrap();
+        proxy.set(Weather::Clear);
+        for _ in 0..4 {
+            seq += 1;
+            assert_eq!(next(&mut tail).await, Some(seq));
+        }
+    }
+    assert!(proxy.done().reset >= 3, "{:?}", proxy.done());
+    world.client.send("t-2", "stop").await.unwrap();
+    assert_eq!(next(&mut tail).await, Some(seq + 1));
+    assert_eq!(next(&mut tail).await, None);
+}
+
+#[tokio::test]
+async fn a_tail_of_nothing_is_refused() {
+    let World { client, .. } = &World::new().await;
+    let mut tail = client.tail("nobody");
+    assert!(tail.next().await.unwrap().unwrap_err().is_not_found());
+    assert!(tail.next().await.is_none());
+}

@@ -1,0 +1,63 @@
+//! A worker of one's own: started, stopped, and refused when it cannot work.
+
+use millstream_sdk::{ActionContext, ActionError, CancellationToken, Worker};
+
+use crate::world::SOON;
+
+async fn nothing(_: ActionContext, (): ()) -> Result<(), ActionError> {
+    Ok(())
+}
+
+fn embedded(directory: &std::path::Path) -> millstream_sdk::WorkerBuilder {
+    Worker::builder()
+        .directory(directory)
+        .listen("127.0.0.1:0".parse().unwrap())
+        .configure(|config| config.log = "error".to_owned())
+}
+
+#[tokio::test]
+async fn names_that_cannot_be_called_are_refused_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = embedded(directory.path()).action("Charge!", nothing).start().await.unwrap_err();
+    assert!(error.to_string().contains("Charge!"), "{error}");
+    let twice = embedded(directory.path()).action("charge", nothing).action("charge", nothing);
+    let error = twice.start().await.unwrap_err();
+    assert!(error.to_string().contains("two actions \"charge\""), "{error}");
+}
+
+#[tokio::test]
+async fn a_directory_belongs_to_one_engine_and_keeps_what_it_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = embedded(directory.path()).action("nothing", nothing).start().await.unwrap();
+    let client = engine.client().unwrap();
+    client.apply_yaml(crate::world::COUNTER).await.unwrap();
+    client.start("counter").id("kept").await.unwrap();
+    let second = embedded(directory.path()).start().await.unwrap_err();
+    assert!(second.to_string().contains("in use"), "{second}");
+    engine.stop().await.unwrap();
+
+    let engine = embedded(directory.path()).start().await.unwrap();
+    assert_eq!(engine.client().unwrap().execution("kept").await.unwrap().seq, 1);
+    engine.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_runs_until_it_is_told_to_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(embedded(directory.path()).run_until(shutdown.clone()));
+    shutdown.cancel();
+    tokio::time::timeout(SOON, running).await.expect("it stops").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_fleet_without_redis_is_explained() {
+    let worker = Worker::builder()
+        .configure(|config| {
+            config.database_url = "postgres://nobody@127.0.0.1:1/none".to_owned();
+            config.redis_url = String::new();
+        })
+        .start();
+    let error = worker.await.unwrap_err();
+    assert!(error.to_string().contains("MILLSTREAM_REDIS_URL"), "{error}");
+}

@@ -1,0 +1,94 @@
+//! The seam for actions that a user's own worker brings along: what an attempt is given, and how it tells that
+//! it is alive.
+//!
+//! The engine sees a name, JSON in and an [`Attempt`] out. It decides about leases, retries and time; whoever
+//! implements [`PerformCalls`] decides about nothing but the work itself.
+
+use millstream_core::action::Attempt;
+use millstream_core::id::{ActionKey, Name};
+use millstream_core::raw::RawJson;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Performs the actions that a user's own worker brings along.
+#[async_trait::async_trait]
+pub trait PerformCalls: Send + Sync + std::fmt::Debug {
+    /// The names that definitions use in `call: NAME`, sorted.
+    fn names(&self) -> Vec<Name>;
+
+    /// One attempt. May be dropped at any await: the lease was lost or the action's time is up.
+    async fn perform(&self, call: Call) -> Attempt;
+}
+
+/// One attempt at a custom action.
+#[derive(Debug)]
+pub struct Call {
+    /// As in `call: NAME`.
+    pub name: Name,
+    /// The action's idempotency key, the same on every attempt.
+    pub key: String,
+    pub action: ActionKey,
+    /// From 1.
+    pub attempt: i32,
+    /// The fencing token: grows with every lease.
+    pub token: i64,
+    /// When this attempt's time is up.
+    pub deadline: Instant,
+    pub input: RawJson,
+    /// What the attempt before this one reported last.
+    pub progress: Option<RawJson>,
+    pub pulse: Pulse,
+}
+
+/// How an attempt tells that it is alive, and learns that it is not wanted any more.
+#[derive(Debug, Clone)]
+pub struct Pulse {
+    beats: watch::Sender<Beat>,
+    cancelled: CancellationToken,
+}
+
+/// The last sign of life of an attempt, and the newest progress that it told.
+#[derive(Debug, Clone)]
+pub struct Beat {
+    pub at: Instant,
+    pub progress: Option<RawJson>,
+}
+
+impl Pulse {
+    pub fn new(beats: watch::Sender<Beat>, cancelled: CancellationToken) -> Self {
+        Self { beats, cancelled }
+    }
+
+    /// Says that the attempt is alive; the newest progress is kept and handed to the next attempt.
+    pub fn beat(&self, progress: Option<RawJson>) {
+        self.beats.send_modify(|beat| {
+            beat.at = Instant::now();
+            if progress.is_some() {
+                beat.progress = progress;
+            }
+        });
+    }
+
+    /// The execution was cancelled.
+    pub fn cancelled(&self) -> &CancellationToken {
+        &self.cancelled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_beat_without_progress_keeps_what_was_told_before() {
+        let (beats, mut seen) = watch::channel(Beat { at: Instant::now(), progress: None });
+        let pulse = Pulse::new(beats, CancellationToken::new());
+        pulse.beat(Some(RawJson::trusted("7")));
+        let first = seen.borrow_and_update().clone();
+        pulse.clone().beat(None);
+        let second = seen.borrow_and_update().clone();
+        assert_eq!(second.progress, Some(RawJson::trusted("7")));
+        assert!(second.at >= first.at);
+    }
+}
