@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{ActionSpec, FailureRule};
 pub use crate::error_class::ErrorClass;
-use crate::id::{ActionKey, Name};
+use crate::id::Name;
 use crate::raw::RawJson;
 
 /// How one attempt ended.
@@ -63,20 +63,33 @@ pub enum OnFailure {
     Incident,
 }
 
-/// Decides after the attempt number `attempts` (the first is 1). `unit_random` is in `0.0..1.0`.
+/// Decides after the attempt number `attempts` (the first is 1), with no limit on all of them together.
+/// `unit_random` is in `0.0..1.0`.
 pub fn conclude(
     spec: &ActionSpec,
-    key: &ActionKey,
+    key: &str,
     attempts: u32,
     attempt: Attempt,
     unit_random: f64,
+) -> Conclusion {
+    conclude_within(spec, key, attempts, attempt, unit_random, None)
+}
+
+/// [`conclude`] where `left` is what remains of `schedule_to_close`: a wait that is longer is not begun.
+pub fn conclude_within(
+    spec: &ActionSpec,
+    key: &str,
+    attempts: u32,
+    attempt: Attempt,
+    unit_random: f64,
+    left: Option<Duration>,
 ) -> Conclusion {
     match attempt {
         Attempt::Success { result } => {
             let emit = spec.on_success.as_ref().map(|event| {
                 let outcome = Outcome {
                     action: &spec.name,
-                    key: key.to_string(),
+                    key,
                     attempts,
                     result: Some(&result),
                     error: None,
@@ -90,6 +103,10 @@ pub fn conclude(
         }
         Attempt::Transient { error, retry_after } => {
             match spec.retry.wait_after(attempts, unit_random, retry_after) {
+                Some(wait) if left.is_some_and(|left| wait >= left) => {
+                    let message = format!("{}; no time is left for another attempt", error.message);
+                    fail(spec, key, attempts, ActionError { message, ..error })
+                }
                 Some(wait) => Conclusion::Retry { wait, error },
                 None => fail(spec, key, attempts, error),
             }
@@ -102,7 +119,7 @@ pub fn conclude(
 /// The event that tells the execution once everything is undone.
 pub fn compensated(
     spec: &ActionSpec,
-    key: &ActionKey,
+    key: &str,
     attempts: u32,
     error: &ActionError,
 ) -> Option<(Name, RawJson)> {
@@ -112,7 +129,7 @@ pub fn compensated(
     }
 }
 
-fn fail(spec: &ActionSpec, key: &ActionKey, attempts: u32, error: ActionError) -> Conclusion {
+fn fail(spec: &ActionSpec, key: &str, attempts: u32, error: ActionError) -> Conclusion {
     let then = match &spec.failure {
         FailureRule::Incident => OnFailure::Incident,
         FailureRule::Compensate(_) => OnFailure::Compensate,
@@ -121,9 +138,9 @@ fn fail(spec: &ActionSpec, key: &ActionKey, attempts: u32, error: ActionError) -
     Conclusion::Failed { error, then }
 }
 
-fn failure(spec: &ActionSpec, key: &ActionKey, attempts: u32, error: &ActionError) -> RawJson {
+fn failure(spec: &ActionSpec, key: &str, attempts: u32, error: &ActionError) -> RawJson {
     let outcome =
-        Outcome { action: &spec.name, key: key.to_string(), attempts, result: None, error: Some(error) };
+        Outcome { action: &spec.name, key, attempts, result: None, error: Some(error) };
     RawJson::of(&outcome)
 }
 
@@ -131,7 +148,7 @@ fn failure(spec: &ActionSpec, key: &ActionKey, attempts: u32, error: &ActionErro
 #[derive(Serialize)]
 struct Outcome<'a> {
     action: &'a Name,
-    key: String,
+    key: &'a str,
     attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a RawJson>,
@@ -143,7 +160,7 @@ struct Outcome<'a> {
 mod tests {
     use super::*;
     use crate::definition::{Format, parse};
-    use crate::id::{ExecutionId, ExecutionKey, Seq, TenantId};
+    use crate::id::{ActionKey, ExecutionId, ExecutionKey, Seq, TenantId};
 
     fn spec(rest: &str) -> ActionSpec {
         let source = format!(
@@ -153,12 +170,12 @@ mod tests {
         parse(&source, Format::Yaml).unwrap().actions()["charge"].clone()
     }
 
-    fn key() -> ActionKey {
+    fn key() -> String {
         let execution = ExecutionKey {
             tenant: TenantId::default_tenant(),
             execution: ExecutionId::parse("o-1").unwrap(),
         };
-        ActionKey { execution, seq: Seq(4), action: Name::parse("charge").unwrap() }
+        ActionKey { execution, seq: Seq(4), action: Name::parse("charge").unwrap() }.to_string()
     }
 
     fn refused() -> ActionError {
@@ -201,6 +218,16 @@ mod tests {
             payload.as_str(),
             r#"{"action":"charge","key":"default/o-1/4/charge","attempts":3,"error":{"class":"status","message":"503 from the other side","status":503}}"#
         );
+    }
+
+    #[test]
+    fn no_attempt_is_waited_for_that_would_come_too_late() {
+        let left = Some(Duration::from_secs(1));
+        let over = conclude_within(&spec(""), &key(), 2, transient(), 1.0, left);
+        let Conclusion::Failed { error, .. } = over else { panic!("{over:?}") };
+        assert!(error.message.ends_with("no time is left for another attempt"), "{error}");
+        let again = conclude_within(&spec(""), &key(), 2, transient(), 0.1, left);
+        assert!(matches!(again, Conclusion::Retry { .. }), "{again:?}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use uuid::Uuid;
 
+use sha2::{Digest, Sha256};
+
 use crate::id::EventId;
 use crate::time::Timestamp;
 
@@ -22,6 +24,14 @@ pub fn uuid_v7(now: Timestamp, entropy: &dyn Entropy) -> Uuid {
 
 pub fn event_id(now: Timestamp, entropy: &dyn Entropy) -> EventId {
     EventId(uuid_v7(now, entropy))
+}
+
+/// An id that the same text always has: what is appended under it twice is appended once.
+pub fn derived_event_id(text: &str) -> EventId {
+    let digest = Sha256::digest(text.as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    EventId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
 }
 
 /// A number in `0.0..1.0`.

@@ -278,3 +278,57 @@ impl fmt::Display for ActionKey {
         write!(f, "{}/{}/{}", self.execution, self.seq, self.action)
     }
 }
+
+impl ActionKey {
+    /// What attempts carry as their key: the same on every attempt at the same input. An input that a
+    /// person has edited is another piece of work and has another key.
+    pub fn with_revision(&self, revision: i32) -> String {
+        if revision == 0 { self.to_string() } else { format!("{self}~{revision}") }
+    }
+
+    /// The key and revision behind such a text, within a tenant: what comes from outside names no tenant
+    /// that it does not belong to.
+    pub fn parse_within(tenant: &TenantId, text: &str) -> Option<(Self, i32)> {
+        let rest = text.strip_prefix(tenant.as_str())?.strip_prefix('/')?;
+        let mut parts = rest.split('/');
+        let (execution, seq, last) = (parts.next()?, parts.next()?, parts.next()?);
+        if parts.next().is_some() {
+            return None;
+        }
+        let (action, revision) = match last.split_once('~') {
+            Some((action, revision)) => (action, revision.parse().ok().filter(|number| *number > 0)?),
+            None => (last, 0),
+        };
+        let execution =
+            ExecutionKey { tenant: tenant.clone(), execution: ExecutionId::parse(execution).ok()? };
+        let seq = Seq(seq.parse().ok().filter(|seq| *seq > 0)?);
+        Some((Self { execution, seq, action: Name::parse(action).ok()? }, revision))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_an_action_is_read_back_as_it_was_written() {
+        let tenant = TenantId::default_tenant();
+        let execution = ExecutionKey { tenant: tenant.clone(), execution: ExecutionId::parse("o-1").unwrap() };
+        let key = ActionKey { execution, seq: Seq(4), action: Name::parse("charge").unwrap() };
+        for revision in [0, 1, 12] {
+            let text = key.with_revision(revision);
+            assert_eq!(ActionKey::parse_within(&tenant, &text), Some((key.clone(), revision)), "{text}");
+        }
+        for text in [
+            "default/o-1/4",
+            "default/o-1/4/charge/x",
+            "other/o-1/4/charge",
+            "default/o-1/0/charge",
+            "default/o-1/4/charge~0",
+            "default/o-1/4/charge~x",
+            "",
+        ] {
+            assert_eq!(ActionKey::parse_within(&tenant, text), None, "{text}");
+        }
+    }
+}

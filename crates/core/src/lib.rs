@@ -26,6 +26,7 @@ pub mod planted;
 pub mod problem;
 pub mod raw;
 pub mod retry;
+pub mod schedule;
 pub mod sealed;
 pub mod status;
 pub mod sweep;

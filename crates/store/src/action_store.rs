@@ -7,6 +7,7 @@
 //! first.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use millstream_core::id::{ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
 use millstream_core::incident::NewIncident;
@@ -124,6 +125,8 @@ pub struct LeasedAction {
     pub lease_until: Timestamp,
     /// How often a person gave it another input; each has a key of its own.
     pub revision: i32,
+    /// The action's own, if it promised signs of life.
+    pub heartbeat: Option<Duration>,
     /// What the attempts before this one told last.
     pub progress: Option<RawJson>,
     /// Since when it may be performed: what `schedule_to_close` counts from.

@@ -12,7 +12,7 @@ use millstream_core::lane::Lane;
 use millstream_core::machine;
 use millstream_core::status::{ActionStatus, PauseState};
 use millstream_store::StoreError;
-use millstream_store::execution_store::{Commit, Committed, EventVerdict, LeaseGrant, More};
+use millstream_store::execution_store::{Commit, Committed, EventVerdict, More};
 use tokio::time::Instant;
 
 use crate::aftermath::Aftermath;
@@ -172,7 +172,7 @@ async fn write(
     let ready = batch
         .iter()
         .flat_map(|commit| &commit.actions)
-        .filter(|action| action.status == ActionStatus::Ready)
+        .filter(|action| action.status == ActionStatus::Ready && worker.can_perform(&action.terms.queue))
         .count();
     let events: usize = batch.iter().map(|commit| commit.decided.len()).sum();
     #[expect(clippy::cast_precision_loss, reason = "a batch size")]
@@ -182,9 +182,9 @@ async fn write(
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeCommit);
     loop {
         let asked = Instant::now();
-        let grant = LeaseGrant { slots: reserved.len(), ttl: worker.options.lease };
+        let grant = worker.grant(reserved.len());
         let executions = &worker.deps.stores.executions;
-        match executions.commit(&worker.options.worker, batch, grant, worker.now()).await {
+        match executions.commit(&worker.options.worker, batch, &grant, worker.now()).await {
             Ok(mut verdicts) => {
                 ::metrics::histogram!(metrics::COMMIT_SECONDS).record(asked.elapsed().as_secs_f64());
                 crash::here(worker.options.crash, CrashPoint::WorkerAfterCommit);

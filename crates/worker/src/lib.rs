@@ -45,6 +45,6 @@ mod worker;
 pub use deps::Deps;
 pub use error::WorkerError;
 pub use options::{HttpOptions, Retention, WorkerOptions};
-pub use perform::{Beat, Call, Credentials, PerformCalls, PerformHttp, Pulse};
+pub use perform::{Beat, Call, Credentials, HttpRequest, PerformCalls, PerformHttp, Pulse, Secrets};
 pub use run::run;
 pub use succession::succeed_the_dead;

@@ -58,6 +58,8 @@ pub struct WorkerOptions {
     pub suspect_before: Option<Timestamp>,
     pub http: HttpOptions,
     pub retention: Retention,
+    /// How long a signal by correlation waits for its execution.
+    pub signal_ttl: Duration,
     /// Shown in the list of workers.
     pub version: String,
     /// Die here. Only builds with debug assertions obey.
@@ -133,6 +135,7 @@ impl WorkerOptions {
             suspect_before: None,
             http: HttpOptions::default(),
             retention: Retention::default(),
+            signal_ttl: DAY,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             crash: None,
             crash_on: None,

@@ -14,7 +14,9 @@
 //! execution is paused until a person retries or cancels. A busy lock, an unavailable service and
 //! a drain never count.
 
-use millstream_core::id::{EventId, ExecutionKey};
+use millstream_core::action::ErrorClass;
+use millstream_core::id::{EventId, ExecutionKey, IncidentId};
+use millstream_core::incident::NewIncident;
 use millstream_core::planted::{self, Bug};
 use millstream_store::intervention::Burial;
 
@@ -105,7 +107,9 @@ pub(crate) async fn try_alone(
 
 async fn bury(worker: &Worker, execution: ExecutionKey, event_id: EventId, attempts: i32, why: &str) -> End {
     let error = format!("could not be decided in {attempts} attempts; last: {why}");
-    let burial = Burial { execution, event_id, error };
+    let id = IncidentId(worker.event_id().0);
+    let incident = NewIncident { id, class: ErrorClass::Internal, reason: error.clone() };
+    let burial = Burial { execution, event_id, error, incident };
     if let Err(error) =
         worker.deps.stores.interventions.bury(std::slice::from_ref(&burial), worker.now()).await
     {

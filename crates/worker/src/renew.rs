@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use millstream_core::id::ExecutionKey;
-use millstream_store::execution_store::LeaseGrant;
+use millstream_store::action_store::{Pulse, Wanted};
 use millstream_stream::locks::LockToken;
 use tokio::time::Instant;
 
@@ -19,23 +19,27 @@ pub(crate) async fn leases(worker: Arc<Worker>) {
         tokio::select! {
             biased;
             () = worker.halt.cancelled() => return,
-            () = tokio::time::sleep(worker.options.lease / 3) => {}
+            () = worker.leases.until_renewal(worker.options.lease / 3) => {}
         }
-        let held = worker.leases.all();
-        if held.is_empty() {
+        let due = worker.leases.due();
+        if due.is_empty() {
             continue;
         }
         let asked = Instant::now();
-        let grant = LeaseGrant { slots: held.len(), ttl: worker.options.lease };
+        let grant = worker.grant(due.len());
         let renewed =
-            worker.deps.stores.actions.renew(&held, &worker.options.worker, grant, worker.now()).await;
+            worker.deps.stores.actions.renew(&due, &worker.options.worker, &grant, worker.now()).await;
         match renewed {
             Ok(renewed) => {
-                for (lease, held) in held.iter().zip(renewed) {
-                    if held {
-                        worker.leases.renewed(lease, asked + worker.options.lease);
-                    } else {
-                        worker.leases.lost(lease);
+                for (beat, pulse) in due.iter().zip(renewed) {
+                    match pulse {
+                        Pulse::Held { until: _, wanted } => {
+                            worker.leases.renewed(&beat.lease, asked);
+                            if wanted == Wanted::Cancelled {
+                                worker.leases.cancelled(&beat.lease);
+                            }
+                        }
+                        Pulse::Lost => worker.leases.lost(&beat.lease),
                     }
                 }
             }

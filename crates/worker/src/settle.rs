@@ -10,17 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use millstream_core::action::ErrorClass;
+use millstream_core::id::IncidentId;
+use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
 use millstream_store::StoreError;
 use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
-use millstream_store::execution_store::LeaseGrant;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::aftermath::Aftermath;
 use crate::metrics;
-use crate::perform::attempt::internal;
 use crate::perform::leases::Held;
+use crate::perform::outcome::internal;
 use crate::perform::slots::{Reserved, Slot};
 use crate::worker::Worker;
 
@@ -101,13 +103,13 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
         }
         let settlements: Vec<Settlement> = group.iter().map(|report| report.settlement.clone()).collect();
         let slots = if worker.stop.is_cancelled() { 0 } else { group.len() };
-        let grant = LeaseGrant { slots, ttl: worker.options.lease };
+        let grant = worker.grant(slots);
         let asked = Instant::now();
         let settled = worker
             .deps
             .stores
             .actions
-            .settle(&worker.options.worker, &settlements, grant, worker.now())
+            .settle(&worker.options.worker, &settlements, &grant, worker.now())
             .await;
         match settled {
             Ok(settled) => {
@@ -131,13 +133,13 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
                 patience = (patience * 2).min(Duration::from_secs(2));
                 groups.push_front(group);
             }
-            Err(StoreError::Corrupt(reason)) => groups.extend(bisect(group, &reason)),
+            Err(StoreError::Corrupt(reason)) => groups.extend(bisect(worker, group, &reason)),
         }
     }
 }
 
 /// Halves, so that one report fails alone; that one is turned into a failure that can be stored.
-fn bisect(mut group: Vec<Report>, reason: &str) -> Vec<Vec<Report>> {
+fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Report>> {
     if group.len() > 1 {
         let rest = group.split_off(group.len() / 2);
         return vec![group, rest];
@@ -145,15 +147,22 @@ fn bisect(mut group: Vec<Report>, reason: &str) -> Vec<Vec<Report>> {
     let Some(mut report) = group.pop() else { return Vec::new() };
     let message = format!("its outcome could not be stored: {reason}");
     tracing::error!(action.key = %report.settlement.lease.key, error = %reason, "an outcome was refused by the store");
+    let incident =
+        NewIncident { id: IncidentId(worker.event_id().0), class: ErrorClass::Internal, reason: message.clone() };
     let refused = Settling::Failed {
-        error: RawJson::of(&internal(message.clone())),
-        then: AfterFailure::Pause { reason: message },
+        error: RawJson::of(&internal(message)),
+        then: AfterFailure::Incident(incident),
     };
     match std::mem::replace(&mut report.settlement.outcome, refused) {
-        Settling::Succeeded { .. } | Settling::Retry { .. } => vec![vec![report]],
-        Settling::Failed { then: AfterFailure::Emit(_), .. } => vec![vec![report]],
+        Settling::Succeeded { .. }
+        | Settling::Retry { .. }
+        | Settling::Postponed { .. }
+        | Settling::Awaiting { .. }
+        | Settling::Failed { then: AfterFailure::Emit(_) | AfterFailure::Compensate, .. } => {
+            vec![vec![report]]
+        }
         // Even that was refused: the lease runs out and the action is performed again.
-        Settling::Failed { then: AfterFailure::Pause { .. }, .. } => Vec::new(),
+        Settling::Failed { then: AfterFailure::Incident(_), .. } => Vec::new(),
     }
 }
 
@@ -179,9 +188,12 @@ async fn follow_up(worker: &Worker, group: Vec<Report>, settled: Settled, asked:
             | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
                 aftermath.ring_mailbox(key.execution.clone());
             }
-            Settling::Retry { at, .. } => worker.hunger.set(worker.instant_of(at)),
+            Settling::Retry { at, .. } | Settling::Postponed { at } => {
+                worker.hunger.set(worker.instant_of(at));
+            }
             Settling::Succeeded { emit: None, .. }
-            | Settling::Failed { then: AfterFailure::Pause { .. }, .. } => {}
+            | Settling::Awaiting { .. }
+            | Settling::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
         }
         somewhere = Some(key.execution);
     }

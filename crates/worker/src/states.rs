@@ -78,6 +78,8 @@ mod tests {
             reason: None,
             context: Context::new(),
             at: Timestamp::EPOCH,
+            parent: None,
+            correlation: None,
         }
     }
 

@@ -6,14 +6,16 @@
 //! appended in it. A cancellation in the same turn takes the actions decided before it along. Nothing
 //! in here performs I/O; ids are drawn from the function handed in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
-use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq};
+use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, Name, Seq};
+use millstream_core::incident::NewIncident;
 use millstream_core::log::{Applied, ArmedTimer, Origin, Outcome, Plan, PlannedAction, State, Turn, Waiting};
 use millstream_core::machine::{self, ActionInput, Machine, Snapshot};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::terms::Terms;
 use millstream_store::action_store::Handling;
 use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
@@ -95,7 +97,8 @@ pub(crate) fn decision(
         writing.decided(event_id, verdict);
     }
     let mut rows = writing.rows;
-    let open_actions = open_actions(&before, &turn.state);
+    let by_request = rows.transitions.last().is_some_and(|last| last.name.is_end());
+    let open_actions = open_actions(&before, &turn.state, by_request);
     match open_actions {
         OpenActions::Keep => {}
         OpenActions::Cancel => rows.cancel_open(),
@@ -132,14 +135,23 @@ impl Rows {
     /// The store cancels the actions that it has; these are not there yet. Their events have nothing
     /// left to wait for.
     fn cancel_open(&mut self) {
+        // What the engine itself owes at the end is still owed.
         for action in &mut self.actions {
-            if !action.status.is_settled() {
+            if !action.status.is_settled() && !action.key.action.is_reserved() {
                 action.status = ActionStatus::Cancelled;
             }
         }
+        let open: BTreeSet<EventId> = self
+            .actions
+            .iter()
+            .filter(|action| !action.status.is_settled())
+            .map(|action| action.event_id)
+            .collect();
         for decided in &mut self.decided {
             match &mut decided.verdict {
-                EventVerdict::Applied { status: status @ EventStatus::Processing, .. } => {
+                EventVerdict::Applied { status: status @ EventStatus::Processing, .. }
+                    if !open.contains(&decided.event_id) =>
+                {
                     *status = EventStatus::Completed;
                 }
                 EventVerdict::Applied { .. } | EventVerdict::Rejected { .. } | EventVerdict::Deferred => {}
@@ -215,6 +227,9 @@ impl Writing<'_> {
             result: None,
             error: None,
             handling: Handling::Unhandled,
+            terms: self.terms(&key.action),
+            undoes: self.undoes(&key.action),
+            incident: None,
         };
         let attempt = match planned.plan {
             Plan::Inline { input, result } => {
@@ -228,7 +243,7 @@ impl Writing<'_> {
                 row.input = Some(input);
                 None
             }
-            Plan::Waiting { scope } => {
+            Plan::Waiting { scope } | Plan::Standby { scope } => {
                 row.scope = Some(scope);
                 None
             }
@@ -242,11 +257,22 @@ impl Writing<'_> {
         reason
     }
 
+    /// An action that no definition declares is the engine's own.
+    fn terms(&self, action: &Name) -> Terms {
+        let spec = self.machine.and_then(|machine| machine.action(action));
+        spec.map_or_else(Terms::engine, |spec| Terms::of(spec, &self.execution.tenant))
+    }
+
+    fn undoes(&self, action: &Name) -> Option<Name> {
+        self.machine.and_then(|machine| machine.action(action)).and_then(|spec| spec.undoes.clone())
+    }
+
     fn conclude(&mut self, row: &mut NewAction, attempts: u32, attempt: Attempt) -> Option<String> {
         let Some(spec) = self.machine.and_then(|machine| machine.action(&row.key.action)) else {
             return Some(format!("action {} is not in the definition", row.key.action));
         };
-        let (emit, reason) = match action::conclude(spec, &row.key, attempts, attempt, 0.0) {
+        let key = row.key.to_string();
+        let (emit, reason) = match action::conclude(spec, &key, attempts, attempt, 0.0) {
             Conclusion::Succeeded { result, emit } => {
                 row.result = Some(result);
                 (emit, None)
@@ -258,7 +284,12 @@ impl Writing<'_> {
                         row.handling = Handling::Handled;
                         (Some((name, payload)), None)
                     }
-                    OnFailure::Pause => (None, Some(format!("action {} failed: {error}", row.key.action))),
+                    OnFailure::Incident | OnFailure::Compensate => {
+                        let reason = format!("action {} failed: {error}", row.key.action);
+                        let id = IncidentId((self.new_id)().0);
+                        row.incident = Some(NewIncident { id, class: error.class, reason: reason.clone() });
+                        (None, Some(reason))
+                    }
                 }
             }
             Conclusion::Retry { wait: _, error } => {
@@ -301,6 +332,7 @@ fn statuses(actions: &[PlannedAction]) -> BTreeMap<Name, ActionStatus> {
         Plan::Inline { .. } => ActionStatus::Succeeded,
         Plan::Ready { .. } => ActionStatus::Ready,
         Plan::Waiting { .. } => ActionStatus::Waiting,
+        Plan::Standby { .. } => ActionStatus::Standby,
         Plan::Broken { .. } => ActionStatus::Failed,
     };
     let mut statuses: BTreeMap<_, _> =
@@ -325,7 +357,14 @@ fn after_needs(needs: &[Name], statuses: &BTreeMap<Name, ActionStatus>) -> Actio
             Some(ActionStatus::Failed | ActionStatus::Skipped | ActionStatus::Cancelled) => {
                 return ActionStatus::Skipped;
             }
-            Some(ActionStatus::Waiting | ActionStatus::Ready | ActionStatus::Leased) | None => {
+            Some(
+                ActionStatus::Waiting
+                | ActionStatus::Ready
+                | ActionStatus::Leased
+                | ActionStatus::Awaiting
+                | ActionStatus::Standby,
+            )
+            | None => {
                 all_succeeded = false;
             }
         }
@@ -359,8 +398,9 @@ fn cancelled_timers(machine: Option<&Machine>, before: &Before, after: &State) -
     cancelled
 }
 
-fn open_actions(before: &Before, after: &State) -> OpenActions {
-    if after.phase == Phase::Cancelled && before.phase != Phase::Cancelled {
+/// Somebody ended the execution: what it asked for and nobody has begun is not wanted any more.
+fn open_actions(before: &Before, after: &State, ended_by_request: bool) -> OpenActions {
+    if ended_by_request && after.phase.is_ended() && !before.phase.is_ended() {
         OpenActions::Cancel
     } else {
         OpenActions::Keep

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use millstream_core::entropy;
 use millstream_core::id::EventId;
-use millstream_core::sweep::Queue;
+use millstream_core::placement::Queue;
+use millstream_core::sweep;
 use millstream_core::time::Timestamp;
+use millstream_store::execution_store::LeaseGrant;
 use millstream_stream::locks::LockToken;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::Instant;
@@ -29,6 +31,8 @@ use crate::states::States;
 pub(crate) struct Worker {
     pub(crate) deps: Deps,
     pub(crate) options: WorkerOptions,
+    /// What it can perform.
+    queues: Arc<[Queue]>,
     pub(crate) machines: Machines,
     pub(crate) states: States,
     /// For what it holds a lease on.
@@ -57,7 +61,7 @@ pub(crate) struct Worker {
     pub(crate) halt: CancellationToken,
     visits: AtomicU64,
     generation: Mutex<Option<String>>,
-    queue: Mutex<Queue>,
+    queue: Mutex<sweep::Queue>,
 }
 
 impl Worker {
@@ -68,8 +72,12 @@ impl Worker {
     ) -> Result<(Arc<Self>, mpsc::Receiver<Errand>), WorkerError> {
         // Every errand holds a slot, so there are never more of them than slots.
         let (hand_over, errands) = mpsc::channel(options.leases());
-        let performers = Performers::new(deps.http.clone(), &options.http, hand_over)?;
+        let performers =
+            Performers::new(deps.http.clone(), deps.calls.clone(), &options.http, hand_over)?;
+        let calls = deps.calls.iter().flat_map(|calls| calls.names());
+        let queues = std::iter::once(Queue::engine()).chain(calls.map(|name| Queue::call(&name))).collect();
         let worker = Self {
+            queues,
             machines: Machines::default(),
             states: States::with_capacity(options.state_cache_bytes),
             slots: Slots::new(options.leases(), options.spare_leases()),
@@ -99,6 +107,15 @@ impl Worker {
         self.deps.clock.now()
     }
 
+    /// A wish for so many actions that this worker can perform.
+    pub(crate) fn grant(&self, slots: usize) -> LeaseGrant {
+        LeaseGrant { slots, ttl: self.options.lease, queues: Arc::clone(&self.queues) }
+    }
+
+    pub(crate) fn can_perform(&self, queue: &Queue) -> bool {
+        self.queues.contains(queue)
+    }
+
     pub(crate) fn event_id(&self) -> EventId {
         entropy::event_id(self.now(), &*self.deps.entropy)
     }
@@ -124,7 +141,7 @@ impl Worker {
     }
 
     /// How long doorbells wait, by what this worker decided.
-    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
+    pub(crate) fn queue(&self) -> MutexGuard<'_, sweep::Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -41,6 +41,7 @@ pub(super) fn grant(
         traceparent: event.and_then(|event| event.traceparent.clone()),
         lease_until: until,
         revision: row.view.revision,
+        heartbeat: row.terms.heartbeat,
         progress: row.view.progress.clone(),
         ready_at: row.view.ready_at.unwrap_or(row.view.created_at),
         closing: if row.closing { row.view.error.clone() } else { None },

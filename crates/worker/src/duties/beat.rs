@@ -22,6 +22,7 @@ pub(crate) async fn beat(worker: Arc<Worker>, started_at: Timestamp) -> Result<(
         lanes: options.lanes.iter().map(|lane| lane.number()).collect(),
         in_flight: i32::try_from(in_flight).unwrap_or(i32::MAX),
         version: options.version.clone(),
+        calls: worker.deps.calls.iter().flat_map(|calls| calls.names()).collect(),
     };
     worker.deps.stores.workers.beat(&beat, worker.now()).await?;
     worker.store_outage.over();

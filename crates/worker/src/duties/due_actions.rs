@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use millstream_store::execution_store::LeaseGrant;
 use tokio::time::Instant;
 
 use super::every::{Undone, once};
@@ -34,8 +33,8 @@ async fn lease(worker: &Worker) -> Result<(), Undone> {
         };
         let asked = Instant::now();
         let slots = reserved.len();
-        let grant = LeaseGrant { slots, ttl: worker.options.lease };
-        let leased = worker.deps.stores.actions.lease(&worker.options.worker, grant, worker.now()).await?;
+        let grant = worker.grant(slots);
+        let leased = worker.deps.stores.actions.lease(&worker.options.worker, &grant, worker.now()).await?;
         let all = leased.len() < slots;
         Aftermath::default().perform(worker, leased, &mut reserved, asked);
         if all {

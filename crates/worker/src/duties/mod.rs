@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`due_timers`] | timers that have come due |
 //! | [`due_actions`] | actions that are ready, and those whose lease has run out |
+//! | [`missed_schedules`] | actions that nobody began, or that were not over, in time |
 //! | [`overdue`] | events that are committed and were never rung, or rung and never decided |
 //! | [`ring_all`] | a stream that lost its memory |
 //! | [`consumers`] | consumers and worker rows of the dead |
@@ -19,6 +20,7 @@ pub(crate) mod due_actions;
 pub(crate) mod due_timers;
 pub(crate) mod every;
 pub(crate) mod gauges;
+pub(crate) mod missed_schedules;
 pub(crate) mod overdue;
 pub(crate) mod retention;
 pub(crate) mod ring_all;

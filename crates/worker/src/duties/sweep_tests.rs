@@ -107,6 +107,7 @@ impl Bench {
             entropy: Arc::new(Counting::default()),
             http: None,
             calls: None,
+            secrets: None,
         };
         let options = WorkerOptions::of(WorkerId::parse(name).unwrap());
         Worker::new(deps, options, self.stop.clone()).unwrap().0

@@ -1,6 +1,6 @@
 //! What an HTTP answer means: success, try again, or never mind.
 //!
-//! 2xx succeeds. 408, 425, 429 and 5xx may pass, after as long as `Retry-After` asks. Everything else
+//! 2xx succeeds, or what the action expects instead. 408, 425, 429 and 5xx may pass, after as long as `Retry-After` asks. Everything else
 //! is for good. The result of a success is `{status, headers, body}`: the headers that tell something
 //! about the body, and the body as JSON if it is declared or looks like JSON, else as text.
 
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::definition::StatusPattern;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use reqwest::StatusCode;
@@ -25,8 +26,21 @@ struct Result<'a> {
     body: RawJson,
 }
 
-pub(crate) fn judge(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Attempt {
-    if status.is_success() {
+/// Whether a status is a success: 2xx, unless the action expects others.
+pub(crate) fn is_expected(expect: &[StatusPattern], status: StatusCode) -> bool {
+    if expect.is_empty() {
+        return status.is_success();
+    }
+    expect.iter().any(|pattern| pattern.covers(status.as_u16()))
+}
+
+pub(crate) fn judge(
+    expect: &[StatusPattern],
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Attempt {
+    if is_expected(expect, status) {
         let kept = [CONTENT_TYPE, ETAG, LAST_MODIFIED, LOCATION];
         let kept = headers
             .iter()
@@ -92,7 +106,7 @@ mod tests {
     }
 
     fn judged(status: u16, headers: &HeaderMap) -> Attempt {
-        judge(StatusCode::from_u16(status).unwrap(), headers, b"x")
+        judge(&[], StatusCode::from_u16(status).unwrap(), headers, b"x")
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! One attempt at an action, from the lease to the report.
 //!
-//! deadline still good → definition → input (rendered once and recorded under the lease) → perform,
-//! within the action's timeout and only while the lease is held → conclude (pure) → report.
+//! deadline still good → definition → schedule not missed → input (rendered once and recorded under the
+//! lease) → secrets → perform, within the action's timeout, only while the lease is held and only as long
+//! as it gives signs of life → conclude (pure) → report.
 //!
 //! An attempt that loses its lease stops without a report: somebody else has the action. A panic
 //! anywhere on the way is a transient failure of that attempt and of nothing else. An action whose
@@ -12,23 +13,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
+use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::ActionSpec;
 use millstream_core::machine::{self, ActionInput, Machine};
 use millstream_core::raw::RawJson;
-use millstream_store::action_store::{AfterFailure, LeasedAction, Settlement, Settling};
+use millstream_core::schedule;
+use millstream_core::sealed::Filled;
+use millstream_store::action_store::{LeasedAction, Settlement, Settling};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::errand::{Credentials, Errand};
+use super::errand::{Credentials, Done, Errand};
 use super::leases::Held;
-use super::trace;
+use super::outcome::{compensated, conclude, internal, spec_of, unusable};
+use super::{secrets, trace};
 use crate::machines::{Unusable, Usable};
 use crate::process::panic_text;
 use crate::settle::Report;
-use crate::turn::outcome_event;
 use crate::worker::Worker;
 use crate::{crash, metrics};
 
@@ -73,7 +76,7 @@ async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Repo
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeAction);
     let performed = tokio::select! {
         biased;
-        performed = guarded(&worker, &action, || held.is_good()) => performed,
+        performed = guarded(&worker, &action, &held) => performed,
         () = held.lost() => Performed::LeaseLost,
     };
     drop(turn);
@@ -114,41 +117,55 @@ async fn give_back(worker: &Worker, held: &Held) {
 }
 
 /// An attempt in which any panic is a failure of the attempt.
-async fn guarded(worker: &Worker, action: &LeasedAction, is_good: impl Fn() -> bool) -> Performed {
-    let panic = match AssertUnwindSafe(attempt(worker, action, is_good)).catch_unwind().await {
+async fn guarded(worker: &Worker, action: &LeasedAction, held: &Held) -> Performed {
+    let panic = match AssertUnwindSafe(attempt(worker, action, held)).catch_unwind().await {
         Ok(performed) => return performed,
         Err(panic) => panic_text(&*panic),
     };
     tracing::error!(action.key = %action.lease.key, error = %panic, "a panic while performing an action");
     let conclusion = async {
         let machine = machine(worker, action).await.ok()?;
-        let spec = machine.action(&action.lease.key.action)?;
+        let spec = spec_of(&machine, action)?;
         let attempt = Attempt::Transient { error: internal(panic.clone()), retry_after: None };
-        Some(conclude(worker, spec, action, attempt))
+        Some(conclude(worker, &spec, action, attempt))
     };
     let concluded = AssertUnwindSafe(conclusion).catch_unwind().await;
-    Performed::Settle(concluded.ok().flatten().unwrap_or_else(|| unusable(&panic)))
+    Performed::Settle(concluded.ok().flatten().unwrap_or_else(|| unusable(worker, action, &panic)))
 }
 
-async fn attempt(worker: &Worker, action: &LeasedAction, is_good: impl Fn() -> bool) -> Performed {
+async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Performed {
     let machine = match machine(worker, action).await {
         Ok(machine) => machine,
-        Err(Unusable::Gone(reason)) => return Performed::Settle(unusable(&reason)),
+        Err(Unusable::Gone(reason)) => return Performed::Settle(unusable(worker, action, &reason)),
         Err(Unusable::Foreign(_)) => return Performed::Foreign,
     };
-    let Some(spec) = machine.action(&action.lease.key.action) else {
-        return Performed::Settle(unusable("the definition has no such action"));
+    let Some(spec) = spec_of(&machine, action) else {
+        return Performed::Settle(unusable(worker, action, "the definition has no such action"));
     };
-    let attempt = match input(worker, &machine, action).await {
-        None => return Performed::LeaseLost,
-        Some(Err(error)) => Attempt::Permanent { error },
-        Some(Ok(_)) if given_up(worker, spec, action) => Attempt::Permanent {
-            error: internal(format!("given up: {} attempts left no outcome", action.attempt - 1)),
-        },
-        Some(Ok(_)) if !is_good() => return Performed::LeaseLost,
-        Some(Ok(input)) => perform_within(worker, spec, action, input).await,
+    if let Some(error) = &action.closing {
+        return Performed::Settle(compensated(worker, &spec, action, error));
+    }
+    let done = if let Some(error) =
+        schedule::missed(&spec.timeouts, action.attempt, action.ready_at, worker.now())
+    {
+        worker.performers.give_up(worker, action).await;
+        Done::Attempt(Attempt::Permanent { error })
+    } else {
+        match input(worker, &machine, action).await {
+            None => return Performed::LeaseLost,
+            Some(Err(error)) => Done::Attempt(Attempt::Permanent { error }),
+            Some(Ok(_)) if given_up(worker, &spec, action) => Done::Attempt(Attempt::Permanent {
+                error: internal(format!("given up: {} attempts left no outcome", action.attempt - 1)),
+            }),
+            Some(Ok(_)) if !held.is_good() => return Performed::LeaseLost,
+            Some(Ok(input)) => perform_within(worker, &machine, &spec, action, held, input).await,
+        }
     };
-    Performed::Settle(conclude(worker, spec, action, attempt))
+    Performed::Settle(match done {
+        Done::Attempt(attempt) => conclude(worker, &spec, action, attempt),
+        Done::Postponed { at } => Settling::Postponed { at },
+        Done::Awaiting { until } => Settling::Awaiting { until },
+    })
 }
 
 /// The compiled definition; asks again for as long as the lease lasts.
@@ -212,32 +229,72 @@ fn given_up(worker: &Worker, spec: &ActionSpec, action: &LeasedAction) -> bool {
 
 async fn perform_within(
     worker: &Worker,
+    machine: &Machine,
     spec: &ActionSpec,
     action: &LeasedAction,
+    held: &Held,
     input: ActionInput,
-) -> Attempt {
+) -> Done {
+    let tenant = &action.lease.key.execution.tenant;
+    let filled = match secrets::fill(worker.deps.secrets.as_deref(), tenant, &input).await {
+        Ok(filled) => Arc::new(filled),
+        // Somebody may put it there before the attempts are used up.
+        Err(error) => return Done::Attempt(Attempt::Transient { error, retry_after: None }),
+    };
     let credentials = Credentials {
-        idempotency_key: action.lease.key.to_string(),
+        idempotency_key: action.lease.key.with_revision(action.revision),
         fencing_token: action.lease.epoch.0,
         traceparent: trace::child_of(action.traceparent.as_deref(), &*worker.deps.entropy),
     };
-    let kind = match &input {
-        ActionInput::Http(_) => "http",
-        ActionInput::Log(_) => "log",
-        ActionInput::Noop(_) => "noop",
-    };
+    let kind = input.kind();
+    let limit = schedule::attempt_within(&spec.timeouts, action.ready_at, worker.now());
     let started = Instant::now();
-    let performed = AssertUnwindSafe(worker.performers.perform(action, input, &credentials)).catch_unwind();
-    let attempt = match tokio::time::timeout(spec.timeout, performed).await {
-        Ok(Ok(attempt)) => attempt,
-        Ok(Err(panic)) => Attempt::Transient { error: internal(panic_text(&*panic)), retry_after: None },
-        Err(_) => {
-            let message = format!("no outcome within {:?}", spec.timeout);
-            let error = ActionError { class: ErrorClass::Timeout, message, status: None };
-            Attempt::Transient { error, retry_after: None }
+    let work = worker.performers.perform(worker, spec, action, held, input, &credentials, &filled, started + limit);
+    let performed = AssertUnwindSafe(secrets::guarding(Arc::clone(&filled), work)).catch_unwind();
+    let done = tokio::select! {
+        biased;
+        performed = performed => match performed {
+            Ok(done) => done,
+            Err(panic) => transient(internal(panic_text(&*panic))),
+        },
+        () = tokio::time::sleep_until(started + limit) => {
+            let message = format!("no outcome within {limit:?}");
+            transient(ActionError { class: ErrorClass::Timeout, message, status: None })
+        }
+        silence = held.silent() => {
+            let message = format!("no sign of life within {silence:?}");
+            transient(ActionError { class: ErrorClass::Heartbeat, message, status: None })
         }
     };
     ::metrics::histogram!(metrics::ATTEMPT_SECONDS, "kind" => kind).record(started.elapsed().as_secs_f64());
+    match done {
+        Done::Attempt(attempt) => Done::Attempt(finished(worker, machine, action, &filled, attempt)),
+        Done::Postponed { .. } | Done::Awaiting { .. } => done,
+    }
+}
+
+fn transient(error: ActionError) -> Done {
+    Done::Attempt(Attempt::Transient { error, retry_after: None })
+}
+
+/// An attempt as others may see it: without secrets, mapped as the definition says, within limits.
+fn finished(
+    worker: &Worker,
+    machine: &Machine,
+    action: &LeasedAction,
+    filled: &Filled,
+    attempt: Attempt,
+) -> Attempt {
+    let attempt = secrets::redact(filled, attempt);
+    let attempt = match attempt {
+        Attempt::Success { result } => match machine::respond(machine, &action.lease.key.action, result) {
+            Ok(result) => Attempt::Success { result },
+            Err(message) => Attempt::Permanent {
+                error: ActionError { class: ErrorClass::Response, message, status: None },
+            },
+        },
+        failed @ (Attempt::Transient { .. } | Attempt::Permanent { .. } | Attempt::Pause { .. }) => failed,
+    };
     bounded(attempt, worker.options.http.max_response)
 }
 
@@ -254,50 +311,9 @@ fn bounded(attempt: Attempt, longest: usize) -> Attempt {
                 status: None,
             },
         },
-        Attempt::Success { .. } | Attempt::Transient { .. } | Attempt::Permanent { .. } => attempt,
+        Attempt::Success { .. }
+        | Attempt::Transient { .. }
+        | Attempt::Permanent { .. }
+        | Attempt::Pause { .. } => attempt,
     }
-}
-
-fn conclude(worker: &Worker, spec: &ActionSpec, action: &LeasedAction, attempt: Attempt) -> Settling {
-    let outcome = match &attempt {
-        Attempt::Success { .. } => "success",
-        Attempt::Transient { .. } => "transient",
-        Attempt::Permanent { .. } => "permanent",
-    };
-    ::metrics::counter!(metrics::ATTEMPTS, "outcome" => outcome).increment(1);
-    let key = &action.lease.key;
-    let attempts = u32::try_from(action.attempt).unwrap_or(1);
-    let event = |name, payload| {
-        Box::new(outcome_event(worker.event_id(), key, name, payload, action.traceparent.clone()))
-    };
-    match action::conclude(spec, key, attempts, attempt, worker.unit()) {
-        Conclusion::Succeeded { result, emit } => {
-            Settling::Succeeded { result, emit: emit.map(|(name, payload)| event(name, payload)) }
-        }
-        Conclusion::Retry { wait, error } => {
-            ::metrics::counter!(metrics::RETRIES).increment(1);
-            tracing::debug!(action.key = %key, action.attempt = attempts, error = %error, "an attempt failed, there will be another");
-            Settling::Retry { error: RawJson::of(&error), at: worker.now().plus(wait) }
-        }
-        Conclusion::Failed { error, then } => {
-            tracing::warn!(action.key = %key, action.attempt = attempts, error = %error, "an action failed for good");
-            let then = match then {
-                OnFailure::Emit(name, payload) => AfterFailure::Emit(event(name, payload)),
-                OnFailure::Pause => {
-                    AfterFailure::Pause { reason: format!("action {} failed: {error}", key.action) }
-                }
-            };
-            Settling::Failed { error: RawJson::of(&error), then }
-        }
-    }
-}
-
-/// Nothing can be concluded without the definition: the event fails and a person decides.
-fn unusable(reason: &str) -> Settling {
-    let error = RawJson::of(&internal(reason.to_owned()));
-    Settling::Failed { error, then: AfterFailure::Pause { reason: reason.to_owned() } }
-}
-
-pub(crate) fn internal(message: String) -> ActionError {
-    ActionError { class: ErrorClass::Internal, message, status: None }
 }

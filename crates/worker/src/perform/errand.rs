@@ -1,17 +1,24 @@
-//! An action in the worker's hands, with everything that it holds.
+//! An action in the worker's hands, with everything that it holds, and who performs it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use millstream_core::action::Attempt;
-use millstream_core::machine::{ActionInput, HttpRequest};
+use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::definition::{ActionSpec, Method, StatusPattern};
+use millstream_core::machine::{ActionInput, CallInput, HttpInput};
+use millstream_core::raw::RawJson;
+use millstream_core::sealed::{self, Filled, MissingSecret};
+use millstream_core::time::Timestamp;
 use millstream_store::action_store::LeasedAction;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::call::{Call, PerformCalls};
 use super::http::HttpPerformer;
 use super::leases::Held;
+use super::outcome::internal;
 use super::slots::Slot;
-use super::{log, noop};
+use super::{emit, family, log, noop, start, wait, webhook};
 use crate::error::WorkerError;
 use crate::options::HttpOptions;
 use crate::worker::Worker;
@@ -26,7 +33,7 @@ pub(crate) struct Errand {
 impl Errand {
     /// `asked` is the instant before the lease was asked for.
     pub(crate) fn new(worker: &Worker, action: LeasedAction, slot: Slot, asked: Instant) -> Self {
-        let held = worker.leases.hold(action.lease.clone(), asked + worker.options.lease);
+        let held = worker.leases.hold(action.lease.clone(), asked, worker.options.lease, action.heartbeat);
         Self { action, held, slot }
     }
 }
@@ -36,6 +43,17 @@ impl Errand {
 pub(crate) struct Performers {
     hand_over: mpsc::Sender<Errand>,
     http: Arc<dyn PerformHttp>,
+    calls: Option<Arc<dyn PerformCalls>>,
+}
+
+/// What came of performing.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Attempt(Attempt),
+    /// It is not time yet.
+    Postponed { at: Timestamp },
+    /// Somebody else will tell the outcome; given up at `until`.
+    Awaiting { until: Option<Timestamp> },
 }
 
 /// What every attempt carries besides its input.
@@ -44,6 +62,25 @@ pub struct Credentials {
     pub idempotency_key: String,
     pub fencing_token: i64,
     pub traceparent: String,
+}
+
+/// A request as it goes out, secrets filled in. Not to be logged.
+#[derive(Clone)]
+pub struct HttpRequest {
+    pub method: Method,
+    pub url: String,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    pub body: Option<RawJson>,
+    /// Which statuses succeed; none named: 2xx.
+    pub expect: Vec<StatusPattern>,
+    pub max_response: Option<usize>,
+}
+
+impl std::fmt::Debug for HttpRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpRequest").field("method", &self.method).finish_non_exhaustive()
+    }
 }
 
 /// Sends the request of one attempt and says what came of it.
@@ -58,6 +95,7 @@ pub trait PerformHttp: Send + Sync + std::fmt::Debug {
 impl Performers {
     pub(crate) fn new(
         http: Option<Arc<dyn PerformHttp>>,
+        calls: Option<Arc<dyn PerformCalls>>,
         options: &HttpOptions,
         hand_over: mpsc::Sender<Errand>,
     ) -> Result<Self, WorkerError> {
@@ -65,7 +103,7 @@ impl Performers {
             Some(http) => http,
             None => Arc::new(HttpPerformer::new(options)?),
         };
-        Ok(Self { hand_over, http })
+        Ok(Self { hand_over, http, calls })
     }
 
     /// Never waits: there is room for as many errands as there are slots. An errand that nobody takes
@@ -76,16 +114,100 @@ impl Performers {
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "everything that an attempt has")]
     pub(crate) async fn perform(
         &self,
+        worker: &Worker,
+        spec: &ActionSpec,
         action: &LeasedAction,
+        held: &Held,
         input: ActionInput,
         credentials: &Credentials,
-    ) -> Attempt {
-        match input {
-            ActionInput::Http(request) => self.http.perform(&request, credentials).await,
+        filled: &Filled,
+        deadline: Instant,
+    ) -> Done {
+        Done::Attempt(match input {
+            ActionInput::Http(input) => match outgoing(&input, filled) {
+                Ok(request) => self.http.perform(&request, credentials).await,
+                Err(missing) => unfilled(&missing),
+            },
+            ActionInput::Webhook(input) => {
+                match webhook::request(&input, filled, &credentials.idempotency_key, worker.now()) {
+                    Ok(request) => self.http.perform(&request, credentials).await,
+                    Err(missing) => unfilled(&missing),
+                }
+            }
             ActionInput::Log(text) => log::perform(&action.lease.key, &text),
             ActionInput::Noop(value) => noop::perform(value),
-        }
+            ActionInput::Call(input) => self.call(action, held, &input, credentials, filled, deadline).await,
+            ActionInput::Emit(input) => emit::perform(worker, action, input, credentials).await,
+            ActionInput::Start(input) => {
+                return start::perform(worker, action, input, credentials, &spec.timeouts).await;
+            }
+            ActionInput::Wait(input) => return wait::perform(input, worker.now()),
+            ActionInput::Return(input) => family::tell_parent(worker, action, &input).await,
+            ActionInput::CloseChildren => family::close_children(worker, action).await,
+            // Nobody but an external worker leases these, unless their schedule is missed.
+            ActionInput::Task(_) => Attempt::Transient {
+                error: internal("a task came to a worker of the engine".to_owned()),
+                retry_after: None,
+            },
+        })
     }
+
+    /// An action whose schedule is missed: what it began is not wanted any more.
+    pub(crate) async fn give_up(&self, worker: &Worker, action: &LeasedAction) {
+        start::give_up(worker, action).await;
+    }
+
+    async fn call(
+        &self,
+        action: &LeasedAction,
+        held: &Held,
+        input: &CallInput,
+        credentials: &Credentials,
+        filled: &Filled,
+        deadline: Instant,
+    ) -> Attempt {
+        let Some(calls) = &self.calls else {
+            let message = format!("this worker has no function {:?}", input.function.as_str());
+            return Attempt::Transient { error: internal(message), retry_after: None };
+        };
+        let full = match sealed::fill(&input.input, &input.secrets, filled) {
+            Ok(full) => full,
+            Err(missing) => return unfilled(&missing),
+        };
+        let call = Call {
+            name: input.function.clone(),
+            key: credentials.idempotency_key.clone(),
+            action: action.lease.key.clone(),
+            attempt: action.attempt,
+            token: action.lease.epoch.0,
+            deadline,
+            input: full,
+            progress: action.progress.clone(),
+            pulse: held.pulse(),
+        };
+        calls.perform(call).await
+    }
+}
+
+fn outgoing(input: &HttpInput, filled: &Filled) -> Result<HttpRequest, MissingSecret> {
+    let headers = input.headers.iter().map(|(name, phrase)| Ok((name.clone(), phrase.fill(filled)?)));
+    Ok(HttpRequest {
+        method: input.method,
+        url: input.url.fill(filled)?,
+        headers: headers.collect::<Result<_, _>>()?,
+        body: match &input.body {
+            Some(body) => Some(sealed::fill(body, &input.body_secrets, filled)?),
+            None => None,
+        },
+        expect: input.expect.clone(),
+        max_response: input.max_response,
+    })
+}
+
+fn unfilled(missing: &MissingSecret) -> Attempt {
+    let error = ActionError { class: ErrorClass::Secret, message: missing.to_string(), status: None };
+    Attempt::Transient { error, retry_after: None }
 }

@@ -8,14 +8,13 @@ use std::error::Error;
 use std::sync::Arc;
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
-use millstream_core::machine::HttpRequest;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
 
 use super::address_guard::{AddressGuard, Forbidden};
 use super::answer;
-use super::errand::{Credentials, PerformHttp};
+use super::errand::{Credentials, HttpRequest, PerformHttp};
 use crate::error::WorkerError;
 use crate::options::HttpOptions;
 
@@ -55,29 +54,31 @@ impl HttpPerformer {
             let response = outgoing.send().await.map_err(|error| unanswered(&error))?;
             match hop.redirected(&response)? {
                 Some(next) => hop = next,
-                None => return self.read(response).await,
+                None => return self.read(request, response).await,
             }
         }
         Err(permanent(ErrorClass::Response, format!("more than {} redirects", self.max_redirects)))
     }
 
-    async fn read(&self, mut response: Response) -> Result<Attempt, Attempt> {
+    async fn read(&self, request: &HttpRequest, mut response: Response) -> Result<Attempt, Attempt> {
+        let (longest, whose) = match request.max_response {
+            Some(own) if own < self.max_response => (own, "http.max_response"),
+            Some(_) | None => (self.max_response, "worker.http_max_response"),
+        };
+        let expected = answer::is_expected(&request.expect, response.status());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| unanswered(&error))? {
-            if body.len() + chunk.len() <= self.max_response {
+            if body.len() + chunk.len() <= longest {
                 body.extend_from_slice(&chunk);
-            } else if response.status().is_success() {
-                let message = format!(
-                    "the answer is longer than {} bytes (worker.http_max_response)",
-                    self.max_response
-                );
+            } else if expected {
+                let message = format!("the answer is longer than {longest} bytes ({whose})");
                 return Err(permanent(ErrorClass::Response, message));
             } else {
                 // The status says it all; of the text only the beginning is shown.
                 break;
             }
         }
-        Ok(answer::judge(response.status(), response.headers(), &body))
+        Ok(answer::judge(&request.expect, response.status(), response.headers(), &body))
     }
 }
 
@@ -102,7 +103,8 @@ impl Hop {
     fn first(request: &HttpRequest, credentials: &Credentials) -> Result<Self, Attempt> {
         let bad = |what: &str| permanent(ErrorClass::Input, format!("{what} cannot be sent"));
         let url = Url::parse(&request.url).map_err(|error| {
-            permanent(ErrorClass::Input, format!("{:?} is not a URL: {error}", request.url))
+            // Without the URL itself: it may hold a secret.
+            permanent(ErrorClass::Input, format!("the url is not a URL: {error}"))
         })?;
         let mut headers = HeaderMap::new();
         let value = |text: &str| HeaderValue::from_str(text).map_err(|_| bad("a header value"));
@@ -152,7 +154,11 @@ fn permanent(class: ErrorClass, message: String) -> Attempt {
 
 /// No answer, or only a part of one.
 fn unanswered(error: &reqwest::Error) -> Attempt {
-    let mut message = error.to_string();
+    // The URL may hold a secret, and what it points to is in the input.
+    let mut message = match error.url().and_then(Url::host_str) {
+        Some(host) => format!("no answer from {host}"),
+        None => "no answer".to_owned(),
+    };
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(forbidden) = inner.downcast_ref::<Forbidden>() {

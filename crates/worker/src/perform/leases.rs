@@ -2,23 +2,49 @@
 //!
 //! The store decides by epoch. Beside that a holder fences itself: a lease is good until its length has
 //! passed on the monotonic clock since *before* it was asked for, whatever any wall clock says.
+//!
+//! A lease on an action that promised signs of life is renewed only after one, and the newest progress
+//! goes with it; one that gives none for too long is silent, and its attempt ends.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use millstream_core::id::ActionKey;
-use millstream_store::action_store::Lease;
+use millstream_store::action_store::{Beat as Renewal, Lease};
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::call::{Beat, Pulse};
+
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Leases(Arc<Mutex<HashMap<ActionKey, Entry>>>);
+pub(crate) struct Leases(Arc<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: Mutex<HashMap<ActionKey, Entry>>,
+    /// One is held that has to be renewed sooner than those before.
+    sooner: Notify,
+}
 
 #[derive(Debug)]
 struct Entry {
     lease: Lease,
     deadline: Instant,
+    length: Duration,
     lost: CancellationToken,
+    cancelled: CancellationToken,
+    /// When it is to be renewed next.
+    renewal: Instant,
+    heartbeat: Option<Heartbeat>,
+}
+
+#[derive(Debug)]
+struct Heartbeat {
+    beats: watch::Receiver<Beat>,
+    /// The sign of life that the store knows of.
+    told: Instant,
 }
 
 /// A lease in use. Forgotten when dropped; that neither releases nor settles it.
@@ -26,36 +52,107 @@ struct Entry {
 pub(crate) struct Held {
     pub(crate) lease: Lease,
     lost: CancellationToken,
+    cancelled: CancellationToken,
+    beats: watch::Sender<Beat>,
+    heartbeat: Option<Duration>,
     leases: Leases,
 }
 
 impl Leases {
-    pub(crate) fn hold(&self, lease: Lease, deadline: Instant) -> Held {
-        let lost = CancellationToken::new();
-        let entry = Entry { lease: lease.clone(), deadline, lost: lost.clone() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(lease.key.clone(), entry);
-        Held { lease, lost, leases: self.clone() }
+    /// `asked` is the instant before the lease was asked for; it lasts for `length`, or as long as its
+    /// `heartbeat` says.
+    pub(crate) fn hold(
+        &self,
+        lease: Lease,
+        asked: Instant,
+        length: Duration,
+        heartbeat: Option<Duration>,
+    ) -> Held {
+        let (lost, cancelled) = (CancellationToken::new(), CancellationToken::new());
+        let (beats, seen) = watch::channel(Beat { at: asked, progress: None });
+        let length = heartbeat.unwrap_or(length);
+        let entry = Entry {
+            lease: lease.clone(),
+            deadline: asked + length,
+            length,
+            lost: lost.clone(),
+            cancelled: cancelled.clone(),
+            renewal: asked + length / 3,
+            heartbeat: heartbeat.map(|_| Heartbeat { beats: seen, told: asked }),
+        };
+        self.entries().insert(lease.key.clone(), entry);
+        if heartbeat.is_some() {
+            self.0.sooner.notify_one();
+        }
+        Held { lease, lost, cancelled, beats, heartbeat, leases: self.clone() }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<ActionKey, Entry>> {
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// In order, so that the same leases make the same call.
     pub(crate) fn all(&self) -> Vec<Lease> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<Lease> = entries.values().map(|entry| entry.lease.clone()).collect();
+        let mut all: Vec<Lease> = self.entries().values().map(|entry| entry.lease.clone()).collect();
         all.sort_unstable();
         all
     }
 
-    pub(crate) fn renewed(&self, lease: &Lease, deadline: Instant) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = entries.get_mut(&lease.key).filter(|entry| entry.lease == *lease) {
-            entry.deadline = deadline;
+    /// Waits until something may have to be renewed, at most `longest`.
+    pub(crate) async fn until_renewal(&self, longest: Duration) {
+        let end = Instant::now() + longest;
+        loop {
+            let next = self.entries().values().map(|entry| entry.renewal).min();
+            // Many leases of one commit are renewed together, a little late rather than one by one.
+            let until = next.map_or(end, |next| (next + longest / 20).min(end));
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(until) => return,
+                () = self.0.sooner.notified() => {}
+            }
+        }
+    }
+
+    /// What is to be renewed now, in order.
+    pub(crate) fn due(&self) -> Vec<Renewal> {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for entry in self.entries().values_mut().filter(|entry| entry.renewal <= now) {
+            entry.renewal = now + entry.length / 3;
+            let progress = match &mut entry.heartbeat {
+                None => None,
+                Some(heartbeat) => {
+                    let beat = heartbeat.beats.borrow().clone();
+                    if beat.at <= heartbeat.told {
+                        continue;
+                    }
+                    heartbeat.told = beat.at;
+                    beat.progress
+                }
+            };
+            due.push(Renewal { lease: entry.lease.clone(), progress });
+        }
+        due.sort_unstable_by(|a, b| a.lease.cmp(&b.lease));
+        due
+    }
+
+    /// `asked` is the instant before the renewal was asked for.
+    pub(crate) fn renewed(&self, lease: &Lease, asked: Instant) {
+        if let Some(entry) = self.entries().get_mut(&lease.key).filter(|entry| entry.lease == *lease) {
+            entry.deadline = asked + entry.length;
         }
     }
 
     pub(crate) fn lost(&self, lease: &Lease) {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = entries.get(&lease.key).filter(|entry| entry.lease == *lease) {
+        if let Some(entry) = self.entries().get(&lease.key).filter(|entry| entry.lease == *lease) {
             entry.lost.cancel();
+        }
+    }
+
+    /// Its execution was cancelled: whoever performs it may stop.
+    pub(crate) fn cancelled(&self, lease: &Lease) {
+        if let Some(entry) = self.entries().get(&lease.key).filter(|entry| entry.lease == *lease) {
+            entry.cancelled.cancel();
         }
     }
 }
@@ -72,17 +169,39 @@ impl Held {
 
     /// Whether an attempt may begin: not lost, and not past its own deadline.
     pub(crate) fn is_good(&self) -> bool {
-        let entries = self.leases.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.leases.entries();
         !self.is_lost()
             && entries
                 .get(&self.lease.key)
                 .is_some_and(|entry| entry.lease == self.lease && Instant::now() < entry.deadline)
     }
+
+    /// How whoever performs it tells that it is alive.
+    pub(crate) fn pulse(&self) -> Pulse {
+        let pulse = Pulse::new(self.beats.clone(), self.cancelled.clone());
+        // To begin is a sign of life.
+        pulse.beat(None);
+        pulse
+    }
+
+    /// Returns, with how long that is, when a promised sign of life has failed to appear.
+    pub(crate) async fn silent(&self) -> Duration {
+        let Some(heartbeat) = self.heartbeat else { return std::future::pending().await };
+        let mut beats = self.beats.subscribe();
+        loop {
+            let last = beats.borrow_and_update().at;
+            tokio::select! {
+                biased;
+                changed = beats.changed() => if changed.is_err() { return heartbeat },
+                () = tokio::time::sleep_until(last + heartbeat) => return heartbeat,
+            }
+        }
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut entries = self.leases.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.leases.entries();
         if entries.get(&self.lease.key).is_some_and(|entry| entry.lease == self.lease) {
             entries.remove(&self.lease.key);
         }
@@ -91,11 +210,12 @@ impl Drop for Held {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use millstream_core::id::{Epoch, ExecutionId, ExecutionKey, Name, Seq, TenantId};
+    use millstream_core::raw::RawJson;
 
     use super::*;
+
+    const LONG: Duration = Duration::from_secs(600);
 
     fn lease(epoch: i64) -> Lease {
         let execution =
@@ -104,28 +224,73 @@ mod tests {
         Lease { key, epoch: Epoch(epoch) }
     }
 
-    fn later() -> Instant {
-        Instant::now() + Duration::from_secs(600)
+    fn long_ago() -> Instant {
+        Instant::now().checked_sub(LONG * 2).unwrap()
     }
 
     #[test]
     fn a_lease_past_its_own_deadline_is_not_good_until_renewed() {
         let leases = Leases::default();
-        let held = leases.hold(lease(1), Instant::now());
+        let held = leases.hold(lease(1), long_ago(), LONG, None);
         assert!(!held.is_good());
-        leases.renewed(&lease(1), later());
+        leases.renewed(&lease(1), Instant::now());
         assert!(held.is_good());
     }
 
     #[test]
     fn news_of_an_older_epoch_do_not_touch_a_newer_lease() {
         let leases = Leases::default();
-        let old = leases.hold(lease(1), later());
-        let new = leases.hold(lease(2), later());
+        let old = leases.hold(lease(1), Instant::now(), LONG, None);
+        let new = leases.hold(lease(2), Instant::now(), LONG, None);
         leases.lost(&lease(1));
         assert!(new.is_good());
         assert!(!old.is_good());
         drop(old);
         assert_eq!(leases.all(), [lease(2)]);
+    }
+
+    #[test]
+    fn a_lease_is_renewed_at_a_third_of_its_length() {
+        let leases = Leases::default();
+        let _held = leases.hold(lease(1), Instant::now(), LONG, None);
+        assert!(leases.due().is_empty());
+        let _older = leases.hold(lease(2), long_ago(), LONG, None);
+        assert_eq!(leases.due(), [Renewal::from(lease(2))]);
+        assert!(leases.due().is_empty(), "not twice");
+    }
+
+    #[test]
+    fn what_promised_signs_of_life_is_renewed_only_after_one() {
+        let leases = Leases::default();
+        let held = leases.hold(lease(1), long_ago(), LONG, Some(Duration::from_millis(1)));
+        assert!(leases.due().is_empty());
+        held.pulse().beat(Some(RawJson::trusted("7")));
+        let mut due = Vec::new();
+        while due.is_empty() {
+            due = leases.due();
+        }
+        assert_eq!(due, [Renewal { lease: lease(1), progress: Some(RawJson::trusted("7")) }]);
+    }
+
+    #[tokio::test]
+    async fn silence_is_noticed_and_a_beat_ends_it() {
+        let leases = Leases::default();
+        let moment = Duration::from_millis(50);
+        let held = leases.hold(lease(1), Instant::now(), LONG, Some(moment));
+        let pulse = held.pulse();
+        let begun = Instant::now();
+        let mut beats = 0;
+        let silence = loop {
+            tokio::select! {
+                biased;
+                silence = held.silent() => break silence,
+                () = tokio::task::yield_now(), if beats < 1_000 && begun.elapsed() < moment * 2 => {
+                    beats += 1;
+                    pulse.beat(None);
+                }
+            }
+        };
+        assert_eq!(silence, moment);
+        assert!(beats > 0 && begun.elapsed() > moment, "{:?}", begun.elapsed());
     }
 }

@@ -11,7 +11,7 @@ use millstream_core::lane::Lane;
 use millstream_core::raw::RawJson;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{ActionStore, Lease, LeasedAction, Settled, Settlement};
+use millstream_store::action_store::{ActionStore, Beat, Lease, LeasedAction, Pulse, Settled, Settlement};
 use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
 use millstream_store::execution_store::{
     Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
@@ -139,7 +139,7 @@ impl ExecutionStore for Faulty<dyn ExecutionStore> {
         &self,
         worker: &WorkerId,
         batch: &[Commit],
-        lease: LeaseGrant,
+        lease: &LeaseGrant,
         now: Timestamp,
     ) -> Stored<Vec<Committed>> {
         self.call(Call::Commit(batch), self.inner.commit(worker, batch, lease, now)).await
@@ -152,11 +152,11 @@ impl ExecutionStore for Faulty<dyn ExecutionStore> {
 
 #[async_trait::async_trait]
 impl ActionStore for Faulty<dyn ActionStore> {
-    async fn lease(&self, w: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Stored<Vec<LeasedAction>> {
+    async fn lease(&self, w: &WorkerId, grant: &LeaseGrant, now: Timestamp) -> Stored<Vec<LeasedAction>> {
         self.call(Call::Lease, self.inner.lease(w, grant, now)).await
     }
 
-    async fn renew(&self, l: &[Lease], w: &WorkerId, g: LeaseGrant, now: Timestamp) -> Stored<Vec<bool>> {
+    async fn renew(&self, l: &[Beat], w: &WorkerId, g: &LeaseGrant, now: Timestamp) -> Stored<Vec<Pulse>> {
         self.call(Call::Renew, self.inner.renew(l, w, g, now)).await
     }
 
@@ -164,7 +164,7 @@ impl ActionStore for Faulty<dyn ActionStore> {
         self.call(Call::RecordInputs, self.inner.record_inputs(inputs)).await
     }
 
-    async fn settle(&self, w: &WorkerId, b: &[Settlement], g: LeaseGrant, now: Timestamp) -> Stored<Settled> {
+    async fn settle(&self, w: &WorkerId, b: &[Settlement], g: &LeaseGrant, now: Timestamp) -> Stored<Settled> {
         self.call(Call::Settle, self.inner.settle(w, b, g, now)).await
     }
 

@@ -34,7 +34,7 @@ impl ExecutionStore for Tampered {
         &self,
         w: &WorkerId,
         b: &[Commit],
-        l: LeaseGrant,
+        l: &LeaseGrant,
         n: Timestamp,
     ) -> Result<Vec<Committed>> {
         self.0.commit(w, b, l, n).await

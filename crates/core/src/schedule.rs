@@ -1,0 +1,62 @@
+//! The limits that span attempts: when an action should have begun, and when it should be over.
+
+use std::time::Duration;
+
+use crate::action::{ActionError, ErrorClass};
+use crate::definition::Timeouts;
+use crate::duration;
+use crate::time::Timestamp;
+
+/// Why an attempt that begins now begins too late. `attempt` counts from 1.
+pub fn missed(timeouts: &Timeouts, attempt: i32, ready_at: Timestamp, now: Timestamp) -> Option<ActionError> {
+    let over = |limit: &Duration| now >= ready_at.plus(*limit);
+    let message = if let Some(limit) = timeouts.schedule_to_close.filter(over) {
+        format!("no outcome within {} of being ready (schedule_to_close)", duration::format(limit))
+    } else if let Some(limit) = timeouts.schedule_to_start.filter(|limit| attempt <= 1 && over(limit)) {
+        format!("nobody began within {} (schedule_to_start)", duration::format(limit))
+    } else {
+        return None;
+    };
+    Some(ActionError { class: ErrorClass::Schedule, message, status: None })
+}
+
+/// What is left of `schedule_to_close`.
+pub fn left(timeouts: &Timeouts, ready_at: Timestamp, now: Timestamp) -> Option<Duration> {
+    timeouts.schedule_to_close.map(|limit| ready_at.plus(limit).since(now))
+}
+
+/// How long an attempt that begins now may take.
+pub fn attempt_within(timeouts: &Timeouts, ready_at: Timestamp, now: Timestamp) -> Duration {
+    left(timeouts, ready_at, now).map_or(timeouts.start_to_close, |left| left.min(timeouts.start_to_close))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: u64) -> Timestamp {
+        Timestamp::EPOCH.plus(Duration::from_secs(second))
+    }
+
+    const LIMITS: Timeouts = Timeouts {
+        start_to_close: Duration::from_secs(30),
+        schedule_to_start: Some(Duration::from_secs(5)),
+        schedule_to_close: Some(Duration::from_secs(60)),
+        heartbeat: None,
+    };
+
+    #[test]
+    fn only_the_first_attempt_can_begin_too_late() {
+        assert_eq!(missed(&LIMITS, 1, at(100), at(104)), None);
+        let late = missed(&LIMITS, 1, at(100), at(105)).unwrap();
+        assert_eq!((late.class, late.message.as_str()), (ErrorClass::Schedule, "nobody began within 5s (schedule_to_start)"));
+        assert_eq!(missed(&LIMITS, 2, at(100), at(105)), None);
+    }
+
+    #[test]
+    fn any_attempt_can_come_after_the_end() {
+        assert!(missed(&LIMITS, 7, at(100), at(160)).is_some());
+        assert_eq!(attempt_within(&LIMITS, at(100), at(150)), Duration::from_secs(10));
+        assert_eq!(attempt_within(&LIMITS, at(100), at(101)), Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,93 @@
+//! `webhook`: a notification signed as Standard Webhooks say.
+//!
+//! `webhook-id` is the same on every attempt, so that a receiver can tell a repetition;
+//! `webhook-timestamp` is of the attempt; `webhook-signature` is `v1,` and the base64 of HMAC-SHA256 over
+//! `id.timestamp.body`. The secret is `whsec_` and base64, or any text as it is.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use millstream_core::definition::Method;
+use millstream_core::machine::WebhookInput;
+use millstream_core::raw::RawJson;
+use millstream_core::sealed::{self, Filled, MissingSecret};
+use millstream_core::time::Timestamp;
+use serde::Serialize;
+use sha2::Sha256;
+
+use super::errand::HttpRequest;
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(rename = "type")]
+    event_type: &'a str,
+    timestamp: Timestamp,
+    data: RawJson,
+}
+
+/// The request of one attempt.
+pub(crate) fn request(
+    input: &WebhookInput,
+    filled: &Filled,
+    key: &str,
+    now: Timestamp,
+) -> Result<HttpRequest, MissingSecret> {
+    let secret = filled.value(&input.secret).ok_or_else(|| MissingSecret(input.secret.clone()))?;
+    let data = sealed::fill(&input.data, &input.data_secrets, filled)?;
+    let body = RawJson::of(&Body { event_type: &input.event_type, timestamp: input.at, data });
+    let id = message_id(key);
+    let seconds = now.as_millis().div_euclid(1000);
+    let signature = sign(secret, &id, seconds, body.as_str());
+    let headers = BTreeMap::from([
+        ("webhook-id".to_owned(), id),
+        ("webhook-timestamp".to_owned(), seconds.to_string()),
+        ("webhook-signature".to_owned(), signature),
+    ]);
+    Ok(HttpRequest {
+        method: Method::Post,
+        url: input.url.fill(filled)?,
+        headers,
+        body: Some(body),
+        expect: Vec::new(),
+        max_response: None,
+    })
+}
+
+/// Without a full stop, which separates what is signed.
+fn message_id(key: &str) -> String {
+    let id = millstream_core::entropy::derived_event_id(&format!("webhook {key}"));
+    format!("msg_{}", id.0.simple())
+}
+
+fn sign(secret: &str, id: &str, seconds: i64, body: &str) -> String {
+    let key = match secret.strip_prefix("whsec_").map(|encoded| STANDARD.decode(encoded)) {
+        Some(Ok(key)) => key,
+        Some(Err(_)) | None => secret.as_bytes().to_vec(),
+    };
+    // Keys of any length are taken.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else { return String::new() };
+    mac.update(format!("{id}.{seconds}.{body}").as_bytes());
+    format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signature_is_that_of_the_published_example() {
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let body = r#"{"test": 2432232314}"#;
+        let signed = sign(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
+        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn the_id_is_the_same_on_every_attempt_and_of_no_other_action() {
+        assert_eq!(message_id("default/o-1/4/tell"), message_id("default/o-1/4/tell"));
+        assert_ne!(message_id("default/o-1/4/tell"), message_id("default/o-1/4/tell~1"));
+        assert!(!message_id("a.b").contains('.'));
+    }
+}
