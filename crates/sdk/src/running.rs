@@ -22,8 +22,8 @@ pub struct Running {
 
 /// What was started.
 pub(crate) enum Part {
-    Engine(Engine),
-    Fleet(Worker, MetricsText),
+    Engine(Box<Engine>),
+    Fleet(Box<Worker>, MetricsText),
 }
 
 impl Running {

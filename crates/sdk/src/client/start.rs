@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::answer::Execution;
 use super::connect::Client;
-use super::error::{ClientError, Problem};
+use super::error::ClientError;
 use super::json::{self, Json};
 use super::many::Verdict;
 use super::send::prefer;
@@ -138,7 +138,7 @@ impl Client {
     pub async fn start_many(
         &self,
         starts: impl IntoIterator<Item = NewExecution>,
-    ) -> Result<Vec<Result<Execution, Problem>>, ClientError> {
+    ) -> Result<Vec<Result<Execution, ClientError>>, ClientError> {
         let starts: Vec<NewExecution> = starts.into_iter().collect();
         let mut verdicts = Vec::with_capacity(starts.len());
         for some in starts.chunks(MOST) {
