@@ -219,6 +219,8 @@ mod action;
 #[cfg(feature = "worker")]
 mod running;
 #[cfg(feature = "worker")]
+mod settings;
+#[cfg(feature = "worker")]
 pub mod testing;
 #[cfg(feature = "worker")]
 mod worker;
