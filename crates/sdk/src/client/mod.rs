@@ -33,6 +33,6 @@ pub use listing::{List, Listing};
 pub use many::NewEvent;
 pub use millstream_core::time::Timestamp;
 pub use retry::Retry;
-pub use send::{Cancel, Send, Sent};
-pub use start::{NewExecution, Start};
+pub use send::{Cancelling, Sending, Sent};
+pub use start::{NewExecution, Starting};
 pub use tail::Tail;

@@ -32,7 +32,7 @@ pub struct NewExecution {
 /// A start that is sent when it is awaited.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Start {
+pub struct Starting {
     client: Client,
     new: NewExecution,
     wait: Option<Duration>,
@@ -128,8 +128,8 @@ impl Client {
     /// Starts an execution, of a definition's name or of a [`NewExecution`]; sent when awaited.
     ///
     /// The answer does not tell whether the execution is new: after a lost answer nobody could.
-    pub fn start(&self, new: impl Into<NewExecution>) -> Start {
-        Start { client: self.clone(), new: new.into(), wait: None }
+    pub fn start(&self, new: impl Into<NewExecution>) -> Starting {
+        Starting { client: self.clone(), new: new.into(), wait: None }
     }
 
     /// Starts many executions, a thousand per request, and gives a verdict on each, in order.
@@ -151,7 +151,7 @@ impl Client {
     }
 }
 
-impl Start {
+impl Starting {
     /// See [`NewExecution::id`].
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { new: self.new.id(id), ..self }
@@ -183,7 +183,7 @@ impl Start {
     }
 }
 
-impl IntoFuture for Start {
+impl IntoFuture for Starting {
     type Output = Result<Execution, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
