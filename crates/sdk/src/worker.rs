@@ -86,7 +86,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Changes settings, after the file and the environment were read. [`config`](crate::config) has their types.
+    /// Changes settings, after the file and the environment were read. [`crate::config`] has their types.
     pub fn configure(mut self, change: impl FnOnce(&mut Config) + Send + 'static) -> Self {
         self.changes.push(Box::new(change));
         self
