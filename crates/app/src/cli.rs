@@ -98,6 +98,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Measure throughput and latency, of a running engine or of one started for it
     Bench(BenchArgs),
+    /// Start a project with an action in Rust
+    New(NewArgs),
 }
 
 impl Command {
@@ -324,6 +326,18 @@ pub(crate) struct DemoArgs {
     /// How many orders
     #[arg(long, default_value_t = 300)]
     pub orders: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewArgs {
+    /// Where to put it; must not exist, or be empty
+    pub dir: PathBuf,
+    /// Take the SDK from this directory (crates/sdk of a checkout)
+    #[arg(long, value_name = "DIR", conflicts_with = "sdk_git")]
+    pub sdk_path: Option<PathBuf>,
+    /// Take the SDK from this git repository
+    #[arg(long, value_name = "URL")]
+    pub sdk_git: Option<String>,
 }
 
 const BENCH_EXAMPLES: &str = "\

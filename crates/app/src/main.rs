@@ -88,6 +88,7 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         Command::Config(args) => cmd::config::run(args, &config, output),
         Command::Completions(args) => cmd::completions::run(args),
         Command::Demo(args) => cmd::demo::run(args, &config, output).await,
+        Command::New(args) => cmd::new::run(args, output),
         Command::Bench(args) => cmd::bench::run(args, &cli.global, &config, output).await,
     }
 }

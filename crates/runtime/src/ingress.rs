@@ -1,5 +1,7 @@
 //! The door of a fleet: opened first, so that what cannot work is said before anybody waits for it; then run.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result};
 use millstream_ingress::IngressOptions;
 use tokio::net::TcpListener;
@@ -34,9 +36,14 @@ pub async fn open(config: &Config, openness: Openness) -> Result<Ingress> {
 }
 
 impl Ingress {
+    /// Where it listens.
+    pub fn address(&self) -> Result<SocketAddr> {
+        Ok(self.listener.local_addr()?)
+    }
+
     /// Serves until `shutdown`, then drains.
     pub async fn run(self, metrics: MetricsText, shutdown: CancellationToken) -> Result<()> {
-        tracing::info!(listen = %self.listener.local_addr()?, "ingress is up");
+        tracing::info!(listen = %self.address()?, "ingress is up");
         signals::notify_ready();
         millstream_ingress::run(self.shared.ingress(metrics), self.options, self.listener, shutdown).await?;
         self.database.close().await;

@@ -219,6 +219,8 @@ mod action;
 #[cfg(feature = "worker")]
 mod running;
 #[cfg(feature = "worker")]
+mod settings;
+#[cfg(feature = "worker")]
 pub mod testing;
 #[cfg(feature = "worker")]
 mod worker;
@@ -227,7 +229,7 @@ mod worker;
 pub use action::{ActionContext, ActionError, Decide, Decision};
 pub use client::{Client, ClientError};
 #[cfg(feature = "worker")]
-pub use millstream_runtime::config::Config;
+pub use millstream_runtime::config::{self, Config};
 #[cfg(feature = "worker")]
 pub use running::Running;
 #[cfg(feature = "worker")]

@@ -1,5 +1,6 @@
 //! A worker that runs beside whatever else its process does.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use millstream_runtime::engine::Engine;
@@ -12,7 +13,6 @@ use crate::client::{Client, ClientError};
 use crate::worker::WorkerError;
 
 /// A worker that runs. Dropped, it is told to stop and nobody waits for it; [`stop`](Running::stop) waits.
-#[derive(Debug)]
 pub struct Running {
     address: Option<SocketAddr>,
     key: String,
@@ -22,8 +22,8 @@ pub struct Running {
 
 /// What was started.
 pub(crate) enum Part {
-    Engine(Engine),
-    Fleet(Worker, MetricsText),
+    Engine(Box<Engine>),
+    Fleet(Box<Worker>, MetricsText),
 }
 
 impl Running {
@@ -73,6 +73,13 @@ fn finished(ended: Result<anyhow::Result<()>, tokio::task::JoinError>) -> Result
     match ended {
         Ok(ended) => Ok(ended?),
         Err(panicked) => Err(WorkerError::from(anyhow::Error::from(panicked))),
+    }
+}
+
+/// Without the key: what is printed ends up in logs.
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("address", &self.address).finish_non_exhaustive()
     }
 }
 

@@ -35,6 +35,8 @@ use crate::running::{Part, Running};
 #[derive(Debug)]
 pub struct Worker(());
 
+type Change = Box<dyn FnOnce(&mut Config) + Send>;
+
 /// Makes and runs a [`Worker`].
 #[must_use = "nothing runs before `run`"]
 pub struct WorkerBuilder {
@@ -42,7 +44,7 @@ pub struct WorkerBuilder {
     /// The first thing that was wrong with them.
     wrong: Option<String>,
     file: Option<PathBuf>,
-    changes: Vec<Box<dyn FnOnce(&mut Config) + Send>>,
+    changes: Vec<Change>,
 }
 
 /// Why a worker did not start, or ended. The text is for a person: settings, tables, an address that is taken.
@@ -84,7 +86,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Changes settings, after the file and the environment were read.
+    /// Changes settings, after the file and the environment were read. [`crate::config`] has their types.
     pub fn configure(mut self, change: impl FnOnce(&mut Config) + Send + 'static) -> Self {
         self.changes.push(Box::new(change));
         self
@@ -141,9 +143,9 @@ impl WorkerBuilder {
         let calls: Option<Arc<dyn PerformCalls>> = Some(Arc::new(self.actions));
         let key = config.key.clone();
         let part = if config.database_url.starts_with("postgres") {
-            Part::Fleet(worker::open(&config, calls).await?, metrics)
+            Part::Fleet(Box::new(worker::open(&config, calls).await?), metrics)
         } else {
-            Part::Engine(Engine::start(config, calls, metrics).await?)
+            Part::Engine(Box::new(Engine::start(config, calls, metrics).await?))
         };
         Ok(Running::start(part, key))
     }

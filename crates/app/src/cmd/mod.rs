@@ -14,6 +14,7 @@ pub(crate) mod ingress;
 pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod migrate;
+pub(crate) mod new;
 pub(crate) mod replay;
 pub(crate) mod send;
 pub(crate) mod start;

@@ -34,6 +34,7 @@ mod reading;
 mod replaying;
 mod retrying;
 mod shutdown;
+mod starter;
 mod starting;
 mod storms;
 mod tailing;

@@ -1,5 +1,6 @@
 //! The client: which server, with which key, how patient.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +15,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// Calls are repeated on connection errors, 429 and 503, with growing pauses, where repeating is safe: every event
 /// that is sent carries an idempotency key and every start an id, made once and kept over the repeats.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     pub(super) inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 pub(super) struct Inner {
     pub(super) http: reqwest::Client,
     /// Without a slash at its end.
@@ -30,7 +30,7 @@ pub(super) struct Inner {
 }
 
 /// Makes a [`Client`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ClientBuilder {
     url: String,
     key: Option<String>,
@@ -44,6 +44,7 @@ impl Client {
         Self::builder(url).build()
     }
 
+    /// For a client with a key, or with another idea of patience. Proxies that the environment names are not used.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
         ClientBuilder { url: url.into(), key: None, timeout: TIMEOUT, retry: Retry::default() }
     }
@@ -86,10 +87,36 @@ impl ClientBuilder {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
+            .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("millstream-sdk/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|source| ClientError::Unreachable { url: base.clone(), source })?;
         Ok(Client { inner: Arc::new(Inner { http, base, key, timeout, retry }) })
+    }
+}
+
+/// Without the key: what is printed ends up in logs.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("url", &self.inner.base).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_not_printed() {
+        let builder = Client::builder("http://127.0.0.1:7400").key("ms_secret");
+        assert!(!format!("{builder:?}").contains("secret"));
+        assert!(!format!("{:?}", builder.build().unwrap().send("x", "pay")).contains("secret"));
     }
 }

@@ -36,7 +36,7 @@ struct Line<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Verdict<T> {
-    Bad { problem: Problem },
+    Bad { problem: Box<Problem> },
     Good(T),
 }
 
@@ -46,9 +46,9 @@ struct Verdicts {
 }
 
 impl<T> Verdict<T> {
-    pub(crate) fn into_result(self) -> Result<T, Problem> {
+    pub(crate) fn into_result(self) -> Result<T, ClientError> {
         match self {
-            Self::Bad { problem } => Err(problem),
+            Self::Bad { problem } => Err(ClientError::Refused(problem)),
             Self::Good(good) => Ok(good),
         }
     }
@@ -91,7 +91,7 @@ impl Client {
     pub async fn send_many(
         &self,
         events: impl IntoIterator<Item = NewEvent>,
-    ) -> Result<Vec<Result<Accepted, Problem>>, ClientError> {
+    ) -> Result<Vec<Result<Accepted, ClientError>>, ClientError> {
         let mut verdicts = Vec::new();
         for body in bodies(events)? {
             let ask = Ask::post("/v1/events", Repeat::Always).body("application/x-ndjson", body);

@@ -1,9 +1,9 @@
 //! The HTTP API, typed.
 //!
-//! [`Client`] is where every call begins; those with several wishes are builders that are awaited. Reading
-//! order: [`connect`] (the client), [`transport`] (one request with its repeats), then one file per part of the
-//! API, and [`answer`] for what comes back.
+//! [`Client`] is where every call begins; those with several wishes are builders that are awaited. What comes back are
+//! plain structs in the words of the API.
 
+// Reading order: connect (the client), transport (one request with its repeats), then one file per part of the API.
 mod answer;
 mod connect;
 mod definitions;
@@ -33,6 +33,6 @@ pub use listing::{List, Listing};
 pub use many::NewEvent;
 pub use millstream_core::time::Timestamp;
 pub use retry::Retry;
-pub use send::{Cancel, Send, Sent};
-pub use start::{NewExecution, Start};
+pub use send::{Cancelling, Sending, Sent};
+pub use start::{NewExecution, Starting};
 pub use tail::Tail;

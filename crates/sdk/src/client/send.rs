@@ -25,7 +25,7 @@ const BREATH: Duration = Duration::from_millis(200);
 /// An event that is sent when it is awaited.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Send {
+pub struct Sending {
     client: Client,
     execution: String,
     name: String,
@@ -37,7 +37,7 @@ pub struct Send {
 /// A cancellation that is sent when it is awaited.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Cancel {
+pub struct Cancelling {
     client: Client,
     execution: String,
     reason: Option<String>,
@@ -86,8 +86,8 @@ struct Body<'a> {
 
 impl Client {
     /// Sends an event to an execution; sent when awaited.
-    pub fn send(&self, execution: impl Into<String>, name: impl Into<String>) -> Send {
-        Send {
+    pub fn send(&self, execution: impl Into<String>, name: impl Into<String>) -> Sending {
+        Sending {
             client: self.clone(),
             execution: execution.into(),
             name: name.into(),
@@ -98,8 +98,8 @@ impl Client {
     }
 
     /// Cancels an execution; sent when awaited. Actions that are running are told.
-    pub fn cancel(&self, execution: impl Into<String>) -> Cancel {
-        Cancel {
+    pub fn cancel(&self, execution: impl Into<String>) -> Cancelling {
+        Cancelling {
             client: self.clone(),
             execution: execution.into(),
             reason: None,
@@ -108,7 +108,7 @@ impl Client {
     }
 }
 
-impl Send {
+impl Sending {
     pub fn payload(mut self, payload: impl Serialize) -> Self {
         self.payload = Some(Json::of(&payload));
         self
@@ -128,7 +128,7 @@ impl Send {
         self
     }
 
-    /// With [`wait`](Send::wait): only until its transition is committed.
+    /// With [`wait`](Sending::wait): only until its transition is committed.
     pub fn until_applied(mut self) -> Self {
         self.delivery.until = ", until=applied";
         self
@@ -147,7 +147,7 @@ impl Send {
     }
 }
 
-impl Cancel {
+impl Cancelling {
     /// Kept in the execution's history.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
@@ -161,9 +161,9 @@ impl Cancel {
     }
 }
 
-impl IntoFuture for Send {
+impl IntoFuture for Sending {
     type Output = Result<Sent, ClientError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + std::marker::Send>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
@@ -178,9 +178,9 @@ impl IntoFuture for Send {
     }
 }
 
-impl IntoFuture for Cancel {
+impl IntoFuture for Cancelling {
     type Output = Result<Sent, ClientError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + std::marker::Send>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::answer::Execution;
 use super::connect::Client;
-use super::error::{ClientError, Problem};
+use super::error::ClientError;
 use super::json::{self, Json};
 use super::many::Verdict;
 use super::send::prefer;
@@ -32,7 +32,7 @@ pub struct NewExecution {
 /// A start that is sent when it is awaited.
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
-pub struct Start {
+pub struct Starting {
     client: Client,
     new: NewExecution,
     wait: Option<Duration>,
@@ -128,8 +128,8 @@ impl Client {
     /// Starts an execution, of a definition's name or of a [`NewExecution`]; sent when awaited.
     ///
     /// The answer does not tell whether the execution is new: after a lost answer nobody could.
-    pub fn start(&self, new: impl Into<NewExecution>) -> Start {
-        Start { client: self.clone(), new: new.into(), wait: None }
+    pub fn start(&self, new: impl Into<NewExecution>) -> Starting {
+        Starting { client: self.clone(), new: new.into(), wait: None }
     }
 
     /// Starts many executions, a thousand per request, and gives a verdict on each, in order.
@@ -138,7 +138,7 @@ impl Client {
     pub async fn start_many(
         &self,
         starts: impl IntoIterator<Item = NewExecution>,
-    ) -> Result<Vec<Result<Execution, Problem>>, ClientError> {
+    ) -> Result<Vec<Result<Execution, ClientError>>, ClientError> {
         let starts: Vec<NewExecution> = starts.into_iter().collect();
         let mut verdicts = Vec::with_capacity(starts.len());
         for some in starts.chunks(MOST) {
@@ -151,7 +151,7 @@ impl Client {
     }
 }
 
-impl Start {
+impl Starting {
     /// See [`NewExecution::id`].
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { new: self.new.id(id), ..self }
@@ -183,7 +183,7 @@ impl Start {
     }
 }
 
-impl IntoFuture for Start {
+impl IntoFuture for Starting {
     type Output = Result<Execution, ClientError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 

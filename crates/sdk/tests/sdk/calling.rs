@@ -73,7 +73,7 @@ async fn many_starts_and_many_events_get_a_verdict_each() {
     let verdicts = client.start_many(starts.chain([NewExecution::of("nothing")])).await.unwrap();
     let told: Vec<_> = verdicts.iter().map(|verdict| verdict.as_ref().map(|e| e.seq).ok()).collect();
     assert_eq!(told, [Some(1), Some(1), Some(1), None]);
-    assert_eq!(verdicts[3].as_ref().unwrap_err().word(), "not-found");
+    assert_eq!(verdicts[3].as_ref().unwrap_err().problem().unwrap().word(), "not-found");
 
     let add = |id: &str| NewEvent::to(id, "add").payload(json!({ "by": 1 }));
     let events = [add("m-0").key("one"), add("m-0").key("one"), add("m-1"), NewEvent::to("m-2", "nothing")];
@@ -81,7 +81,7 @@ async fn many_starts_and_many_events_get_a_verdict_each() {
     let ids: Vec<_> = verdicts.iter().map(|verdict| verdict.as_ref().ok().map(|a| &a.event_id)).collect();
     assert_eq!(ids[0], ids[1], "the same key is the same event");
     assert_ne!(ids[1], ids[2]);
-    assert_eq!(verdicts[3].as_ref().unwrap_err().word(), "unknown-event");
+    assert_eq!(verdicts[3].as_ref().unwrap_err().problem().unwrap().word(), "unknown-event");
     assert!(client.send_many([]).await.unwrap().is_empty());
 }
 

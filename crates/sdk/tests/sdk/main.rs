@@ -8,6 +8,7 @@
 
 mod acting;
 mod calling;
+mod fleet;
 mod following;
 mod listing;
 mod refusing;
