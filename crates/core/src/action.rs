@@ -87,13 +87,8 @@ pub fn conclude_within(
     match attempt {
         Attempt::Success { result } => {
             let emit = spec.on_success.as_ref().map(|event| {
-                let outcome = Outcome {
-                    action: &spec.name,
-                    key,
-                    attempts,
-                    result: Some(&result),
-                    error: None,
-                };
+                let outcome =
+                    Outcome { action: &spec.name, key, attempts, result: Some(&result), error: None };
                 (event.clone(), RawJson::of(&outcome))
             });
             Conclusion::Succeeded { result, emit }
@@ -139,8 +134,7 @@ fn fail(spec: &ActionSpec, key: &str, attempts: u32, error: ActionError) -> Conc
 }
 
 fn failure(spec: &ActionSpec, key: &str, attempts: u32, error: &ActionError) -> RawJson {
-    let outcome =
-        Outcome { action: &spec.name, key, attempts, result: None, error: Some(error) };
+    let outcome = Outcome { action: &spec.name, key, attempts, result: None, error: Some(error) };
     RawJson::of(&outcome)
 }
 

@@ -313,7 +313,8 @@ mod tests {
     #[test]
     fn the_key_of_an_action_is_read_back_as_it_was_written() {
         let tenant = TenantId::default_tenant();
-        let execution = ExecutionKey { tenant: tenant.clone(), execution: ExecutionId::parse("o-1").unwrap() };
+        let execution =
+            ExecutionKey { tenant: tenant.clone(), execution: ExecutionId::parse("o-1").unwrap() };
         let key = ActionKey { execution, seq: Seq(4), action: Name::parse("charge").unwrap() };
         for revision in [0, 1, 12] {
             let text = key.with_revision(revision);

@@ -49,7 +49,10 @@ mod tests {
     fn only_the_first_attempt_can_begin_too_late() {
         assert_eq!(missed(&LIMITS, 1, at(100), at(104)), None);
         let late = missed(&LIMITS, 1, at(100), at(105)).unwrap();
-        assert_eq!((late.class, late.message.as_str()), (ErrorClass::Schedule, "nobody began within 5s (schedule_to_start)"));
+        assert_eq!(
+            (late.class, late.message.as_str()),
+            (ErrorClass::Schedule, "nobody began within 5s (schedule_to_start)")
+        );
         assert_eq!(missed(&LIMITS, 2, at(100), at(105)), None);
     }
 

@@ -134,6 +134,7 @@ fn size(item: &Append) -> usize {
     let event = |event: &NewEvent| event.payload.len() + 512;
     match item {
         Append::Event(new) => event(new),
+        Append::Signal(signal) => signal.payload.len() + 512,
         Append::Start(start) => {
             event(&start.start) + start.state.context_bytes() + start.events.iter().map(event).sum::<usize>()
         }
@@ -353,20 +354,30 @@ struct Outcome {
 /// The bell that an accepted item calls for. A repeat that is still undecided rings again: its first
 /// answer may have been lost together with its bell.
 fn bell((item, verdict): (&Append, &Option<Verdict>)) -> Option<Bell> {
-    let execution: &ExecutionKey = match item {
-        Append::Event(event) => &event.execution,
-        Append::Start(start) if start.events.is_empty() => return None,
-        Append::Start(start) => &start.key,
+    let stored = match verdict {
+        Some(Verdict::Stored(stored)) => stored,
+        Some(Verdict::Refused) | None => return None,
     };
-    match verdict {
-        Some(Verdict::Stored(Appended::Accepted { .. })) => Some(Bell::Mailbox(execution.clone())),
-        Some(Verdict::Stored(Appended::Repeat { status, .. })) => match (item, status) {
-            // A start's own status says nothing about the events that came with it.
-            (Append::Start(_), _) | (Append::Event(_), EventStatus::Pending) => {
-                Some(Bell::Mailbox(execution.clone()))
-            }
-            (Append::Event(_), _) => None,
-        },
-        Some(Verdict::Stored(Appended::Mismatch | Appended::NoExecution) | Verdict::Refused) | None => None,
-    }
+    let execution: &ExecutionKey = match (item, stored) {
+        (Append::Event(event), Appended::Accepted { .. }) => &event.execution,
+        (Append::Event(event), Appended::Repeat { status: EventStatus::Pending, .. }) => &event.execution,
+        // Its status says nothing about the events that came with it, and signals that waited for its
+        // correlation are in its mailbox now.
+        (Append::Start(start), Appended::Accepted { .. } | Appended::Repeat { .. })
+            if !start.events.is_empty() || start.state.correlation.is_some() =>
+        {
+            &start.key
+        }
+        (_, Appended::Delivered { execution, .. }) => execution,
+        (
+            Append::Event(_) | Append::Start(_) | Append::Signal(_),
+            Appended::Accepted { .. }
+            | Appended::Repeat { .. }
+            | Appended::Buffered
+            | Appended::Ambiguous { .. }
+            | Appended::Mismatch
+            | Appended::NoExecution,
+        ) => return None,
+    };
+    Some(Bell::Mailbox(execution.clone()))
 }

@@ -14,7 +14,7 @@ use figment2::{Figment, value::Value};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::drills;
+use crate::{drills, secrets};
 
 /// The commented defaults, as they are in the repository.
 pub const DEFAULTS: &str = include_str!("../../../config/default.toml");
@@ -97,6 +97,8 @@ pub struct Worker {
     pub drain: Span,
     pub poison_cap: i32,
     pub http_max_response: usize,
+    pub secrets_dir: PathBuf,
+    pub signal_ttl: Span,
     pub listen: OptionalAddress,
 }
 
@@ -233,6 +235,7 @@ fn setting_key(name: &str) -> Option<String> {
     if NOT_SETTINGS.contains(&name)
         || drills::NAMES.contains(&name)
         || name.starts_with("MILLSTREAM_TEST_")
+        || name.starts_with(secrets::PREFIX)
         || is_service_link(name)
     {
         return None;

@@ -16,6 +16,7 @@ use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 use crate::config::Config;
 use crate::drills;
 use crate::entropy::SystemEntropy;
+use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
 
 /// What every role of this process shares.
@@ -51,7 +52,11 @@ impl Shared {
         }
     }
 
-    pub fn worker(&self, calls: Option<Arc<dyn PerformCalls>>) -> millstream_worker::Deps {
+    pub fn worker(
+        &self,
+        calls: Option<Arc<dyn PerformCalls>>,
+        secrets: SecretSources,
+    ) -> millstream_worker::Deps {
         millstream_worker::Deps {
             stores: self.stores.clone(),
             streams: self.streams.clone(),
@@ -59,6 +64,7 @@ impl Shared {
             entropy: self.entropy.clone(),
             http: None,
             calls,
+            secrets: Some(Arc::new(secrets)),
         }
     }
 
@@ -127,6 +133,12 @@ pub async fn ingress_options(
     })
 }
 
+/// Where the secrets of actions come from.
+pub fn secrets(config: &Config) -> SecretSources {
+    let directory = &config.worker.secrets_dir;
+    SecretSources::of_process((!directory.as_os_str().is_empty()).then(|| directory.clone()))
+}
+
 pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions> {
     Ok(WorkerOptions {
         batch: config.worker.batch,
@@ -137,6 +149,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         overdue: config.worker.overdue.0,
         drain: config.worker.drain.0,
         poison_cap: config.worker.poison_cap,
+        signal_ttl: config.worker.signal_ttl.0,
         http: HttpOptions {
             allow: config.http_allow.0.clone(),
             max_response: config.worker.http_max_response,

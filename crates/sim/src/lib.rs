@@ -30,5 +30,6 @@ mod streams;
 pub mod tally;
 pub mod trace;
 mod views;
+mod work;
 mod workload;
 mod world;

@@ -77,6 +77,7 @@ pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize) {
             entropy: Arc::new(world.dice.apart()),
             http: Some(Arc::new(ToSink(Arc::clone(&role)))),
             calls: None,
+            secrets: None,
         };
         let shutdown = CancellationToken::new();
         occupy(&slots, slot, Some(Arc::clone(&role)));

@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
-use millstream_core::machine::HttpRequest;
 use millstream_core::raw::RawJson;
-use millstream_worker::{Credentials, PerformHttp};
+use millstream_worker::{Credentials, HttpRequest, PerformHttp};
 use serde_json::json;
 
 use crate::check::{Check, Violation};

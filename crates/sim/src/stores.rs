@@ -8,7 +8,9 @@ use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId, Worker
 use millstream_core::raw::RawJson;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{ActionStore, Lease, LeasedAction, SettleVerdict, Settled, Settlement};
+use millstream_store::action_store::{
+    ActionStore, Beat, Lease, LeasedAction, Pulse, SettleVerdict, Settled, Settlement,
+};
 use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
 use millstream_store::execution_store::{
     Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
@@ -45,7 +47,10 @@ pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
         event_views: seen.clone(),
         keys,
         workers: seen.clone(),
-        housekeeping: seen,
+        housekeeping: seen.clone(),
+        tasks: seen.clone(),
+        incidents: seen.clone(),
+        relations: seen,
     }
 }
 
@@ -60,6 +65,7 @@ impl EventLog for Scheduled {
             let item = |item: &Append| match item {
                 Append::Start(start) => start.key.execution.to_string(),
                 Append::Event(event) => format!("{}/{}", event.execution.execution, event.name),
+                Append::Signal(signal) => format!("{}/{}", signal.correlation, signal.name),
             };
             batch.iter().map(item).collect::<Vec<_>>().join(",")
         };
@@ -100,7 +106,7 @@ impl ExecutionStore for Scheduled {
         &self,
         worker: &WorkerId,
         batch: &[Commit],
-        lease: LeaseGrant,
+        lease: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Vec<Committed>> {
         let asked = Instant::now();
@@ -118,11 +124,12 @@ impl ExecutionStore for Scheduled {
             return std::future::pending().await;
         }
         let (me, worker, owned) = (self.clone(), worker.clone(), batch.to_vec());
+        let lease = lease.clone();
         let effect = async move {
-            let committed = me.truth.executions.commit(&worker, &owned, lease, now).await?;
+            let committed = me.truth.executions.commit(&worker, &owned, &lease, now).await?;
             for (commit, verdict) in owned.iter().zip(&committed) {
                 match verdict {
-                    Committed::Done { leased, .. } => me.leased(leased, asked, lease),
+                    Committed::Done { leased, .. } => me.leased(leased, asked, &lease),
                     Committed::Conflict => {
                         me.role.world.count(Count::Conflicts);
                         me.role.line(|| format!("conflict {}", commit.execution.execution));
@@ -147,7 +154,7 @@ impl ExecutionStore for Scheduled {
 }
 
 impl Scheduled {
-    fn leased(&self, leased: &[LeasedAction], asked: Instant, grant: LeaseGrant) {
+    pub(crate) fn leased(&self, leased: &[LeasedAction], asked: Instant, grant: &LeaseGrant) {
         let world = &self.role.world;
         match world.leases.granted(leased, asked, grant.ttl) {
             Ok(taken_over) => world.tally.add(Count::LeasedAgain, taken_over),
@@ -188,12 +195,17 @@ fn keys(leases: &[Lease]) -> String {
 
 #[async_trait::async_trait]
 impl ActionStore for Scheduled {
-    async fn lease(&self, worker: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Result<Vec<LeasedAction>> {
+    async fn lease(
+        &self,
+        worker: &WorkerId,
+        grant: &LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<LeasedAction>> {
         let asked = Instant::now();
-        let (me, worker) = (self.clone(), worker.clone());
+        let (me, worker, grant) = (self.clone(), worker.clone(), grant.clone());
         let effect = async move {
-            let leased = me.truth.actions.lease(&worker, grant, now).await?;
-            me.leased(&leased, asked, grant);
+            let leased = me.truth.actions.lease(&worker, &grant, now).await?;
+            me.leased(&leased, asked, &grant);
             Ok(leased)
         };
         self.role.send("lease", String::new, effect).await
@@ -201,26 +213,28 @@ impl ActionStore for Scheduled {
 
     async fn renew(
         &self,
-        leases: &[Lease],
+        beats: &[Beat],
         worker: &WorkerId,
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<bool>> {
+    ) -> Result<Vec<Pulse>> {
         let asked = Instant::now();
-        let (me, worker, owned) = (self.clone(), worker.clone(), leases.to_vec());
+        let leases: Vec<Lease> = beats.iter().map(|beat| beat.lease.clone()).collect();
+        let (me, worker, owned, grant) = (self.clone(), worker.clone(), beats.to_vec(), grant.clone());
         let effect = async move {
-            let held = me.truth.actions.renew(&owned, &worker, grant, now).await?;
-            for (lease, held) in owned.iter().zip(&held) {
-                if *held {
-                    me.accepted("renewal", lease);
-                    me.role.world.leases.renewed(lease, asked, grant.ttl);
-                } else {
-                    me.role.world.count(Count::LateRenewal);
+            let pulses = me.truth.actions.renew(&owned, &worker, &grant, now).await?;
+            for (beat, pulse) in owned.iter().zip(&pulses) {
+                match pulse {
+                    Pulse::Held { .. } => {
+                        me.accepted("renewal", &beat.lease);
+                        me.role.world.leases.renewed(&beat.lease, asked, grant.ttl);
+                    }
+                    Pulse::Lost => me.role.world.count(Count::LateRenewal),
                 }
             }
-            Ok(held)
+            Ok(pulses)
         };
-        self.role.send("renew", || keys(leases), effect).await
+        self.role.send("renew", || keys(&leases), effect).await
     }
 
     async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>> {
@@ -244,21 +258,21 @@ impl ActionStore for Scheduled {
         &self,
         worker: &WorkerId,
         batch: &[Settlement],
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Settled> {
         let asked = Instant::now();
         let leases: Vec<Lease> = batch.iter().map(|settlement| settlement.lease.clone()).collect();
-        let (me, worker, owned) = (self.clone(), worker.clone(), batch.to_vec());
+        let (me, worker, owned, grant) = (self.clone(), worker.clone(), batch.to_vec(), grant.clone());
         let effect = async move {
-            let settled = me.truth.actions.settle(&worker, &owned, grant, now).await?;
+            let settled = me.truth.actions.settle(&worker, &owned, &grant, now).await?;
             for (settlement, verdict) in owned.iter().zip(&settled.verdicts) {
                 match verdict {
                     SettleVerdict::Recorded { .. } => me.accepted("settlement", &settlement.lease),
                     SettleVerdict::Stale => me.role.world.count(Count::LateSettlement),
                 }
             }
-            me.leased(&settled.leased, asked, grant);
+            me.leased(&settled.leased, asked, &grant);
             Ok(settled)
         };
         self.role.send("settle", || keys(&leases), effect).await

@@ -16,10 +16,22 @@ pub trait Announcer: Send + Sync {
     async fn listen(&self) -> Result<broadcast::Receiver<News>>;
 }
 
-/// Something about an execution was committed: a transition, a verdict on an event, a settlement.
+/// Something about an execution was committed: a transition, a verdict on an event, a settlement, or work
+/// for external workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
     pub execution: ExecutionKey,
     pub seq: Seq,
     pub event: Option<EventId>,
+}
+
+impl News {
+    /// Tasks of the execution are ready for whoever serves their queues.
+    pub fn work(execution: ExecutionKey) -> Self {
+        Self { execution, seq: Seq(0), event: None }
+    }
+
+    pub fn is_work(&self) -> bool {
+        self.seq == Seq(0) && self.event.is_none()
+    }
 }

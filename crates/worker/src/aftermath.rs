@@ -45,6 +45,11 @@ impl Aftermath {
         self.news.push(News { execution: execution.clone(), seq, event: Some(event) });
     }
 
+    /// Tasks are ready for whoever serves their queues.
+    pub(crate) fn work(&mut self, execution: &ExecutionKey) {
+        self.news.push(News::work(execution.clone()));
+    }
+
     pub(crate) fn ring_mailbox(&mut self, execution: ExecutionKey) {
         self.bells.insert(Bell::Mailbox(execution));
     }

@@ -227,10 +227,20 @@ fn committed(
     for timer in &commit.timers {
         worker.timers.set(worker.instant_of(timer.fire_at));
     }
-    if more == More::Remains || !commit.emitted.is_empty() {
+    let correlates = commit.transitions.iter().any(|transition| transition.decision.correlation.is_some());
+    // Signals that waited for the correlation are in the mailbox now.
+    if more == More::Remains || !commit.emitted.is_empty() || correlates {
         aftermath.ring_mailbox(commit.execution.clone());
     }
-    if unleased > 0 {
+    let external = commit
+        .actions
+        .iter()
+        .filter(|action| action.status == ActionStatus::Ready && action.terms.queue.is_external())
+        .count();
+    if external > 0 {
+        aftermath.work(&commit.execution);
+    }
+    if unleased > external {
         worker.hunger.set(Instant::now());
         aftermath.ring_actions(commit.execution.clone());
     }

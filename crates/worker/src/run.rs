@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use crate::deps::Deps;
 use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
-use crate::duties::{beat, clock, consumers, due_actions, due_timers, gauges, missed_schedules, overdue, retention, ring_all};
+use crate::duties::{
+    beat, clock, consumers, due_actions, due_timers, gauges, missed_schedules, overdue, retention, ring_all,
+};
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
 use crate::perform::attempt;

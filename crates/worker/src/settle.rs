@@ -147,12 +147,13 @@ fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Repo
     let Some(mut report) = group.pop() else { return Vec::new() };
     let message = format!("its outcome could not be stored: {reason}");
     tracing::error!(action.key = %report.settlement.lease.key, error = %reason, "an outcome was refused by the store");
-    let incident =
-        NewIncident { id: IncidentId(worker.event_id().0), class: ErrorClass::Internal, reason: message.clone() };
-    let refused = Settling::Failed {
-        error: RawJson::of(&internal(message)),
-        then: AfterFailure::Incident(incident),
+    let incident = NewIncident {
+        id: IncidentId(worker.event_id().0),
+        class: ErrorClass::Internal,
+        reason: message.clone(),
     };
+    let refused =
+        Settling::Failed { error: RawJson::of(&internal(message)), then: AfterFailure::Incident(incident) };
     match std::mem::replace(&mut report.settlement.outcome, refused) {
         Settling::Succeeded { .. }
         | Settling::Retry { .. }
@@ -202,6 +203,8 @@ async fn follow_up(worker: &Worker, group: Vec<Report>, settled: Settled, asked:
     if settled.unleased > 0 {
         worker.hunger.set(Instant::now());
         if let Some(execution) = somewhere {
+            // Nobody knows here whose they are.
+            aftermath.work(&execution);
             aftermath.ring_actions(execution);
         }
     }

@@ -72,8 +72,7 @@ impl Worker {
     ) -> Result<(Arc<Self>, mpsc::Receiver<Errand>), WorkerError> {
         // Every errand holds a slot, so there are never more of them than slots.
         let (hand_over, errands) = mpsc::channel(options.leases());
-        let performers =
-            Performers::new(deps.http.clone(), deps.calls.clone(), &options.http, hand_over)?;
+        let performers = Performers::new(deps.http.clone(), deps.calls.clone(), &options.http, hand_over)?;
         let calls = deps.calls.iter().flat_map(|calls| calls.names());
         let queues = std::iter::once(Queue::engine()).chain(calls.map(|name| Queue::call(&name))).collect();
         let worker = Self {

@@ -182,7 +182,14 @@ pub(super) async fn recall(
         .map(|(_, key, problem)| match key.and_then(|_| seen.next()).flatten() {
             Some(Appended::Repeat { event_id, status }) => Ok((event_id, status)),
             Some(Appended::Mismatch) => Err(key_reused()),
-            Some(Appended::Accepted { .. } | Appended::NoExecution) | None => Err(problem),
+            Some(
+                Appended::Accepted { .. }
+                | Appended::Delivered { .. }
+                | Appended::Buffered
+                | Appended::Ambiguous { .. }
+                | Appended::NoExecution,
+            )
+            | None => Err(problem),
         })
         .collect())
 }
@@ -247,6 +254,8 @@ pub(super) fn verdict(
             door.machines.gone(&event.execution);
             Err(Problem::not_found("execution", &event.execution.execution))
         }
-        Verdict::Refused => Err(Problem::new(Kind::Internal, "the store cannot take this event")),
+        // The answers to signals.
+        Verdict::Stored(Appended::Delivered { .. } | Appended::Buffered | Appended::Ambiguous { .. })
+        | Verdict::Refused => Err(Problem::new(Kind::Internal, "the store cannot take this event")),
     }
 }

@@ -436,9 +436,13 @@ async fn conclude(door: &Door, ready: &Ready, verdict: Verdict) -> Result<(Outco
             Ok((Outcome::Existed, executions::find(door, key).await?.into()))
         }
         Verdict::Stored(Appended::Mismatch) => Err(mismatch(door, ready).await?),
-        Verdict::Stored(Appended::NoExecution) | Verdict::Refused => {
-            Err(Problem::new(Kind::Internal, "the store cannot take this execution"))
-        }
+        Verdict::Stored(
+            Appended::NoExecution
+            | Appended::Delivered { .. }
+            | Appended::Buffered
+            | Appended::Ambiguous { .. },
+        )
+        | Verdict::Refused => Err(Problem::new(Kind::Internal, "the store cannot take this execution")),
     }
 }
 

@@ -187,6 +187,9 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
                     result: None,
                     error: None,
                     handling: Handling::Unhandled,
+                    terms: millstream_core::terms::Terms::engine(),
+                    undoes: None,
+                    incident: None,
                 }));
                 transitions.push(applied.transition);
                 EventVerdict::Applied { seq, from: decision.from, to: decision.to, status, error: None }
@@ -212,8 +215,12 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
         state: turn.state.clone(),
     };
     let worker = WorkerId::parse("bench").unwrap();
-    let lease = LeaseGrant { slots: 0, ttl: Duration::from_secs(15) };
-    stores.executions.commit(&worker, &[commit], lease, clock.now()).await.unwrap();
+    let lease = LeaseGrant {
+        slots: 0,
+        ttl: Duration::from_secs(15),
+        queues: [millstream_core::placement::Queue::engine()].into(),
+    };
+    stores.executions.commit(&worker, &[commit], &lease, clock.now()).await.unwrap();
     let news = News { execution: key(id), seq: turn.state.seq, event: None };
     streams.announcer.announce(&[news]).await.unwrap();
 }

@@ -53,7 +53,7 @@ impl EventLog for FaultyLog {
         }
         let poisoned = |item: &Append| match item {
             Append::Event(event) => Some(event.name.as_str()) == self.poison,
-            Append::Start(_) => false,
+            Append::Start(_) | Append::Signal(_) => false,
         };
         if batch.iter().any(poisoned) {
             return Err(StoreError::Corrupt("poisoned".to_owned()));

@@ -21,7 +21,16 @@ fn bare(path: &str) -> Request<axum::body::Body> {
 
 async fn bury(bench: &Bench, execution: ExecutionKey, event: &Value) {
     let event_id = EventId(event["event_id"].as_str().unwrap().parse().unwrap());
-    let burial = Burial { execution, event_id, error: "undecidable".to_owned() };
+    let burial = Burial {
+        execution,
+        event_id,
+        error: "undecidable".to_owned(),
+        incident: millstream_core::incident::NewIncident {
+            id: millstream_core::id::IncidentId(event_id.0),
+            class: millstream_core::action::ErrorClass::Internal,
+            reason: "undecidable".to_owned(),
+        },
+    };
     bench.stores.interventions.bury(&[burial], bench.clock.now()).await.unwrap();
 }
 

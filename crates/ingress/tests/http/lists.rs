@@ -188,6 +188,7 @@ async fn workers_that_beat_lately_are_listed() {
             lanes: vec![0, 1],
             in_flight: 3,
             version: "0.1.0".to_owned(),
+            calls: Vec::new(),
         };
         bench.stores.workers.beat(&beat, seen).await.unwrap();
     }

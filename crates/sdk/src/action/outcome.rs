@@ -1,6 +1,7 @@
 //! An action's end in the engine's words.
 
 use millstream_core::action::{ActionError as Told, Attempt, ErrorClass};
+use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
 
 use super::error::{ActionError, Decision};
@@ -16,27 +17,15 @@ pub(crate) fn attempt(result: Result<RawJson, ActionError>) -> Attempt {
     match error.decision() {
         Decision::Retry { after } => Attempt::Transient { error: told(&error), retry_after: after },
         Decision::Fail => Attempt::Permanent { error: told(&error) },
-        Decision::Pause => pause(told(&error)),
+        Decision::Pause => Attempt::Pause { error: told(&error) },
     }
-}
-
-fn pause(error: Told) -> Attempt {
-    Attempt::Permanent { error }
 }
 
 fn told(error: &ActionError) -> Told {
-    let (class, prefix) = class(error.class_name());
-    let message: String = format!("{prefix}{}", error.message()).chars().take(LONGEST_MESSAGE).collect();
+    let message: String = error.message().chars().take(LONGEST_MESSAGE).collect();
+    // A word that no class can have is no word.
+    let class = Name::parse(error.class_name()).map_or(ErrorClass::Failed, ErrorClass::named);
     Told { class, message, status: None }
-}
-
-fn class(word: &str) -> (ErrorClass, String) {
-    match word {
-        "input" => (ErrorClass::Input, String::new()),
-        "timeout" => (ErrorClass::Timeout, String::new()),
-        "network" => (ErrorClass::Network, String::new()),
-        word => (ErrorClass::Internal, format!("{word}: ")),
-    }
 }
 
 #[cfg(test)]
@@ -54,8 +43,9 @@ mod tests {
             "{told:?}"
         );
         let told = attempt(Err(ActionError::fail("no").class("card_declined")));
-        assert!(matches!(&told, Attempt::Permanent { .. }), "{told:?}");
-        assert!(format!("{told:?}").contains("card_declined"), "{told:?}");
+        let Attempt::Permanent { error } = told else { panic!("{told:?}") };
+        assert_eq!((error.class.as_str(), error.message.as_str()), ("card_declined", "no"));
+        assert!(matches!(attempt(Err(ActionError::pause("look"))), Attempt::Pause { .. }));
         assert!(matches!(attempt(Ok(RawJson::null())), Attempt::Success { .. }));
     }
 

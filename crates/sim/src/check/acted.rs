@@ -47,8 +47,8 @@ fn outcome(execution: &Execution, action: &Action, effects: usize) -> Vec<Violat
             on_success
         }
         ActionStatus::Failed => on_failure,
-        ActionStatus::Skipped | ActionStatus::Cancelled => &None,
-        ActionStatus::Waiting | ActionStatus::Ready | ActionStatus::Leased => {
+        ActionStatus::Skipped | ActionStatus::Cancelled | ActionStatus::Standby => &None,
+        ActionStatus::Waiting | ActionStatus::Ready | ActionStatus::Leased | ActionStatus::Awaiting => {
             accuse(format!("{key} is {status}"));
             &None
         }

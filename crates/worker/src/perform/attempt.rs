@@ -249,7 +249,8 @@ async fn perform_within(
     let kind = input.kind();
     let limit = schedule::attempt_within(&spec.timeouts, action.ready_at, worker.now());
     let started = Instant::now();
-    let work = worker.performers.perform(worker, spec, action, held, input, &credentials, &filled, started + limit);
+    let work =
+        worker.performers.perform(worker, spec, action, held, input, &credentials, &filled, started + limit);
     let performed = AssertUnwindSafe(secrets::guarding(Arc::clone(&filled), work)).catch_unwind();
     let done = tokio::select! {
         biased;

@@ -51,9 +51,13 @@ pub(crate) struct Performers {
 pub(crate) enum Done {
     Attempt(Attempt),
     /// It is not time yet.
-    Postponed { at: Timestamp },
+    Postponed {
+        at: Timestamp,
+    },
     /// Somebody else will tell the outcome; given up at `until`.
-    Awaiting { until: Option<Timestamp> },
+    Awaiting {
+        until: Option<Timestamp>,
+    },
 }
 
 /// What every attempt carries besides its input.

@@ -64,7 +64,8 @@ async fn settle_parent(worker: &Worker, child: &LeasedAction, input: &ReturnInpu
         | ActionStatus::Skipped
         | ActionStatus::Cancelled => return Ok(told("the parent has its outcome")),
     }
-    let Some(definition) = worker.deps.stores.events.targets(std::slice::from_ref(&parent)).await?.pop().flatten()
+    let Some(definition) =
+        worker.deps.stores.events.targets(std::slice::from_ref(&parent)).await?.pop().flatten()
     else {
         return Ok(told("the parent is gone"));
     };
@@ -81,9 +82,7 @@ async fn settle_parent(worker: &Worker, child: &LeasedAction, input: &ReturnInpu
             let why = input.reason.as_deref().unwrap_or("it ended so");
             let message = format!(
                 "the child {} is {} in state {}: {why}",
-                child_key.execution,
-                input.phase,
-                input.state
+                child_key.execution, input.phase, input.state
             );
             let error = ActionError { class: ErrorClass::Child, message, status: None };
             Attempt::Permanent { error }
@@ -146,7 +145,8 @@ async fn close(worker: &Worker, parent: &ExecutionKey) -> Result<usize> {
         let children = relations.children(parent, ParentClose::Cancel, after.as_ref(), PAGE).await?;
         let Some(last) = children.last() else { return Ok(closed) };
         after = Some(last.clone());
-        let cancels: Vec<Append> = children.iter().map(|child| Append::Event(cancel(parent, child))).collect();
+        let cancels: Vec<Append> =
+            children.iter().map(|child| Append::Event(cancel(parent, child))).collect();
         worker.deps.stores.events.append(&cancels, worker.now()).await?;
         closed += children.len();
         let bells: Vec<Bell> = children.into_iter().map(Bell::Mailbox).collect();

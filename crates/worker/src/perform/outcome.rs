@@ -14,7 +14,12 @@ use crate::metrics;
 use crate::turn::outcome_event;
 use crate::worker::Worker;
 
-pub(crate) fn conclude(worker: &Worker, spec: &ActionSpec, action: &LeasedAction, attempt: Attempt) -> Settling {
+pub(crate) fn conclude(
+    worker: &Worker,
+    spec: &ActionSpec,
+    action: &LeasedAction,
+    attempt: Attempt,
+) -> Settling {
     let outcome = match &attempt {
         Attempt::Success { .. } => "success",
         Attempt::Transient { .. } => "transient",

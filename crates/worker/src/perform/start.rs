@@ -5,10 +5,10 @@
 //! begins another. From then on the action awaits the child ([`super::family`] tells it the end).
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::definition::ParentClose;
 use millstream_core::entropy::derived_event_id;
 use millstream_core::id::{ExecutionId, ExecutionKey, Name};
 use millstream_core::log::{Origin, Parent};
-use millstream_core::definition::ParentClose;
 use millstream_core::machine::{self, ActionInput, StartInput};
 use millstream_core::schedule;
 use millstream_core::status::ExecutionStatus;
@@ -137,8 +137,15 @@ async fn create(
         traceparent: action.traceparent.clone(),
     };
     let input_hash = Sha256::digest(format!("child of {}", credentials.idempotency_key)).into();
-    let new =
-        NewExecution { key: child.clone(), definition, input_hash, start, applied, state, events: Vec::new() };
+    let new = NewExecution {
+        key: child.clone(),
+        definition,
+        input_hash,
+        start,
+        applied,
+        state,
+        events: Vec::new(),
+    };
     match append(worker, Append::Start(Box::new(new))).await? {
         Some(Appended::Accepted { .. } | Appended::Repeat { .. }) => {
             ring(worker, &child).await;

@@ -164,7 +164,13 @@ impl ActionStore for Faulty<dyn ActionStore> {
         self.call(Call::RecordInputs, self.inner.record_inputs(inputs)).await
     }
 
-    async fn settle(&self, w: &WorkerId, b: &[Settlement], g: &LeaseGrant, now: Timestamp) -> Stored<Settled> {
+    async fn settle(
+        &self,
+        w: &WorkerId,
+        b: &[Settlement],
+        g: &LeaseGrant,
+        now: Timestamp,
+    ) -> Stored<Settled> {
         self.call(Call::Settle, self.inner.settle(w, b, g, now)).await
     }
 

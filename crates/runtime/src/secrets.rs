@@ -1,0 +1,115 @@
+//! Secrets for actions: from a directory of files, or from the environment of the worker.
+//!
+//! A file is `DIR/TENANT/NAME`, or `DIR/NAME` for the tenant `default`; one newline at its end is not part
+//! of the secret. In the environment it is `MILLSTREAM_SECRET_NAME` for the tenant `default` and
+//! `MILLSTREAM_SECRET_TENANT__NAME` for others, in capitals, with `_` for what is neither letter nor digit.
+//! The file comes first. Both are looked at for each attempt: a changed file counts from the next one on.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use millstream_core::id::{Name, TenantId};
+use millstream_worker::Secrets;
+
+/// What names of variables with secrets begin with.
+pub(crate) const PREFIX: &str = "MILLSTREAM_SECRET_";
+
+#[derive(Clone)]
+pub struct SecretSources {
+    directory: Option<PathBuf>,
+    environment: BTreeMap<String, String>,
+}
+
+impl SecretSources {
+    /// The files of a directory, and variables of this process.
+    pub fn of_process(directory: Option<PathBuf>) -> Self {
+        Self::of(directory, std::env::vars())
+    }
+
+    pub fn of(directory: Option<PathBuf>, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let environment = variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
+        Self { directory, environment }
+    }
+}
+
+/// Names alone.
+impl std::fmt::Debug for SecretSources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SecretSources")
+            .field("directory", &self.directory)
+            .field("environment", &self.environment.keys())
+            .finish()
+    }
+}
+
+#[async_trait::async_trait]
+impl Secrets for SecretSources {
+    async fn get(&self, tenant: &TenantId, name: &Name) -> Option<String> {
+        let is_default = *tenant == TenantId::default_tenant();
+        if let Some(directory) = &self.directory {
+            let own = directory.join(tenant.as_str()).join(name.as_str());
+            let shared = is_default.then(|| directory.join(name.as_str()));
+            for path in [Some(own), shared].into_iter().flatten() {
+                if let Ok(text) = tokio::fs::read_to_string(&path).await {
+                    let text = text.strip_suffix('\n').unwrap_or(&text);
+                    return Some(text.strip_suffix('\r').unwrap_or(text).to_owned());
+                }
+            }
+        }
+        let variable = if is_default {
+            format!("{PREFIX}{}", shouted(name.as_str()))
+        } else {
+            format!("{PREFIX}{}__{}", shouted(tenant.as_str()), shouted(name.as_str()))
+        };
+        self.environment.get(&variable).cloned()
+    }
+}
+
+fn shouted(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::parse(text).unwrap()
+    }
+
+    fn variables() -> Vec<(String, String)> {
+        [("MILLSTREAM_SECRET_API_KEY", "env"), ("MILLSTREAM_SECRET_ACME__API_KEY", "acme's"), ("PATH", "/")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    #[tokio::test]
+    async fn a_file_comes_before_a_variable_and_is_read_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("api-key");
+        let sources = SecretSources::of(Some(directory.path().to_owned()), variables());
+        let tenant = TenantId::default_tenant();
+        assert_eq!(sources.get(&tenant, &name("api-key")).await.as_deref(), Some("env"));
+        std::fs::write(&path, "file\n").unwrap();
+        assert_eq!(sources.get(&tenant, &name("api-key")).await.as_deref(), Some("file"));
+        std::fs::write(&path, "changed\n\n").unwrap();
+        assert_eq!(sources.get(&tenant, &name("api-key")).await.as_deref(), Some("changed\n"));
+    }
+
+    #[tokio::test]
+    async fn a_tenant_has_its_own_and_no_others() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("shared"), "default's").unwrap();
+        let sources = SecretSources::of(Some(directory.path().to_owned()), variables());
+        let acme = TenantId::parse("acme").unwrap();
+        assert_eq!(sources.get(&acme, &name("api-key")).await.as_deref(), Some("acme's"));
+        assert_eq!(sources.get(&acme, &name("shared")).await, None);
+        assert_eq!(sources.get(&TenantId::parse("other").unwrap(), &name("api-key")).await, None);
+    }
+
+    #[test]
+    fn values_are_not_shown() {
+        let shown = format!("{:?}", SecretSources::of(None, variables()));
+        assert!(shown.contains("API_KEY") && !shown.contains("acme's"), "{shown}");
+    }
+}
