@@ -85,6 +85,7 @@ fn path_schema(name: &str) -> &'static str {
         "version" => "Version",
         "execution_id" => "ExecutionId",
         "event_id" => "EventId",
+        "key" => "TaskKey",
         _ => "Text",
     }
 }

@@ -14,6 +14,8 @@ pub(crate) mod route;
 mod router;
 mod start;
 mod tail;
+mod task_outcomes;
+mod tasks;
 mod views;
 mod workers;
 

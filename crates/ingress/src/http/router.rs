@@ -10,7 +10,10 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 
 use super::route::Route;
-use super::{batch, definitions, events, executions, health, history, interventions, start, tail, workers};
+use super::{
+    batch, definitions, events, executions, health, history, interventions, start, tail, task_outcomes,
+    tasks, workers,
+};
 use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
 use crate::{gate, trace};
@@ -49,6 +52,8 @@ fn api_routes() -> Vec<Route> {
         interventions::routes(),
         tail::routes(),
         workers::routes(),
+        tasks::routes(),
+        task_outcomes::routes(),
     ]
     .into_iter()
     .flatten()

@@ -10,9 +10,10 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use millstream_core::definition::{Format, parse};
 use millstream_core::entropy::Entropy;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::log::Outcome;
+use millstream_core::log::{Outcome, Plan};
 use millstream_core::machine::{Machine, turn};
 use millstream_core::status::{ActionStatus, EventStatus, Role};
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, Deps, IngressOptions, Life, router};
 use millstream_store::Stores;
@@ -175,21 +176,37 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
                 let (seq, decision) = (applied.transition.seq, applied.transition.decision.clone());
                 let status =
                     if applied.actions.is_empty() { EventStatus::Completed } else { EventStatus::Processing };
-                actions.extend(applied.actions.into_iter().map(|planned| NewAction {
-                    key: ActionKey { execution: key(id), seq, action: planned.name },
-                    event_id,
-                    traceparent: None,
-                    ordinal: planned.ordinal,
-                    needs: planned.needs,
-                    status: ActionStatus::Ready,
-                    input: None,
-                    scope: None,
-                    result: None,
-                    error: None,
-                    handling: Handling::Unhandled,
-                    terms: millstream_core::terms::Terms::engine(),
-                    undoes: None,
-                    incident: None,
+                actions.extend(applied.actions.into_iter().map(|planned| {
+                    NewAction {
+                        terms: machine
+                            .action(&planned.name)
+                            .map_or_else(Terms::engine, |spec| Terms::of(spec, &TenantId::default_tenant())),
+                        undoes: None,
+                        incident: None,
+                        key: ActionKey { execution: key(id), seq, action: planned.name },
+                        event_id,
+                        traceparent: None,
+                        ordinal: planned.ordinal,
+                        needs: planned.needs,
+                        status: match planned.plan {
+                            Plan::Waiting { .. } => ActionStatus::Waiting,
+                            Plan::Standby { .. } => ActionStatus::Standby,
+                            Plan::Inline { .. } | Plan::Ready { .. } | Plan::Broken { .. } => {
+                                ActionStatus::Ready
+                            }
+                        },
+                        scope: match &planned.plan {
+                            Plan::Waiting { scope } | Plan::Standby { scope } => Some(scope.clone()),
+                            Plan::Inline { .. } | Plan::Ready { .. } | Plan::Broken { .. } => None,
+                        },
+                        input: match planned.plan {
+                            Plan::Inline { input, .. } | Plan::Ready { input } => Some(input),
+                            Plan::Waiting { .. } | Plan::Standby { .. } | Plan::Broken { .. } => None,
+                        },
+                        result: None,
+                        error: None,
+                        handling: Handling::Unhandled,
+                    }
                 }));
                 transitions.push(applied.transition);
                 EventVerdict::Applied { seq, from: decision.from, to: decision.to, status, error: None }

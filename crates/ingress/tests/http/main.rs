@@ -22,5 +22,6 @@ mod schema;
 mod slow;
 mod sockets;
 mod tail;
+mod tasks;
 mod waiting;
 mod wire;
