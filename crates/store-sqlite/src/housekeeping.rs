@@ -58,8 +58,14 @@ impl Housekeeping for SqliteStore {
 
     async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
         const PURGE_WORKERS: &str = "DELETE FROM workers WHERE seen_at < ?1";
+        const PURGE_TASK_WORKERS: &str = "DELETE FROM task_workers WHERE seen_at < ?1";
+        const PURGE_SIGNALS: &str = "DELETE FROM signals WHERE expires_at < ?1";
         self.write(move |connection| {
-            Ok(connection.prepare_cached(PURGE_WORKERS)?.execute([before.as_millis()])? as u64)
+            let purge = |statement| connection.prepare_cached(statement)?.execute([before.as_millis()]);
+            let purged = purge(PURGE_WORKERS)?;
+            purge(PURGE_TASK_WORKERS)?;
+            purge(PURGE_SIGNALS)?;
+            Ok(purged as u64)
         })
         .await
     }
@@ -96,13 +102,14 @@ fn find_ended(connection: &Connection, outlived: Outlived, limit: usize) -> Atte
 
 /// Everything that belongs to an execution, together. Returns how many executions there were.
 fn remove_execution(connection: &Connection, key: &ExecutionKey) -> Attempt<usize> {
-    const REMOVE: [&str; 7] = [
+    const REMOVE: [&str; 8] = [
         "DELETE FROM events WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM mailbox WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM transitions WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM actions WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM timers WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM decisions WHERE tenant = ?1 AND execution_id = ?2",
+        "DELETE FROM incidents WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM executions WHERE tenant = ?1 AND execution_id = ?2",
     ];
     let mut removed = 0;

@@ -8,7 +8,7 @@ use millstream_store::event_log::Append;
 use millstream_store::execution_store::Loaded;
 use millstream_store::views::{ExecutionFilter, ExecutionViews};
 
-use crate::desk::{Desk, GRANT, NOW, append, apply, event, execution, load, start, worker};
+use crate::desk::{Desk, NOW, TTL, append, apply, event, execution, grant, load, start, worker};
 
 fn damage(desk: &Desk, statement: &'static str) {
     let done = desk.shell().execute(statement, ()).unwrap();
@@ -52,11 +52,10 @@ async fn an_action_that_cannot_be_read_does_not_hold_up_the_others() {
         apply(&desk.store, &execution("o-1"), "{}").await;
         apply(&desk.store, &execution("o-2"), "{}").await;
         damage(&desk, statement);
-        let expired = NOW.plus(GRANT.ttl).plus(Duration::from_millis(1));
-        let one = millstream_store::execution_store::LeaseGrant { slots: 1, ..GRANT };
+        let expired = NOW.plus(TTL).plus(Duration::from_millis(1));
         let mut leased = Vec::new();
         for _ in 0..2 {
-            leased.extend(desk.store.lease(&worker(), one, expired).await.unwrap());
+            leased.extend(desk.store.lease(&worker(), &grant(1), expired).await.unwrap());
         }
         let keys: Vec<_> = leased.iter().map(|action| action.lease.key.execution.clone()).collect();
         assert_eq!(keys, [execution("o-2")], "{statement}");

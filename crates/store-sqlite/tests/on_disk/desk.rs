@@ -8,8 +8,10 @@ use std::time::Duration;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
 use millstream_core::log::{Applied, Decision, Entry, FORMAT, Origin, Transition};
 use millstream_core::machine::evolve;
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::Handling;
 use millstream_store::event_log::{Append, Appended, EventLog, NewEvent, NewExecution};
@@ -20,7 +22,12 @@ use millstream_store::execution_store::{
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
-pub(crate) const GRANT: LeaseGrant = LeaseGrant { slots: 10, ttl: Duration::from_secs(15) };
+pub(crate) const TTL: Duration = Duration::from_secs(15);
+
+/// Leases of the engine's own queue.
+pub(crate) fn grant(slots: usize) -> LeaseGrant {
+    LeaseGrant { slots, ttl: TTL, queues: [Queue::engine()].into() }
+}
 
 /// A directory with a migrated store in it.
 pub(crate) struct Desk {
@@ -103,6 +110,8 @@ pub(crate) fn start(key: &ExecutionKey, input: &str, phase: Phase) -> Append {
             reason: None,
             timers: Vec::new(),
             actions: Vec::new(),
+            parent: None,
+            correlation: None,
         },
     };
     let state = evolve(None, &transition);
@@ -121,7 +130,12 @@ pub(crate) async fn append(store: &SqliteStore, batch: &[Append]) -> Vec<i64> {
     let verdicts = store.append(batch, NOW).await.unwrap();
     let number = |verdict: &Appended| match verdict {
         Appended::Accepted { accept_no } => accept_no.0,
-        other @ (Appended::Repeat { .. } | Appended::Mismatch | Appended::NoExecution) => panic!("{other:?}"),
+        other @ (Appended::Repeat { .. }
+        | Appended::Delivered { .. }
+        | Appended::Buffered
+        | Appended::Ambiguous { .. }
+        | Appended::Mismatch
+        | Appended::NoExecution) => panic!("{other:?}"),
     };
     verdicts.iter().map(number).collect()
 }
@@ -154,6 +168,8 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
             reason: None,
             timers: Vec::new(),
             actions: vec![name("charge")],
+            parent: None,
+            correlation: None,
         },
     };
     let action = NewAction {
@@ -167,11 +183,14 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
         ordinal: 0,
         needs: Vec::new(),
         status: ActionStatus::Ready,
+        terms: Terms::engine(),
+        undoes: None,
         input: Some(raw(input)),
         scope: None,
         result: None,
         error: None,
         handling: Handling::Unhandled,
+        incident: None,
     };
     let commit = Commit {
         execution: key.clone(),
@@ -197,5 +216,5 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
         emitted: Vec::new(),
         open_actions: OpenActions::Keep,
     };
-    store.commit(&worker(), &[commit], GRANT, NOW).await.unwrap().remove(0)
+    store.commit(&worker(), &[commit], &grant(10), NOW).await.unwrap().remove(0)
 }
