@@ -81,7 +81,7 @@ struct Due {
     place: i64,
 }
 
-/// What is due in one queue, those due longest first. The index alone answers it.
+/// What is due in one queue, those due longest first: one range of the index.
 fn read_due(connection: &Connection, queue: &Queue, slots: usize, now: Timestamp) -> Attempt<Vec<Due>> {
     const READ_DUE: &str = "
         SELECT rowid, due_at FROM actions

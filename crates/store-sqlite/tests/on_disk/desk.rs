@@ -14,7 +14,7 @@ use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::Handling;
-use millstream_store::event_log::{Append, Appended, EventLog, NewEvent, NewExecution};
+use millstream_store::event_log::{Append, Appended, EventLog, NewEvent, NewExecution, NewSignal};
 use millstream_store::execution_store::{
     Commit, Committed, Decided, EventVerdict, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, NewAction,
     OpenActions, SnapshotWrite, Wanted,
@@ -92,7 +92,31 @@ pub(crate) fn event(key: &ExecutionKey, payload: &str) -> NewEvent {
     }
 }
 
+pub(crate) fn signal(correlation: &str, payload: &str) -> NewSignal {
+    NewSignal {
+        event_id: EventId(uuid::Uuid::now_v7()),
+        tenant: TenantId::default_tenant(),
+        correlation: correlation.to_owned(),
+        definition: None,
+        name: name("paid"),
+        payload: raw(payload),
+        idempotency: None,
+        actor: None,
+        traceparent: None,
+        expires_at: NOW.plus(Duration::from_secs(3600)),
+    }
+}
+
 pub(crate) fn start(key: &ExecutionKey, input: &str, phase: Phase) -> Append {
+    Append::Start(Box::new(new_execution(key, input, phase, None)))
+}
+
+/// An execution that signals find by this correlation.
+pub(crate) fn correlated(key: &ExecutionKey, correlation: &str) -> Append {
+    Append::Start(Box::new(new_execution(key, "{}", Phase::Active, Some(correlation.to_owned()))))
+}
+
+fn new_execution(key: &ExecutionKey, input: &str, phase: Phase, correlation: Option<String>) -> NewExecution {
     let start = NewEvent { name: Name::start(), ..event(key, input) };
     let transition = Transition {
         seq: Seq::FIRST,
@@ -111,11 +135,11 @@ pub(crate) fn start(key: &ExecutionKey, input: &str, phase: Phase) -> Append {
             timers: Vec::new(),
             actions: Vec::new(),
             parent: None,
-            correlation: None,
+            correlation,
         },
     };
     let state = evolve(None, &transition);
-    Append::Start(Box::new(NewExecution {
+    NewExecution {
         key: key.clone(),
         definition: DefinitionRef { name: name("order"), version: 1 },
         input_hash: [7; 32],
@@ -123,7 +147,7 @@ pub(crate) fn start(key: &ExecutionKey, input: &str, phase: Phase) -> Append {
         applied: Applied { transition, actions: Vec::new() },
         state,
         events: Vec::new(),
-    }))
+    }
 }
 
 pub(crate) async fn append(store: &SqliteStore, batch: &[Append]) -> Vec<i64> {
