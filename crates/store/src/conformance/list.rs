@@ -187,6 +187,7 @@ macro_rules! conformance_tests {
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,
                 several_queues_share_the_slots_of_one_call,
+                a_long_queue_does_not_hold_up_another,
                 a_dependent_is_leased_only_to_who_serves_its_queue,
                 open_queues_are_named_once_each_in_order,
                 a_lease_lasts_as_long_as_the_heartbeat_and_a_beat_extends_it,

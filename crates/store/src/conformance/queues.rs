@@ -73,6 +73,16 @@ pub async fn several_queues_share_the_slots_of_one_call(bench: Bench) {
     assert_eq!((second.len(), all.len()), (2, 6));
 }
 
+pub async fn a_long_queue_does_not_hold_up_another(bench: Bench) {
+    let many: Vec<_> = (0..8).map(|n| ready(&format!("a{n}")).on(on(&charge()))).collect();
+    bench.acting(&execution("one"), &many, grant(0)).await;
+    bench.passed(bench.now().await).await;
+    bench.acting(&execution("two"), &[ready("last").on(on(&resize(&[])))], grant(0)).await;
+    let leased = lease(&bench, &serving(4, &[charge(), resize(&[])])).await;
+    assert_eq!(leased.len(), 4);
+    assert!(names(&leased).contains(&"last"), "{:?}", names(&leased));
+}
+
 pub async fn a_dependent_is_leased_only_to_who_serves_its_queue(bench: Bench) {
     let key = execution("one");
     let actions = [ready("a"), waiting("charge", &["a"]).on(on(&charge())), waiting("b", &["a"])];
