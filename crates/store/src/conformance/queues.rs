@@ -168,9 +168,11 @@ pub async fn what_nobody_begins_in_time_is_overdue(bench: Bench) {
     let overdue = |bench: Bench| async move {
         bench.stores.tasks.overdue(&worker("w1"), &grant(5), bench.now().await).await.unwrap()
     };
-    assert!(overdue(bench.clone()).await.is_empty());
+    let mut found = overdue(bench.clone()).await;
+    // On a busy machine the time may have passed already.
+    assert!(found.is_empty() || bench.now().await >= ready_at.plus(SHORT), "before its time");
     bench.passed(ready_at.plus(SHORT)).await;
-    let found = overdue(bench.clone()).await;
+    found.extend(overdue(bench.clone()).await);
     assert_eq!(names(&found), ["soon"]);
     assert_eq!((found[0].ready_at, found[0].lease.epoch), (ready_at, Epoch(1)));
     assert!(overdue(bench).await.is_empty(), "it is leased");
