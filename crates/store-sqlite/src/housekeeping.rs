@@ -47,6 +47,8 @@ impl Housekeeping for SqliteStore {
                 SELECT k.tenant, k.key FROM idempotency_keys AS k
                 WHERE k.created_at < ?1 AND NOT EXISTS (
                     SELECT 1 FROM events AS e WHERE e.tenant = k.tenant AND e.event_id = k.event_id)
+                  AND NOT EXISTS (
+                    SELECT 1 FROM signals AS s WHERE s.tenant = k.tenant AND s.event_id = k.event_id)
                 ORDER BY k.created_at LIMIT ?2)";
         self.write(move |connection| {
             let purged =

@@ -15,7 +15,8 @@ pub trait Housekeeping: Send + Sync {
     /// undecided. Returns how many went. Their ids are free again.
     async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64>;
 
-    /// Remove up to `limit` idempotency keys made before `before` whose event is gone.
+    /// Remove up to `limit` idempotency keys made before `before` whose event is gone. That of a buffered
+    /// signal is not gone, it is still to come.
     async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64>;
 
     /// Remove worker rows not heard of since `before`.

@@ -230,6 +230,7 @@ macro_rules! conformance_tests {
                 an_execution_that_has_ended_gets_no_signals,
                 a_correlation_that_a_transition_sets_counts_from_then_on,
                 a_repeated_signal_is_a_repeat,
+                a_key_stays_as_long_as_its_signal_waits,
                 a_signal_and_a_start_at_once_find_each_other,
                 children_are_found_by_their_parent,
             }

@@ -139,6 +139,21 @@ pub async fn a_repeated_signal_is_a_repeat(bench: Bench) {
     assert_eq!(send(&bench, &sent).await, pending);
 }
 
+pub async fn a_key_stays_as_long_as_its_signal_waits(bench: Bench) {
+    let now = bench.now().await;
+    let key = Some(Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
+    let sent = NewSignal { idempotency: key.clone(), ..signal(&bench, "o-1", now) };
+    send(&bench, &sent).await;
+    let later = bench.passed(now).await.plus(HOUR);
+    assert_eq!(bench.stores.housekeeping.purge_keys(later, 10).await.unwrap(), 0);
+    let again = NewSignal { idempotency: key, ..signal(&bench, "o-1", now) };
+    let repeat = Appended::Repeat { event_id: sent.event_id, status: EventStatus::Pending };
+    assert_eq!(send(&bench, &again).await, repeat);
+    bench.stores.housekeeping.purge_workers(later.plus(HOUR)).await.unwrap();
+    assert!(!buffered(&bench, sent.event_id).await, "expired, and forgotten");
+    assert_eq!(bench.stores.housekeeping.purge_keys(later, 10).await.unwrap(), 1);
+}
+
 pub async fn a_signal_and_a_start_at_once_find_each_other(bench: Bench) {
     for round in 0..100 {
         let correlation = format!("o-{round}");
