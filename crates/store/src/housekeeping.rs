@@ -19,7 +19,8 @@ pub trait Housekeeping: Send + Sync {
     /// signal is not gone, it is still to come.
     async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64>;
 
-    /// Remove worker rows not heard of since `before`.
+    /// Remove worker rows not heard of since `before`, and return how many; with them go external workers not
+    /// heard of since, and buffered signals that expired before.
     async fn purge_workers(&self, before: Timestamp) -> Result<u64>;
 }
 
