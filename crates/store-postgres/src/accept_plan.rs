@@ -147,7 +147,9 @@ impl Facts {
         for event in &start.events {
             self.take(event, None, plan);
         }
-        if let Some(correlation) = start.state.correlation.as_deref().filter(|_| !start.state.phase.is_ended()) {
+        if let Some(correlation) =
+            start.state.correlation.as_deref().filter(|_| !start.state.phase.is_ended())
+        {
             self.correlate(start, correlation, plan);
         }
         Verdict::Accept(numbered)

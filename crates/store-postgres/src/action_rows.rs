@@ -61,8 +61,15 @@ pub(crate) fn lease_until(terms: &Terms, ttl: Duration, now: Timestamp) -> Times
 macro_rules! lease_length {
     ($action:literal, $ttl:literal) => {
         concat!(
-            "least(coalesce(", $action, ".heartbeat_ms, ", $action, ".attempt_ms, ", $ttl, "), ",
-            $action, ".attempt_ms)"
+            "least(coalesce(",
+            $action,
+            ".heartbeat_ms, ",
+            $action,
+            ".attempt_ms, ",
+            $ttl,
+            "), ",
+            $action,
+            ".attempt_ms)"
         )
     };
 }

@@ -60,9 +60,9 @@ impl PostgresStore {
             return Ok(committed);
         }
         let mut transaction = self.pool.begin().await?;
-        let given = batch.iter().filter_map(|commit| {
-            Some((&commit.execution.tenant, commit_rows::correlation_of(commit)?))
-        });
+        let given = batch
+            .iter()
+            .filter_map(|commit| Some((&commit.execution.tenant, commit_rows::correlation_of(commit)?)));
         signals::lock_correlations(&mut transaction, given).await?;
         let locked = lock(&mut transaction, batch).await?;
         let open = commit_rows::count_open(&mut transaction, batch).await?;
@@ -178,11 +178,7 @@ async fn write(
 }
 
 /// Of actions that failed before they began.
-async fn open_incidents(
-    connection: &mut PgConnection,
-    winners: &[&Commit],
-    now: Timestamp,
-) -> Attempt<()> {
+async fn open_incidents(connection: &mut PgConnection, winners: &[&Commit], now: Timestamp) -> Attempt<()> {
     let incidents: Vec<Opened<'_>> = winners
         .iter()
         .flat_map(|commit| commit.actions.iter().map(move |action| (*commit, action)))

@@ -118,7 +118,6 @@ impl PostgresStore {
             Err(failure) => Err(failure),
         }
     }
-
 }
 
 /// On the connection of the transaction: whoever waits for a second while holding the first waits for ever.

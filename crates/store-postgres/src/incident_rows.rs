@@ -49,8 +49,7 @@ ORDER BY k.ord";
     let print = |one: &Opened<'_>| {
         fingerprint(&one.definition.name, one.action.map(|key| &key.action), &one.incident.class)
     };
-    let ended =
-        |one: &Opened<'_>| if one.phase.is_ended() { Some(Resolution::Ended.as_str()) } else { None };
+    let ended = |one: &Opened<'_>| if one.phase.is_ended() { Some(Resolution::Ended.as_str()) } else { None };
     let keys: KeyColumns<'_> = each().map(|one| one.execution).collect();
     keys.bound(OPEN)
         .bind(each().map(|one| one.incident.id.0).collect::<Vec<Uuid>>())

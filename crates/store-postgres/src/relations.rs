@@ -7,8 +7,8 @@ use millstream_store::Result;
 use millstream_store::relations::{Relations, SignalView};
 
 use crate::connect::PostgresStore;
-use crate::signals::{self, Stored};
 use crate::decode;
+use crate::signals::{self, Stored};
 
 #[async_trait]
 impl Relations for PostgresStore {

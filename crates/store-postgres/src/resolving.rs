@@ -117,13 +117,7 @@ impl<'a> Facts<'a> {
         plan
     }
 
-    fn judge(
-        &mut self,
-        id: IncidentId,
-        how: &'a Resolving,
-        plan: &mut Plan<'a>,
-        now: Timestamp,
-    ) -> Resolved {
+    fn judge(&mut self, id: IncidentId, how: &'a Resolving, plan: &mut Plan<'a>, now: Timestamp) -> Resolved {
         let Some(view) = self.incidents.get(&id).copied() else { return Resolved::NotFound };
         let before = view.resolved.as_ref().map(|resolved| resolved.resolution);
         if let Some(resolution) = before.or_else(|| plan.resolved.get(&id).copied()) {
@@ -161,13 +155,7 @@ impl<'a> Facts<'a> {
         };
     }
 
-    fn resolve_action(
-        &mut self,
-        key: &ActionKey,
-        how: &'a Resolving,
-        plan: &mut Plan<'a>,
-        now: Timestamp,
-    ) {
+    fn resolve_action(&mut self, key: &ActionKey, how: &'a Resolving, plan: &mut Plan<'a>, now: Timestamp) {
         let group_key = (key.execution.clone(), key.seq);
         let Some(group) = self.groups.get_mut(&group_key) else { return };
         let waiting = skipped_because_of(group, &key.action);

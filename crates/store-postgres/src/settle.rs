@@ -130,10 +130,7 @@ async fn lock_executions_to_pause(
     rows.iter().map(|row| Ok((decode::execution_key(row)?, decode::parsed(row, "phase")?))).collect()
 }
 
-async fn lock_events(
-    connection: &mut PgConnection,
-    batch: &[Settlement],
-) -> Attempt<LockedEvents> {
+async fn lock_events(connection: &mut PgConnection, batch: &[Settlement]) -> Attempt<LockedEvents> {
     const LOCK: &str = "
 SELECT e.tenant, e.event_id, e.verdict, e.traceparent, x.definition, x.version
 FROM unnest($1::text[], $2::uuid[]) AS k(tenant, event_id)
