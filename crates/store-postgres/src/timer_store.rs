@@ -65,10 +65,33 @@ RETURNING tenant, execution_id, accept_no";
     Ok(rung.into_iter().map(|(_, key)| key).collect())
 }
 
+/// Actions stand in the order of their times within each queue: from queue to queue, and in each to the
+/// first that is ready.
 async fn read_next_due(pool: &PgPool) -> Attempt<Option<Timestamp>> {
     const READ: &str = "
-SELECT least((SELECT min(fire_at) FROM timers),
-             (SELECT min(due_at) FROM actions WHERE status IN ('ready', 'leased') AND status = 'ready'))";
+WITH RECURSIVE open AS (
+    (SELECT a.queue
+     FROM actions a
+     WHERE a.status IN ('waiting', 'ready', 'leased', 'awaiting')
+     ORDER BY a.queue LIMIT 1)
+    UNION ALL
+    SELECT n.queue
+    FROM open o
+    CROSS JOIN LATERAL (
+        SELECT a.queue
+        FROM actions a
+        WHERE a.status IN ('waiting', 'ready', 'leased', 'awaiting') AND a.queue > o.queue
+        ORDER BY a.queue LIMIT 1) n
+), ready AS (
+    SELECT min(a.due_at) AS due_at
+    FROM open o
+    CROSS JOIN LATERAL (
+        SELECT a.due_at
+        FROM actions a
+        WHERE a.status IN ('waiting', 'ready', 'leased', 'awaiting') AND a.status = 'ready' AND a.queue = o.queue
+        ORDER BY a.due_at LIMIT 1) a
+)
+SELECT least((SELECT min(fire_at) FROM timers), (SELECT due_at FROM ready))";
     let next: Option<i64> = sqlx::query_scalar(READ).fetch_one(pool).await?;
     Ok(next.map(Timestamp::from_millis))
 }
