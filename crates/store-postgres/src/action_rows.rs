@@ -312,6 +312,9 @@ pub(crate) fn leased(
         traceparent,
         lease_until: decode::time(row, "due_at")?,
         revision: row.try_get("revision")?,
+        heartbeat: row
+            .try_get::<Option<i64>, _>("heartbeat_ms")?
+            .map(|millis| Duration::from_millis(millis.unsigned_abs())),
         progress: decode::json_option(row, "progress")?,
         ready_at: match decode::time_option(row, "ready_at")? {
             Some(ready_at) => ready_at,

@@ -40,14 +40,14 @@ impl ActionStore for PostgresStore {
     async fn renew(
         &self,
         beats: &[Beat],
-        worker: &WorkerId,
+        _worker: &WorkerId,
         grant: &LeaseGrant,
         _now: Timestamp,
     ) -> Result<Vec<Pulse>> {
         if beats.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| renew_held(&self.leases, beats, worker, grant)).await
+        self.patiently(|| renew_held(&self.leases, beats, grant)).await
     }
 
     async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>> {
@@ -78,18 +78,13 @@ impl ActionStore for PostgresStore {
     }
 }
 
-async fn renew_held(
-    pool: &PgPool,
-    beats: &[Beat],
-    worker: &WorkerId,
-    grant: &LeaseGrant,
-) -> Attempt<Vec<Pulse>> {
+async fn renew_held(pool: &PgPool, beats: &[Beat], grant: &LeaseGrant) -> Attempt<Vec<Pulse>> {
     const RENEW: &str = "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), held AS MATERIALIZED (
     SELECT a.*, k.progress
-    FROM (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $8::text[])
+    FROM (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $7::text[])
               AS u(tenant, execution_id, seq, action, epoch, progress)
           ORDER BY u.tenant COLLATE \"C\", u.execution_id COLLATE \"C\", u.seq, u.action COLLATE \"C\") k
     CROSS JOIN LATERAL (
@@ -99,7 +94,7 @@ WITH clock AS MATERIALIZED (
         FOR NO KEY UPDATE) a
 ), renewed AS (
     UPDATE actions a
-    SET due_at = least(clock.now + coalesce(a.heartbeat_ms, a.attempt_ms, $7), a.attempt_until), worker_id = $6,
+    SET due_at = least(clock.now + coalesce(a.heartbeat_ms, a.attempt_ms, $6), a.attempt_until),
         progress = coalesce(h.progress, a.progress)
     FROM held h, clock
     WHERE a.tenant = h.tenant AND a.execution_id = h.execution_id AND a.seq = h.seq AND a.action = h.action
@@ -113,7 +108,6 @@ CROSS JOIN LATERAL (
     let rows = columns
         .bound(RENEW)
         .bind(epochs(beats.iter().map(|beat| &beat.lease)))
-        .bind(worker.as_str())
         .bind(millis(grant.ttl))
         .bind(beats.iter().map(|beat| beat.progress.as_ref().map(RawJson::as_str)).collect::<Vec<_>>())
         .fetch_all(pool)

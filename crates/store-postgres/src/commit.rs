@@ -236,6 +236,7 @@ fn leased_by_commit(
         traceparent: action.traceparent.clone(),
         lease_until: action_rows::lease_until(&action.terms, grant.ttl, moment),
         revision: 0,
+        heartbeat: action.terms.heartbeat,
         progress: None,
         ready_at: moment,
         closing: None,

@@ -4,7 +4,8 @@
 //! An action that is to be *compensated* is over, but not told yet: it is `waiting` and *closing*.
 //! Whatever of its transition has not begun is skipped, whatever has begun is waited for. Then the undo
 //! actions of what has succeeded are called up, the last success first, each waiting for the one before;
-//! behind the last of them waits the closing action, to be leased once more and told.
+//! behind the last of them waits the closing action, to be leased once more and told. It stands in the
+//! engine's own queue from then on: to tell is nobody else's business.
 
 use std::collections::BTreeMap;
 

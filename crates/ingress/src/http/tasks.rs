@@ -321,12 +321,12 @@ pub(super) async fn held(
     token: Epoch,
 ) -> Result<ActionView, Problem> {
     let view = find(door, key).await?;
+    if view.revision != revision || view.epoch != token || view.status != ActionStatus::Leased {
+        return Err(lost(&view, token));
+    }
     if !view.queue.is_external() {
         let detail = format!("{key} is no task: only actions of the kind `task` are leased over HTTP");
         return Err(Problem::new(Kind::Conflict, detail));
-    }
-    if view.revision != revision || view.epoch != token || view.status != ActionStatus::Leased {
-        return Err(lost(&view, token));
     }
     Ok(view)
 }
