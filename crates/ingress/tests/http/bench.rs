@@ -10,9 +10,11 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use millstream_core::definition::{Format, parse};
 use millstream_core::entropy::Entropy;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::log::Outcome;
+use millstream_core::log::{Outcome, Plan, Transition};
 use millstream_core::machine::{Machine, turn};
+use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Role};
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, Deps, IngressOptions, Life, router};
 use millstream_store::Stores;
@@ -176,18 +178,23 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
                 let status =
                     if applied.actions.is_empty() { EventStatus::Completed } else { EventStatus::Processing };
                 actions.extend(applied.actions.into_iter().map(|planned| NewAction {
+                    terms:
+                        machine.action(&planned.name).map_or_else(Terms::engine, |of| Terms::of(of, &tenant)),
                     key: ActionKey { execution: key(id), seq, action: planned.name },
                     event_id,
                     traceparent: None,
                     ordinal: planned.ordinal,
+                    status: if planned.needs.is_empty() {
+                        ActionStatus::Ready
+                    } else {
+                        ActionStatus::Waiting
+                    },
                     needs: planned.needs,
-                    status: ActionStatus::Ready,
-                    input: None,
+                    input: input(planned.plan),
                     scope: None,
                     result: None,
                     error: None,
                     handling: Handling::Unhandled,
-                    terms: millstream_core::terms::Terms::engine(),
                     undoes: None,
                     incident: None,
                 }));
@@ -200,6 +207,8 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
         let accept_no = loaded.mailbox.iter().find(|event| event.event_id == event_id).unwrap().accept_no;
         decided.push(Decided { event_id, accept_no, verdict });
     }
+    let by_request = transitions.last().is_some_and(|last: &Transition| last.name.is_end());
+    let open_actions = if by_request { OpenActions::Cancel } else { OpenActions::Keep };
     let commit = Commit {
         execution: key(id),
         definition: loaded.definition.clone(),
@@ -211,7 +220,7 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
         cancelled_timers: Vec::new(),
         actions,
         emitted: Vec::new(),
-        open_actions: OpenActions::Keep,
+        open_actions,
         state: turn.state.clone(),
     };
     let worker = WorkerId::parse("bench").unwrap();
@@ -223,6 +232,13 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
     stores.executions.commit(&worker, &[commit], &lease, clock.now()).await.unwrap();
     let news = News { execution: key(id), seq: turn.state.seq, event: None };
     streams.announcer.announce(&[news]).await.unwrap();
+}
+
+fn input(plan: Plan) -> Option<RawJson> {
+    match plan {
+        Plan::Inline { input, .. } | Plan::Ready { input } => Some(input),
+        Plan::Waiting { .. } | Plan::Standby { .. } | Plan::Broken { .. } => None,
+    }
 }
 
 #[derive(Debug)]
