@@ -86,11 +86,7 @@ pub fn conclude_within(
 ) -> Conclusion {
     match attempt {
         Attempt::Success { result } => {
-            let emit = spec.on_success.as_ref().map(|event| {
-                let outcome =
-                    Outcome { action: &spec.name, key, attempts, result: Some(&result), error: None };
-                (event.clone(), RawJson::of(&outcome))
-            });
+            let emit = succeeded(spec, key, attempts, &result);
             Conclusion::Succeeded { result, emit }
         }
         Attempt::Transient { error, retry_after: _ } if spec.retry.except.contains(&error.class) => {
@@ -109,6 +105,13 @@ pub fn conclude_within(
         Attempt::Permanent { error } => fail(spec, key, attempts, error),
         Attempt::Pause { error } => Conclusion::Failed { error, then: OnFailure::Incident },
     }
+}
+
+/// The event that tells the execution of a success, whether an attempt had it or a person declared it.
+pub fn succeeded(spec: &ActionSpec, key: &str, attempts: u32, result: &RawJson) -> Option<(Name, RawJson)> {
+    let event = spec.on_success.as_ref()?;
+    let outcome = Outcome { action: &spec.name, key, attempts, result: Some(result), error: None };
+    Some((event.clone(), RawJson::of(&outcome)))
 }
 
 /// The event that tells the execution once everything is undone.
@@ -196,6 +199,15 @@ mod tests {
         );
         let silent = conclude(&spec(""), &key(), 2, success, 0.5);
         assert!(matches!(silent, Conclusion::Succeeded { emit: None, .. }));
+    }
+
+    #[test]
+    fn a_declared_success_is_told_like_any_other() {
+        let (result, spec) = (RawJson::parse("7").unwrap(), spec(", on_success: good"));
+        let performed = conclude(&spec, &key(), 2, Attempt::Success { result: result.clone() }, 0.5);
+        let emit = succeeded(&spec, &key(), 2, &result);
+        assert!(emit.is_some());
+        assert_eq!(performed, Conclusion::Succeeded { result, emit });
     }
 
     #[test]

@@ -25,6 +25,11 @@ pub fn fingerprint(definition: &Name, action: Option<&Name>, class: &ErrorClass)
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Whether a text could be one.
+pub fn is_fingerprint(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,7 +42,8 @@ mod tests {
         };
         let one = of("order", Some("charge"), ErrorClass::Status);
         assert_eq!(one, of("order", Some("charge"), ErrorClass::Status));
-        assert_eq!(one.len(), 16);
+        assert!(is_fingerprint(&one));
+        assert!(!is_fingerprint(&one.to_uppercase()) && !is_fingerprint(&one[1..]));
         for other in [
             of("orders", Some("charge"), ErrorClass::Status),
             of("order", Some("charge"), ErrorClass::Network),

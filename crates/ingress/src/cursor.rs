@@ -13,11 +13,19 @@ pub(crate) enum List {
     History,
     Actions,
     Timers,
+    Incidents,
 }
 
 impl List {
-    pub(crate) const ALL: &[List] =
-        &[Self::Definitions, Self::Executions, Self::Events, Self::History, Self::Actions, Self::Timers];
+    pub(crate) const ALL: &[List] = &[
+        Self::Definitions,
+        Self::Executions,
+        Self::Events,
+        Self::History,
+        Self::Actions,
+        Self::Timers,
+        Self::Incidents,
+    ];
 
     const fn tag(self) -> &'static str {
         match self {
@@ -27,6 +35,7 @@ impl List {
             Self::History => "h1:",
             Self::Actions => "a1:",
             Self::Timers => "t1:",
+            Self::Incidents => "i1:",
         }
     }
 }

@@ -45,10 +45,15 @@ impl<'a> Fields<'a> {
     /// The text of a field's value; `null` counts as absent. A second one of the same name is left
     /// over and becomes a fault.
     pub(crate) fn take(&mut self, field: &'static str) -> Option<&'a str> {
+        self.take_any(field).filter(|text| *text != "null")
+    }
+
+    /// The text of a field's value, which may be `null`.
+    fn take_any(&mut self, field: &'static str) -> Option<&'a str> {
         self.known.push(field);
         let at = self.left.iter().position(|(name, _)| name == field)?;
         let (_, value) = self.left.remove(at);
-        Some(value.get()).filter(|text| *text != "null")
+        Some(value.get())
     }
 
     /// A text field.
@@ -93,6 +98,16 @@ impl<'a> Fields<'a> {
     /// A field of any JSON, kept raw.
     pub(crate) fn raw(&mut self, field: &'static str) -> Option<RawJson> {
         let value = self.take(field)?;
+        self.checked(field, value)
+    }
+
+    /// The same where `null` is a value like any other.
+    pub(crate) fn raw_or_null(&mut self, field: &'static str) -> Option<RawJson> {
+        let value = self.take_any(field)?;
+        self.checked(field, value)
+    }
+
+    fn checked(&mut self, field: &str, value: &str) -> Option<RawJson> {
         match RawJson::parse(value) {
             Ok(raw) => Some(raw),
             Err(error @ (InvalidJson::TooDeep | InvalidJson::Syntax(_))) => {

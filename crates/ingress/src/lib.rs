@@ -18,6 +18,7 @@ mod clock;
 mod crash;
 mod cursor;
 mod door;
+mod edited;
 mod fields;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -84,7 +84,9 @@ fn path_schema(name: &str) -> &'static str {
         "name" => "Name",
         "version" => "Version",
         "execution_id" => "ExecutionId",
-        "event_id" => "EventId",
+        "event_id" | "signal_id" => "EventId",
+        "incident_id" => "IncidentId",
+        "fingerprint" => "Fingerprint",
         "key" => "TaskKey",
         _ => "Text",
     }

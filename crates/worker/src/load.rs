@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::{AcceptNo, ExecutionKey, Name};
+use millstream_core::id::{AcceptNo, ExecutionKey};
 use millstream_core::log::{Kept as KeptAs, State, Waiting};
 use millstream_core::machine::{self, Machine};
 use millstream_store::StoreError;
@@ -176,8 +176,8 @@ async fn sort(worker: &Worker, cached: Option<State>, loaded: Result<Loaded, Sto
 
 /// Whether something in the mailbox can be decided without a definition.
 fn can_close(state: &State, loaded: &LoadedExecution) -> bool {
-    let is_cancel = |event: &Waiting| event.kept == KeptAs::Undecided && event.name == Name::cancel();
-    state.phase.is_ended() || loaded.mailbox.iter().any(is_cancel)
+    let ends = |event: &Waiting| event.kept == KeptAs::Undecided && event.name.is_end();
+    state.phase.is_ended() || loaded.mailbox.iter().any(ends)
 }
 
 /// One call, as long as the whole batch can be read; otherwise bisected so that one fails alone.
@@ -258,7 +258,7 @@ pub(crate) fn slice(loaded: &mut LoadedExecution) -> Company {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{DefinitionRef, EventId, ExecutionId, Seq, TenantId};
+    use millstream_core::id::{DefinitionRef, EventId, ExecutionId, Name, Seq, TenantId};
     use millstream_core::log::Origin;
     use millstream_core::raw::RawJson;
     use millstream_core::status::PauseState;

@@ -95,6 +95,23 @@ pub enum ActionKind {
     },
 }
 
+impl ActionKind {
+    /// As in definitions, and in stored inputs.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Log { .. } => "log",
+            Self::Http(_) => "http",
+            Self::Call { .. } => "call",
+            Self::Task(_) => "task",
+            Self::Emit(_) => "emit",
+            Self::Start(_) => "start",
+            Self::Wait(_) => "wait",
+            Self::Webhook(_) => "webhook",
+            Self::Noop { .. } => "noop",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpSpec {
     pub method: Method,

@@ -159,7 +159,7 @@ async fn check_once(door: &Door, drafts: &[&Draft]) -> Result<Vec<Result<Target,
     Ok(verdicts)
 }
 
-fn key_reused() -> Problem {
+pub(super) fn key_reused() -> Problem {
     let detail = "this idempotency key was used before with another execution, name or payload";
     Problem::new(Kind::KeyReused, detail)
 }
@@ -196,10 +196,7 @@ pub(super) async fn recall(
 
 /// Whether clients may send this event to executions of this definition.
 pub(super) fn known(machine: &Machine, event: &Name) -> Result<(), Problem> {
-    if event.is_reserved() {
-        let detail = format!("names that start with {:?} are the engine's own", Name::RESERVED_PREFIX);
-        return Err(unknown(detail));
-    }
+    unreserved(event)?;
     if machine.mentions(event) {
         return Ok(());
     }
@@ -207,6 +204,15 @@ pub(super) fn known(machine: &Machine, event: &Name) -> Result<(), Problem> {
     let events = definition.states().values().flat_map(|state| state.on.keys()).map(Name::as_str);
     let hint = did_you_mean(event.as_str(), events);
     Err(unknown(format!("no state of {:?} mentions {event:?}{hint}", definition.name())))
+}
+
+/// Whether clients may send this event at all.
+pub(super) fn unreserved(event: &Name) -> Result<(), Problem> {
+    if event.is_reserved() {
+        let detail = format!("names that start with {:?} are the engine's own", Name::RESERVED_PREFIX);
+        return Err(unknown(detail));
+    }
+    Ok(())
 }
 
 fn unknown(detail: String) -> Problem {

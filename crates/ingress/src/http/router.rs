@@ -11,8 +11,8 @@ use axum::middleware::from_fn_with_state;
 
 use super::route::Route;
 use super::{
-    batch, definitions, events, executions, health, history, interventions, start, tail, task_outcomes,
-    tasks, workers,
+    batch, definitions, events, executions, group_resolutions, health, history, incidents, interventions,
+    resolutions, signals, start, tail, task_outcomes, tasks, workers,
 };
 use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
@@ -49,7 +49,11 @@ fn api_routes() -> Vec<Route> {
         history::routes(),
         events::routes(),
         batch::routes(),
+        signals::routes(),
         interventions::routes(),
+        incidents::routes(),
+        resolutions::routes(),
+        group_resolutions::routes(),
         tail::routes(),
         workers::routes(),
         tasks::routes(),

@@ -25,7 +25,7 @@ use super::events::patience;
 use super::posting::{self, Draft, Said};
 use super::problem::{Kind, Problem};
 use super::route::{Located, Route};
-use super::views::{AcceptedOut, ExecutionOut, Item, Items};
+use super::views::{AcceptedOut, ExecutionOut, Item, Items, ParentOut};
 use super::{batch, executions};
 use crate::accept::Verdict;
 use crate::auth::{Caller, Submitter};
@@ -417,7 +417,8 @@ async fn conclude(door: &Door, ready: &Ready, verdict: Verdict) -> Result<(Outco
     match verdict {
         Verdict::Stored(Appended::Accepted { .. }) => {
             door.machines.started(key.clone(), ready.new.definition.clone());
-            let Folded { state, phase, context, seq, reason, at, .. } = ready.new.state.clone();
+            let Folded { state, phase, context, seq, reason, at, parent, correlation, .. } =
+                ready.new.state.clone();
             let execution = ExecutionOut {
                 execution_id: key.execution.clone(),
                 definition: ready.new.definition.name.clone(),
@@ -429,6 +430,8 @@ async fn conclude(door: &Door, ready: &Ready, verdict: Verdict) -> Result<(Outco
                 created_at: at,
                 updated_at: at,
                 reason,
+                parent: parent.map(ParentOut::from),
+                correlation,
             };
             Ok((Outcome::Created, execution))
         }

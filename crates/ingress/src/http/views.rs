@@ -1,10 +1,13 @@
 //! What the outside sees of executions, events, transitions, actions and timers.
 //!
 //! These shapes are the contract; the store's views are not. A field that does not apply is null and
-//! not absent, unless it was added for operators.
+//! not absent, unless it was added for operators or only some executions and actions can have it.
+
+use std::collections::BTreeSet;
 
 use millstream_core::id::{EventId, ExecutionId, Name, Seq, WorkerId};
-use millstream_core::log::{Context, State};
+use millstream_core::log::{Context, Parent, State};
+use millstream_core::placement::{Queue, QueueParts};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, PauseState};
 use millstream_core::time::Timestamp;
@@ -64,6 +67,25 @@ pub(crate) struct ExecutionOut {
     /// then its context is not here).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<ParentOut>,
+    /// By which signals find it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) correlation: Option<String>,
+}
+
+/// The action that started a child.
+#[derive(Debug, Serialize)]
+pub(crate) struct ParentOut {
+    execution_id: ExecutionId,
+    seq: Seq,
+    action: Name,
+}
+
+impl From<Parent> for ParentOut {
+    fn from(parent: Parent) -> Self {
+        Self { execution_id: parent.execution, seq: parent.seq, action: parent.action }
+    }
 }
 
 impl From<ExecutionView> for ExecutionOut {
@@ -80,6 +102,8 @@ impl From<ExecutionView> for ExecutionOut {
             created_at: view.created_at,
             updated_at: view.updated_at,
             reason: unreadable.or(view.state.reason).or(view.paused_reason),
+            parent: view.state.parent.map(ParentOut::from),
+            correlation: view.state.correlation,
         }
     }
 }
@@ -188,13 +212,43 @@ pub(crate) struct ActionOut {
     error: Option<RawJson>,
     created_at: Timestamp,
     settled_at: Option<Timestamp>,
+    /// How often a person gave it another input.
+    revision: i32,
+    progress: Option<RawJson>,
+    #[serde(flatten)]
+    by: Performer,
+}
+
+/// Who performs an action, where that is not the engine itself.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Performer {
+    Engine {},
+    Call {
+        function: Name,
+    },
+    Task {
+        #[serde(rename = "type")]
+        kind: Name,
+        labels: BTreeSet<Name>,
+    },
+}
+
+impl Performer {
+    fn of(queue: &Queue) -> Self {
+        match queue.parts() {
+            Some(QueueParts::Engine) | None => Self::Engine {},
+            Some(QueueParts::Call { function }) => Self::Call { function },
+            Some(QueueParts::Task { tenant: _, kind, labels }) => Self::Task { kind, labels },
+        }
+    }
 }
 
 impl From<ActionView> for ActionOut {
     fn from(view: ActionView) -> Self {
         Self {
             seq: view.key.seq,
-            key: view.key.to_string(),
+            key: view.key.with_revision(view.revision),
             action: view.key.action,
             event_id: view.event_id,
             needs: view.needs,
@@ -208,6 +262,9 @@ impl From<ActionView> for ActionOut {
             error: view.error,
             created_at: view.created_at,
             settled_at: view.settled_at,
+            revision: view.revision,
+            progress: view.progress,
+            by: Performer::of(&view.queue),
         }
     }
 }

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use millstream_core::definition::{Format, parse};
 use millstream_core::entropy::Entropy;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
-use millstream_core::log::{Outcome, Plan};
+use millstream_core::log::{Outcome, Plan, Transition};
 use millstream_core::machine::{Machine, turn};
 use millstream_core::status::{ActionStatus, EventStatus, Role};
 use millstream_core::terms::Terms;
@@ -217,6 +217,8 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
         let accept_no = loaded.mailbox.iter().find(|event| event.event_id == event_id).unwrap().accept_no;
         decided.push(Decided { event_id, accept_no, verdict });
     }
+    let by_request = transitions.last().is_some_and(|last: &Transition| last.name.is_end());
+    let open_actions = if by_request { OpenActions::Cancel } else { OpenActions::Keep };
     let commit = Commit {
         execution: key(id),
         definition: loaded.definition.clone(),
@@ -228,7 +230,7 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
         cancelled_timers: Vec::new(),
         actions,
         emitted: Vec::new(),
-        open_actions: OpenActions::Keep,
+        open_actions,
         state: turn.state.clone(),
     };
     let worker = WorkerId::parse("bench").unwrap();

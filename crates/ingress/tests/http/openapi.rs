@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, ORDER, get, yaml};
 use crate::schema::mismatches;
+use crate::trouble::decision;
 
 /// The contract's table.
 const ROUTES: &[(&str, &str)] = &[
@@ -28,6 +29,18 @@ const ROUTES: &[(&str, &str)] = &[
     ("get", "/v1/events"),
     ("get", "/v1/events/{event_id}"),
     ("post", "/v1/events/{event_id}/retry"),
+    ("post", "/v1/signals"),
+    ("get", "/v1/signals/{signal_id}"),
+    ("get", "/v1/incidents"),
+    ("get", "/v1/incidents/groups"),
+    ("get", "/v1/incidents/{incident_id}"),
+    ("post", "/v1/incidents/{incident_id}/retry"),
+    ("post", "/v1/incidents/{incident_id}/skip"),
+    ("post", "/v1/incidents/{incident_id}/fail"),
+    ("post", "/v1/incidents/{incident_id}/cancel"),
+    ("post", "/v1/incidents/groups/{fingerprint}/retry"),
+    ("post", "/v1/incidents/groups/{fingerprint}/fail"),
+    ("post", "/v1/incidents/groups/{fingerprint}/cancel"),
     ("get", "/v1/workers"),
     ("post", "/v1/tasks/lease"),
     ("post", "/v1/tasks/{key}/heartbeat"),
@@ -207,4 +220,42 @@ async fn real_answers_have_the_shapes_that_are_documented() {
     }
     // The reader can say no.
     assert!(!mismatches(&document, "Health", &json!({"status": "ok", "version": 1})).is_empty());
+}
+
+#[tokio::test]
+async fn incidents_and_signals_have_the_shapes_that_are_documented() {
+    let bench = Bench::with_payment().await;
+    let document = bench.get("/openapi.json").await.json();
+    let (first, second) = (bench.incident("p-1").await, bench.incident("p-2").await);
+    let one = format!("/v1/incidents/{}", first["incident_id"].as_str().unwrap());
+    let open = bench.get(&one).await.json();
+    let groups = bench.get("/v1/incidents/groups").await.json();
+    let retried = bench.post(&decision(&first, "retry"), &json!({"reason": "again"})).await.json();
+    let group = format!("/v1/incidents/groups/{}/cancel", second["fingerprint"].as_str().unwrap());
+    let cancelled = bench.post(&group, &json!({"reason": "enough"})).await.json();
+
+    bench.define("{name: kid, initial: a, correlate: context.order, states: {a: {on: {go: {}}}}}").await;
+    let signal = json!({"correlation": "o-1", "name": "go"});
+    let buffered = bench.post("/v1/signals", &signal).await;
+    let kept = bench.get(buffered.header("location")).await.json();
+    let kid = json!({"definition": "kid", "input": {"order": "o-1"}});
+    let started = bench.post("/v1/executions", &kid).await.json();
+    let delivered = bench.post("/v1/signals", &signal).await;
+    for (schema, answer) in [
+        ("Incident", first),
+        ("IncidentDetail", open),
+        ("IncidentDetail", bench.get(&one).await.json()),
+        ("IncidentPage", bench.get("/v1/incidents").await.json()),
+        ("IncidentGroups", groups),
+        ("ResolvedIncident", retried),
+        ("ResolvedGroup", cancelled),
+        ("ActionPage", bench.get("/v1/executions/p-1/actions").await.json()),
+        ("AcceptedSignal", buffered.json()),
+        ("AcceptedSignal", delivered.json()),
+        ("Signal", kept),
+        ("Signal", bench.get(delivered.header("location")).await.json()),
+        ("Execution", started),
+    ] {
+        assert_eq!(mismatches(&document, schema, &answer), Vec::<String>::new(), "{answer:#}");
+    }
 }

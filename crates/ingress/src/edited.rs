@@ -1,0 +1,203 @@
+//! The input that a person has edited: read strictly, before it becomes the input of the next attempts.
+//!
+//! What the engine rendered it trusts; what a person wrote it reads to the last field, because a misspelt one
+//! would be left out in silence. The kind stays, and so does the queue: who performs the action was decided
+//! when it was planned.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use millstream_core::id::Name;
+use millstream_core::machine::ActionInput;
+use millstream_core::placement::{Queue, QueueParts};
+use millstream_core::problem::Problem as Fault;
+use millstream_core::raw::RawJson;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::fields::clip;
+
+/// The new input as it is stored, or what is wrong with it; paths begin at `input`.
+pub(crate) fn read(kind: &str, queue: &Queue, text: &RawJson) -> Result<RawJson, Vec<Fault>> {
+    of_kind(kind, text)?;
+    let mut reader = serde_json::Deserializer::from_str(text.as_str());
+    let input: ActionInput = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        let path = if path == "." { String::new() } else { format!(".{path}") };
+        vec![Fault::new(format!("input{path}"), without_place(&error.into_inner()))]
+    })?;
+    let mut faults = moved(queue, &input);
+    let kept = RawJson::of(&input);
+    if let (Ok(written), Ok(read)) = (text.decode(), kept.decode()) {
+        unread("input", &written, &read, &mut faults);
+    }
+    if faults.is_empty() { Ok(kept) } else { Err(faults) }
+}
+
+/// One field, named after the kind.
+fn of_kind(kind: &str, text: &RawJson) -> Result<(), Vec<Fault>> {
+    let wrong = |message: String| Err(vec![Fault::new("input", message)]);
+    match kind {
+        "return" | "close_children" => {
+            return wrong(format!("{kind} is the engine's own action; its input cannot be edited"));
+        }
+        _ => {}
+    }
+    let Ok(object) = text.decode::<BTreeMap<String, &RawValue>>() else {
+        return wrong(format!("must be an object with the one field {kind:?}, like the stored input"));
+    };
+    let names: Vec<&str> = object.keys().map(|name| clip(name)).take(5).collect();
+    match names.as_slice() {
+        [only] if *only == kind => Ok(()),
+        others => wrong(format!(
+            "must have the one field {kind:?}, like the stored input; it has {}",
+            if others.is_empty() { "none".to_owned() } else { others.join(", ") }
+        )),
+    }
+}
+
+/// What would have to stand in another queue.
+fn moved(queue: &Queue, input: &ActionInput) -> Vec<Fault> {
+    let fixed = |path: &str, now: &str| {
+        let message = format!("cannot be changed: the action stands in the queue of {now:?}");
+        Fault::new(path, message)
+    };
+    match (input, queue.parts()) {
+        (ActionInput::Call(call), Some(QueueParts::Call { function })) if call.function != function => {
+            vec![fixed("input.call.function", function.as_str())]
+        }
+        (ActionInput::Task(task), Some(QueueParts::Task { tenant: _, kind, labels })) => {
+            let mut faults = Vec::new();
+            if task.kind != kind {
+                faults.push(fixed("input.task.type", kind.as_str()));
+            }
+            if task.labels != labels {
+                faults.push(fixed("input.task.labels", &joined(&labels)));
+            }
+            faults
+        }
+        (
+            ActionInput::Http(_)
+            | ActionInput::Log(_)
+            | ActionInput::Call(_)
+            | ActionInput::Task(_)
+            | ActionInput::Emit(_)
+            | ActionInput::Start(_)
+            | ActionInput::Wait(_)
+            | ActionInput::Webhook(_)
+            | ActionInput::Noop(_)
+            | ActionInput::Return(_)
+            | ActionInput::CloseChildren,
+            _,
+        ) => Vec::new(),
+    }
+}
+
+fn joined(labels: &BTreeSet<Name>) -> String {
+    labels.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Fields that were written and are not in what was read of them. One without a value says nothing, and is
+/// not kept either.
+fn unread(path: &str, written: &Value, read: &Value, faults: &mut Vec<Fault>) {
+    let (Value::Object(written), Value::Object(read)) = (written, read) else { return };
+    for (name, value) in written {
+        let path = format!("{path}.{}", clip(name));
+        match read.get(name) {
+            Some(read) => unread(&path, value, read, faults),
+            None if says_nothing(value) => {}
+            None => faults.push(Fault::new(path, "unknown field")),
+        }
+    }
+}
+
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// A path says where; a line and a column would say it once more.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edited(kind: &str, queue: &Queue, text: &str) -> Result<String, Vec<String>> {
+        let raw = RawJson::parse(text).unwrap();
+        match read(kind, queue, &raw) {
+            Ok(input) => Ok(input.as_str().to_owned()),
+            Err(faults) => Err(faults.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    fn http(text: &str) -> Result<String, Vec<String>> {
+        edited("http", &Queue::engine(), text)
+    }
+
+    #[test]
+    fn an_input_of_the_same_kind_is_taken_with_its_bytes() {
+        let text = r#"{"http":{"method":"POST","url":"http://x/","body":{"b":1.50,"n":null}}}"#;
+        assert_eq!(http(text).as_deref(), Ok(text));
+        let empty = r#"{"http":{"method":"GET","url":"http://x/","headers":{},"body":null}}"#;
+        assert_eq!(http(empty).as_deref(), Ok(r#"{"http":{"method":"GET","url":"http://x/"}}"#));
+        let holed =
+            r#"{"http":{"method":"GET","url":"http://x/","headers":{"a":{"parts":["B ",{"secret":"t"}]}}}}"#;
+        assert_eq!(http(holed).as_deref(), Ok(holed));
+        let emit = r#"{"emit":{"to":"o-2","event":"paid","payload":{"a":[1]}}}"#;
+        assert_eq!(edited("emit", &Queue::engine(), emit).as_deref(), Ok(emit));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_path() {
+        for (text, fault) in [
+            (r#"{"log":"x"}"#, "input: must have the one field \"http\", like the stored input; it has log"),
+            (r#"{}"#, "input: must have the one field \"http\", like the stored input; it has none"),
+            (r#"7"#, "input: must be an object with the one field \"http\", like the stored input"),
+            (r#"{"http":{"method":"GET"}}"#, "input.http: missing field `url`"),
+            (
+                r#"{"http":{"method":"GET","url":"http://x/","max_response":-1}}"#,
+                "input.http.max_response: invalid value: integer `-1`, expected usize",
+            ),
+            (r#"{"http":{"method":"GET","url":"http://x/","bdoy":1}}"#, "input.http.bdoy: unknown field"),
+        ] {
+            assert_eq!(http(text), Err(vec![fault.to_owned()]), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_performs_it_cannot_be_changed() {
+        let name = |word: &str| Name::parse(word).unwrap();
+        let queue = Queue::call(&name("charge"));
+        let call = |function: &str| {
+            edited("call", &queue, &format!(r#"{{"call":{{"function":"{function}","input":1}}}}"#))
+        };
+        assert!(call("charge").is_ok());
+        let faults = call("refund").unwrap_err();
+        assert!(faults[0].starts_with("input.call.function: cannot be changed"), "{faults:?}");
+        let queue = Queue::task(
+            &millstream_core::id::TenantId::default_tenant(),
+            &name("resize"),
+            &BTreeSet::from([name("gpu")]),
+        );
+        let faults = edited("task", &queue, r#"{"task":{"type":"crop","input":1}}"#).unwrap_err();
+        assert!(faults[0].starts_with("input.task.type"), "{faults:?}");
+        assert!(faults[1].starts_with("input.task.labels"), "{faults:?}");
+        assert!(edited("task", &queue, r#"{"task":{"type":"resize","labels":["gpu"],"input":1}}"#).is_ok());
+    }
+
+    #[test]
+    fn the_engine_s_own_inputs_are_not_edited() {
+        let faults = edited("close_children", &Queue::engine(), "\"close_children\"").unwrap_err();
+        assert!(faults[0].contains("engine's own"), "{faults:?}");
+    }
+}

@@ -1,0 +1,180 @@
+//! One decision about all open incidents of the same trouble.
+//!
+//! They are resolved in batches, newest first. What fails again meanwhile is newer than where the walk began
+//! and is left alone, so that a call ends.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use millstream_core::id::{IncidentId, TenantId};
+use millstream_core::status::Role;
+use millstream_store::incidents::{IncidentFilter, IncidentStatus, IncidentView, Resolved, Resolving};
+use millstream_store::intervention::Decision;
+use serde::Serialize;
+
+use super::incidents::fingerprint;
+use super::problem::Problem;
+use super::resolutions::{ENVELOPE_BYTES, Ending, bells, read, reason, written};
+use super::route::Route;
+use crate::auth::{Admin, Caller};
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::query::Params;
+use crate::trace::Trace;
+
+/// Decided in one transaction.
+const BATCH: usize = 256;
+/// Decided by one call; `remaining` says that there are more.
+const MOST: usize = 10_000;
+/// Among how many groups a count is looked for before incidents are counted one by one.
+const GROUPS: usize = 1_000;
+
+pub(super) fn routes() -> Vec<Route> {
+    let resolves = |route: Route| {
+        route
+            .needs(Role::Admin)
+            .body("application/json", "GroupDecision")
+            .body_optional()
+            .answer(
+                202,
+                "ResolvedGroup",
+                "Recorded; `remaining` are open now, those that failed again meanwhile included",
+            )
+            .problems(&[404])
+    };
+    vec![
+        resolves(Route::post("/v1/incidents/groups/{fingerprint}/retry", "retry_incident_group", retry))
+            .summary("Try everything of a group again"),
+        resolves(Route::post("/v1/incidents/groups/{fingerprint}/fail", "fail_incident_group", fail))
+            .summary("End every execution of a group as failed"),
+        resolves(Route::post("/v1/incidents/groups/{fingerprint}/cancel", "cancel_incident_group", cancel))
+            .summary("End every execution of a group as cancelled"),
+    ]
+}
+
+#[derive(Debug, Serialize)]
+struct GroupResolvedOut {
+    resolved: usize,
+    remaining: u64,
+}
+
+async fn retry(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(group): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    resolve(&door, &caller, &group, request, |_, _| Resolving::Retry).await
+}
+
+async fn fail(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    trace: Trace,
+    Path(group): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let end = |incident: &IncidentView, reason: Option<&str>| {
+        Ending::Fail.of(&door, &caller, &trace, incident.execution.clone(), reason)
+    };
+    resolve(&door, &caller, &group, request, end).await
+}
+
+async fn cancel(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    trace: Trace,
+    Path(group): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let end = |incident: &IncidentView, reason: Option<&str>| {
+        Ending::Cancel.of(&door, &caller, &trace, incident.execution.clone(), reason)
+    };
+    resolve(&door, &caller, &group, request, end).await
+}
+
+async fn resolve(
+    door: &Door,
+    caller: &Caller,
+    group: &str,
+    request: Request,
+    how: impl Fn(&IncidentView, Option<&str>) -> Resolving,
+) -> Result<Response, Problem> {
+    let nothing = || Problem::not_found("group of incidents", group);
+    let group = fingerprint(group).map_err(|_| nothing())?;
+    let (parts, body) = request.into_parts();
+    let body = read(door, &parts.headers, body, ENVELOPE_BYTES).await?;
+    let mut fields = Fields::of(written(&body)?, "").map_err(Problem::invalid)?;
+    let reason = reason(&mut fields);
+    let limit = limit(&mut fields);
+    fields.finish().map_err(Problem::invalid)?;
+
+    let by = Decision { actor: caller.actor.clone(), reason };
+    let known = IncidentFilter { fingerprint: Some(group.clone()), ..IncidentFilter::default() };
+    if door.stores.incidents.list_incidents(&caller.tenant, &known, None, 1).await?.is_empty() {
+        return Err(nothing());
+    }
+    let open = IncidentFilter { status: Some(IncidentStatus::Open), ..known };
+    let (mut taken, mut resolved, mut after) = (0, 0, None);
+    while taken < limit {
+        let wanted = BATCH.min(limit - taken);
+        let found = door.stores.incidents.list_incidents(&caller.tenant, &open, after, wanted).await?;
+        let Some(last) = found.last() else { break };
+        after = Some(last.position);
+        taken += found.len();
+        let batch: Vec<(IncidentId, Resolving)> =
+            found.iter().map(|incident| (incident.id, how(incident, by.reason.as_deref()))).collect();
+        let verdicts = door.stores.incidents.resolve(&caller.tenant, &batch, &by, door.clock.now()).await?;
+        for verdict in verdicts {
+            match verdict {
+                Resolved::Done { execution } => {
+                    resolved += 1;
+                    door.ring.ring(bells(&execution));
+                }
+                // Somebody was faster; it is decided all the same.
+                Resolved::Already { .. } | Resolved::NotFound => {}
+            }
+        }
+    }
+    let remaining = left(door, &caller.tenant, &group, &open).await?;
+    Ok((StatusCode::ACCEPTED, Json(GroupResolvedOut { resolved, remaining })).into_response())
+}
+
+/// How many of the group are open now.
+async fn left(door: &Door, tenant: &TenantId, group: &str, open: &IncidentFilter) -> Result<u64, Problem> {
+    let groups = door.stores.incidents.incident_groups(tenant, GROUPS).await?;
+    if let Some(found) = groups.iter().find(|found| found.fingerprint == group) {
+        return Ok(found.count);
+    }
+    if groups.len() < GROUPS {
+        return Ok(0);
+    }
+    // Smaller than all of those: quickly counted.
+    let (mut count, mut after) = (0, None);
+    loop {
+        let page = door.stores.incidents.list_incidents(tenant, open, after, BATCH).await?;
+        let Some(last) = page.last() else { return Ok(count) };
+        after = Some(last.position);
+        count += page.len() as u64;
+    }
+}
+
+fn limit(fields: &mut Fields<'_>) -> usize {
+    let Some(text) = fields.take("limit") else { return MOST };
+    match text.parse() {
+        Ok(limit) if (1..=MOST).contains(&limit) => limit,
+        Ok(_) | Err(_) => {
+            fields.fault("limit", format!("must be a whole number between 1 and {MOST}"));
+            MOST
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Signals: events for whichever execution has a correlation, kept for it when there is none yet.
+//!
+//! Where exactly one execution has the correlation, the name is checked against its definition as for any other
+//! event. Which execution gets it is decided by the store, in the commit that accepts it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name, TenantId};
+use millstream_core::machine::valid_correlation;
+use millstream_core::raw::RawJson;
+use millstream_core::status::{EventStatus, Role};
+use millstream_core::time::Timestamp;
+use millstream_core::{duration, entropy};
+use millstream_store::event_log::{Append, Appended, Idempotency, NewSignal};
+use millstream_store::relations::SignalView;
+use millstream_store::views::EventView;
+use millstream_stream::doorbell::Bell;
+use serde::Serialize;
+
+use super::posting::{self, Said};
+use super::problem::{Kind, Problem};
+use super::route::{Located, Route};
+use crate::accept::Verdict;
+use crate::auth::{Caller, Reader, Submitter};
+use crate::body::{Allowance, Body, Media};
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::query::Params;
+use crate::trace::Trace;
+
+const ENVELOPE_BYTES: usize = 16 * 1024;
+const DEFAULT_WAIT: Duration = Duration::from_secs(86_400);
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/signals", "post_signal", post)
+            .summary("Accept an event for the execution that has a correlation, now or within `wait_for`")
+            .needs(Role::Submit)
+            .headers(&["Idempotency-Key", "traceparent", "x-request-id"])
+            .body("application/json", "NewSignal")
+            .answer(202, "AcceptedSignal", "Durable: delivered, or kept. A repeat by key gives the same id")
+            .problems(&[409])
+            .located(Located::Always)
+            .leads_to("get_signal", &["signal_id"]),
+        Route::get("/v1/signals/{signal_id}", "get_signal", read)
+            .summary("What became of a signal")
+            .needs(Role::Read)
+            .answer(200, "Signal", "The signal; once delivered it is the event of the same id")
+            .problems(&[404]),
+    ]
+}
+
+/// Where a signal stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum SignalStatus {
+    Buffered,
+    Delivered,
+    Expired,
+}
+
+#[derive(Debug, Serialize)]
+struct AcceptedSignalOut {
+    signal_id: EventId,
+    status: SignalStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execution_id: Option<ExecutionId>,
+}
+
+#[derive(Debug, Serialize)]
+struct SignalOut {
+    signal_id: EventId,
+    status: SignalStatus,
+    name: Name,
+    payload: RawJson,
+    actor: Option<String>,
+    created_at: Timestamp,
+    #[serde(flatten)]
+    rest: Rest,
+}
+
+/// What there is to say of a signal depends on where it is kept.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Rest {
+    Waiting { correlation: String, definition: Option<Name>, expires_at: Timestamp },
+    Event { event_id: EventId, execution_id: ExecutionId, event_status: EventStatus },
+}
+
+/// A signal as a client wrote it, well formed.
+#[derive(Debug)]
+struct Draft {
+    correlation: String,
+    definition: Option<Name>,
+    said: Said,
+    wait: Duration,
+    idempotency_key: Option<String>,
+}
+
+impl Draft {
+    /// How long it is kept is not part of what it says.
+    fn idempotency(&self) -> Option<Idempotency> {
+        let key = self.idempotency_key.clone()?;
+        let definition = self.definition.as_ref().map_or("", Name::as_str);
+        let request_hash = posting::hash(&[
+            b"signal",
+            self.correlation.as_bytes(),
+            definition.as_bytes(),
+            self.said.name.as_str().as_bytes(),
+            self.said.payload.as_str().as_bytes(),
+        ]);
+        Some(Idempotency { key, request_hash })
+    }
+}
+
+async fn post(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    trace: Trace,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let (parts, body) = request.into_parts();
+    Media::of(&parts.headers, &[Media::Json])?;
+    let idempotency_key = posting::idempotency_header(&parts.headers)?;
+    let limits = &door.options.limits;
+    let allowed = Allowance { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let draft = draft(body.json()?, limits.payload_bytes, idempotency_key)?;
+
+    let accepted = match admit(&door, &caller, &draft).await {
+        Ok(()) => submit(&door, &caller, &trace, draft).await?,
+        Err(problem) => {
+            let refused = vec![(&caller.tenant, draft.idempotency(), problem)];
+            let recalled = posting::recall(&door, refused).await?.pop();
+            let (signal_id, _) = recalled.ok_or_else(no_verdict)??;
+            repeated(&door, &caller, signal_id).await?
+        }
+    };
+    let location = format!("/v1/signals/{}", accepted.signal_id);
+    let mut response = (StatusCode::ACCEPTED, Json(accepted)).into_response();
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+fn draft(text: &str, payload_limit: usize, idempotency_key: Option<String>) -> Result<Draft, Problem> {
+    let mut fields = Fields::of(text, "").map_err(Problem::invalid)?;
+    let correlation = fields.required("correlation");
+    let correlation =
+        fields.parsed("correlation", correlation, |text| valid_correlation(text).map(|()| text.to_owned()));
+    let said = posting::said(&mut fields, payload_limit)?;
+    let definition = fields.text("definition");
+    let definition = fields.parsed("definition", definition, |text| Name::parse(text));
+    let wait = fields.text("wait_for");
+    let wait = fields.parsed("wait_for", wait, wait_for).unwrap_or(DEFAULT_WAIT);
+    fields.finish().map_err(Problem::invalid)?;
+    match (correlation, said) {
+        (Some(correlation), Some(said)) => Ok(Draft { correlation, definition, said, wait, idempotency_key }),
+        (None, _) | (_, None) => Err(Problem::bad_request("the signal has no correlation or no name")),
+    }
+}
+
+fn wait_for(text: &str) -> Result<Duration, Cow<'static, str>> {
+    match duration::parse(text) {
+        Ok(wait) if wait <= LONGEST_WAIT => Ok(wait),
+        Ok(_) => Err("is longer than 30d".into()),
+        Err(duration::InvalidDuration::Syntax(_)) => {
+            Err("is not a duration (write it like 250ms, 15s, 30m, 12h, 30d or 1h30m)".into())
+        }
+        Err(duration::InvalidDuration::TooLong(_)) => Err("is longer than 30d".into()),
+        Err(duration::InvalidDuration::Zero(_)) => Err("is no time at all".into()),
+    }
+}
+
+/// Refuses what no execution could take: a reserved name, or one that the definition of the only execution
+/// with this correlation does not mention.
+async fn admit(door: &Door, caller: &Caller, draft: &Draft) -> Result<(), Problem> {
+    let (tenant, name) = (&caller.tenant, &draft.said.name);
+    posting::unreserved(name)?;
+    let definition = draft.definition.as_ref();
+    let found = door.stores.relations.correlated(tenant, &draft.correlation, definition, 2).await?;
+    let [(_, definition)] = found.as_slice() else { return Ok(()) };
+    match door.machines.find(tenant, &definition.name, Some(definition.version)).await? {
+        Some((_, machine)) => posting::known(&machine, name),
+        None => {
+            tracing::error!(%definition, "an execution's definition is not stored");
+            Err(Problem::new(Kind::Internal, "the definition cannot be read"))
+        }
+    }
+}
+
+async fn submit(
+    door: &Door,
+    caller: &Caller,
+    trace: &Trace,
+    draft: Draft,
+) -> Result<AcceptedSignalOut, Problem> {
+    let now = door.clock.now();
+    let signal_id = entropy::event_id(now, &*door.entropy);
+    let idempotency = draft.idempotency();
+    let Draft { correlation, definition, said, wait, idempotency_key: _ } = draft;
+    let signal = NewSignal {
+        event_id: signal_id,
+        tenant: caller.tenant.clone(),
+        correlation,
+        definition,
+        name: said.name,
+        payload: said.payload,
+        idempotency,
+        actor: caller.actor.clone(),
+        traceparent: Some(trace.traceparent.to_string()),
+        expires_at: now.plus(wait),
+    };
+    let mut verdicts = door.accept.submit(vec![Append::Signal(Box::new(signal))]).await?;
+    match verdicts.pop().ok_or_else(no_verdict)? {
+        Verdict::Stored(Appended::Delivered { execution, accept_no: _ }) => Ok(AcceptedSignalOut {
+            signal_id,
+            status: SignalStatus::Delivered,
+            execution_id: Some(execution.execution),
+        }),
+        Verdict::Stored(Appended::Buffered) => {
+            Ok(AcceptedSignalOut { signal_id, status: SignalStatus::Buffered, execution_id: None })
+        }
+        Verdict::Stored(Appended::Repeat { event_id, .. }) => repeated(door, caller, event_id).await,
+        Verdict::Stored(Appended::Ambiguous { executions }) => {
+            let detail = format!(
+                "{executions} executions have this correlation, a signal goes to one; name its `definition`, \
+                 or post the event to the execution itself"
+            );
+            Err(Problem::new(Kind::Conflict, detail))
+        }
+        Verdict::Stored(Appended::Mismatch) => Err(posting::key_reused()),
+        // The answers to events and starts.
+        Verdict::Stored(Appended::Accepted { .. } | Appended::NoExecution) | Verdict::Refused => {
+            Err(Problem::new(Kind::Internal, "the store cannot take this signal"))
+        }
+    }
+}
+
+fn no_verdict() -> Problem {
+    Problem::new(Kind::Internal, "the store gave no verdict")
+}
+
+/// The answer to a signal that was accepted before. One that is not decided yet is rung again: its first
+/// answer may have been lost together with its bell. Of one that is gone nothing is known but that it has
+/// had its time.
+async fn repeated(door: &Door, caller: &Caller, signal_id: EventId) -> Result<AcceptedSignalOut, Problem> {
+    let (status, execution_id) = match locate(door, &caller.tenant, signal_id).await? {
+        Some(Place::Waiting(signal)) => (signal_status(&signal, door.clock.now()), None),
+        Some(Place::Event(event)) => {
+            let ExecutionKey { execution, .. } = event.execution.clone();
+            if event.status == EventStatus::Pending {
+                door.ring.ring([Bell::Mailbox(event.execution)]);
+            }
+            (SignalStatus::Delivered, Some(execution))
+        }
+        None => (SignalStatus::Expired, None),
+    };
+    Ok(AcceptedSignalOut { signal_id, status, execution_id })
+}
+
+async fn read(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<SignalOut>, Problem> {
+    params.finish()?;
+    let nothing = || Problem::not_found("signal", &id);
+    let signal_id = uuid::Uuid::parse_str(&id).map(EventId).map_err(|_| nothing())?;
+    let out = match locate(&door, &caller.tenant, signal_id).await?.ok_or_else(nothing)? {
+        Place::Waiting(signal) => SignalOut {
+            signal_id,
+            status: signal_status(&signal, door.clock.now()),
+            name: signal.name,
+            payload: signal.payload,
+            actor: signal.actor,
+            created_at: signal.created_at,
+            rest: Rest::Waiting {
+                correlation: signal.correlation,
+                definition: signal.definition,
+                expires_at: signal.expires_at,
+            },
+        },
+        Place::Event(event) => SignalOut {
+            signal_id,
+            status: SignalStatus::Delivered,
+            name: event.name,
+            payload: event.payload,
+            actor: event.actor,
+            created_at: event.created_at,
+            rest: Rest::Event {
+                event_id: event.event_id,
+                execution_id: event.execution.execution,
+                event_status: event.status,
+            },
+        },
+    };
+    Ok(Json(out))
+}
+
+/// Where a signal is kept.
+enum Place {
+    Waiting(SignalView),
+    Event(Box<EventView>),
+}
+
+/// Looked for among the events last: one that is delivered between the two questions is found there.
+async fn locate(door: &Door, tenant: &TenantId, id: EventId) -> Result<Option<Place>, Problem> {
+    let key = [(tenant.clone(), id)];
+    if let Some(signal) = door.stores.relations.signals(&key).await?.into_iter().next().flatten() {
+        return Ok(Some(Place::Waiting(signal)));
+    }
+    let event = door.stores.event_views.events(&key).await?.into_iter().next().flatten();
+    Ok(event.map(|event| Place::Event(Box::new(event))))
+}
+
+fn signal_status(signal: &SignalView, now: Timestamp) -> SignalStatus {
+    if signal.expires_at > now { SignalStatus::Buffered } else { SignalStatus::Expired }
+}

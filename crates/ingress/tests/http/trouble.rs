@@ -1,0 +1,103 @@
+//! Executions whose actions have failed for good, for tests of what people do about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::action::ErrorClass;
+use millstream_core::id::{IncidentId, WorkerId};
+use millstream_core::incident::NewIncident;
+use millstream_core::placement::Queue;
+use millstream_core::raw::RawJson;
+use millstream_store::action_store::{AfterFailure, LeasedAction, Settlement, Settling};
+use millstream_store::execution_store::LeaseGrant;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, yaml};
+
+/// One action that can fail, one that needs it.
+pub(crate) const PAYMENT: &str = r#"
+name: payment
+initial: open
+states:
+  open: { on: { pay: { to: paying, do: [charge, receipt] } } }
+  paying: { on: { charged: { to: paid }, noted: {} } }
+  paid: { final: true }
+actions:
+  charge:
+    http: { method: POST, url: "http://127.0.0.1:9/charge", body: { amount: event.payload.amount } }
+    on_success: charged
+  receipt: { noop: null, needs: [charge] }
+"#;
+
+pub(crate) fn grant(queue: Queue) -> LeaseGrant {
+    LeaseGrant { slots: 100, ttl: Duration::from_secs(15), queues: Arc::new([queue]) }
+}
+
+pub(crate) fn worker() -> WorkerId {
+    WorkerId::parse("bench").unwrap()
+}
+
+impl Bench {
+    pub(crate) async fn with_payment() -> Self {
+        let bench = Self::open();
+        bench.define(PAYMENT).await;
+        bench
+    }
+
+    pub(crate) async fn define(&self, source: &str) {
+        let answer = self.send(yaml("/v1/definitions", source)).await;
+        assert!(answer.status.is_success(), "{answer:?}");
+    }
+
+    /// Starts a payment that is on its way.
+    pub(crate) async fn pay(&self, id: &str) {
+        let events = json!([{"name": "pay", "payload": {"amount": 7}}]);
+        let body = json!({"definition": "payment", "execution_id": id, "events": events});
+        let started = self.post("/v1/executions", &body).await;
+        assert_eq!(started.status, 201, "{started:?}");
+        self.decide(id).await;
+    }
+
+    pub(crate) async fn lease(&self) -> Vec<LeasedAction> {
+        let leased = self.stores.actions.lease(&worker(), &grant(Queue::engine()), self.clock.now()).await;
+        leased.unwrap()
+    }
+
+    /// Whatever can be begun fails for good.
+    pub(crate) async fn fail_all(&self, class: ErrorClass) {
+        let leased = self.lease().await;
+        let batch: Vec<Settlement> = leased
+            .into_iter()
+            .map(|action| {
+                let id = IncidentId(uuid_of(&action));
+                let reason = format!("action {} failed: {class}: 503", action.lease.key.action);
+                let incident = NewIncident { id, class: class.clone(), reason };
+                let error = RawJson::of(&json!({"class": class.as_str(), "message": "503"}));
+                let outcome = Settling::Failed { error, then: AfterFailure::Incident(incident) };
+                Settlement { lease: action.lease, event_id: action.event_id, outcome }
+            })
+            .collect();
+        let grant = grant(Queue::engine());
+        self.stores.actions.settle(&worker(), &batch, &grant, self.clock.now()).await.unwrap();
+    }
+
+    /// A payment whose charge has failed: its incident.
+    pub(crate) async fn incident(&self, id: &str) -> Value {
+        self.pay(id).await;
+        self.fail_all(ErrorClass::Status).await;
+        let found = self.get(&format!("/v1/incidents?status=open&execution_id={id}")).await.json();
+        assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
+        found["items"][0].clone()
+    }
+}
+
+/// Another one for each lease.
+fn uuid_of(action: &LeasedAction) -> uuid::Uuid {
+    let text = format!("{}#{}", action.lease.key, action.lease.epoch);
+    millstream_core::entropy::derived_event_id(&text).0
+}
+
+/// The path of a decision about an incident.
+pub(crate) fn decision(incident: &Value, word: &str) -> String {
+    format!("/v1/incidents/{}/{word}", incident["incident_id"].as_str().unwrap())
+}
