@@ -222,6 +222,12 @@ macro_rules! conformance_tests {
                 the_end_of_an_execution_resolves_what_is_open,
                 a_buried_event_is_an_incident_without_an_action,
                 two_decisions_at_once_are_one,
+                an_action_that_fails_within_its_commit_opens_an_incident,
+                what_fails_in_the_commit_that_ends_is_not_left_open,
+                one_incident_twice_in_a_batch_is_decided_once,
+                two_incidents_of_one_event_may_be_decided_in_one_batch,
+                a_skip_of_the_last_action_completes_the_event,
+                incidents_go_with_their_execution,
             }
             relations {
                 a_signal_finds_the_execution_of_its_correlation,
@@ -236,6 +242,9 @@ macro_rules! conformance_tests {
                 children_are_found_by_their_parent,
                 children_that_have_ended_are_not_found,
                 a_signal_for_one_definition_waits_for_an_execution_of_it,
+                items_of_one_batch_find_each_other_by_correlation,
+                a_refused_signal_burns_no_key,
+                one_key_twice_in_one_batch_is_one_signal,
             }
             schedules {
                 what_was_begun_in_time_need_not_be_begun_again,

@@ -235,3 +235,59 @@ pub async fn a_signal_for_one_definition_waits_for_an_execution_of_it(bench: Ben
     let invoices = relations.correlated(&tenant("acme"), "o-1", Some(&name("invoice")), 5).await.unwrap();
     assert!(invoices.is_empty());
 }
+
+pub async fn items_of_one_batch_find_each_other_by_correlation(bench: Bench) {
+    let now = bench.now().await;
+    let keys = ["one", "two", "three"].map(execution);
+    let begin =
+        |key: &ExecutionKey, correlation| Append::Start(Box::new(correlated(&bench, key, correlation, now)));
+    let sent = ["o-1", "o-2", "o-1", "o-3"].map(|correlation| signal(&bench, correlation, now));
+    let signals = sent.clone().map(|sent| Append::Signal(Box::new(sent)));
+    let [first, second, third, fourth] = signals;
+    let batch = [
+        first,
+        begin(&keys[0], "o-1"),
+        begin(&keys[1], "o-2"),
+        second,
+        third,
+        fourth,
+        begin(&keys[2], "o-1"),
+    ];
+    let verdicts = bench.append(&batch).await;
+    assert_eq!(verdicts[0], Appended::Buffered);
+    assert!(matches!(&verdicts[3], Appended::Delivered { execution, .. } if *execution == keys[1]));
+    assert!(matches!(&verdicts[4], Appended::Delivered { execution, .. } if *execution == keys[0]));
+    assert_eq!(verdicts[5], Appended::Buffered);
+    assert_eq!(bench.mailbox(&keys[0]).await, [sent[0].event_id, sent[2].event_id]);
+    assert_eq!(bench.mailbox(&keys[1]).await, [sent[1].event_id]);
+    assert!(bench.mailbox(&keys[2]).await.is_empty());
+    let both = signal(&bench, "o-1", now);
+    assert_eq!(send(&bench, &both).await, Appended::Ambiguous { executions: 2 });
+}
+
+pub async fn a_refused_signal_burns_no_key(bench: Bench) {
+    let (one, _) = (start(&bench, "one", "o-1").await, start(&bench, "two", "o-1").await);
+    let now = bench.now().await;
+    let idempotency = Some(Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
+    let sent = NewSignal { idempotency, ..signal(&bench, "o-1", now) };
+    assert_eq!(send(&bench, &sent).await, Appended::Ambiguous { executions: 2 });
+    let key = execution("one");
+    let end = bench.post(&key, "end").await;
+    bench.commit_done(Visit::to(&key, &one, now).end(end, "done", Phase::Completed)).await;
+    let delivered = send(&bench, &sent).await;
+    assert!(matches!(&delivered, Appended::Delivered { execution: to, .. } if *to == execution("two")));
+}
+
+pub async fn one_key_twice_in_one_batch_is_one_signal(bench: Bench) {
+    let now = bench.now().await;
+    let keyed = |hash| {
+        let idempotency = Some(Idempotency { key: "k".to_owned(), request_hash: [hash; 32] });
+        NewSignal { idempotency, ..signal(&bench, "o-1", now) }
+    };
+    let sent = [keyed(1), keyed(1), keyed(2)];
+    let batch = sent.clone().map(|sent| Append::Signal(Box::new(sent)));
+    let repeat = Appended::Repeat { event_id: sent[0].event_id, status: EventStatus::Pending };
+    assert_eq!(bench.append(&batch).await, [Appended::Buffered, repeat, Appended::Mismatch]);
+    start(&bench, "one", "o-1").await;
+    assert_eq!(bench.mailbox(&execution("one")).await, [sent[0].event_id]);
+}
