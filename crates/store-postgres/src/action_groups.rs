@@ -190,12 +190,15 @@ pub(crate) fn follow(
     ready
 }
 
-/// Writes changes to actions that are locked. Returns the rows that are leased now, to `worker`.
+/// Who takes what is leased, and for how long.
+pub(crate) type Taker<'a> = (&'a WorkerId, &'a LeaseGrant);
+
+/// Writes changes to actions that are locked. Returns the rows that are leased now; without a taker there are
+/// none.
 pub(crate) async fn update(
     connection: &mut PgConnection,
     updates: &Updates<'_>,
-    worker: Option<&WorkerId>,
-    grant: Option<&LeaseGrant>,
+    taker: Option<Taker<'_>>,
     now: Timestamp,
 ) -> Attempt<Vec<PgRow>> {
     const UPDATE: &str = concat!(
@@ -273,8 +276,8 @@ SELECT * FROM updated WHERE status = 'leased'"
         .bind(each().map(|update| update.count == Count::Begins).collect::<Vec<_>>())
         .bind(each().map(|update| update.begins).collect::<Vec<_>>())
         .bind(each().map(|update| update.input.map(RawJson::as_str)).collect::<Vec<_>>())
-        .bind(worker.map(WorkerId::as_str))
-        .bind(grant.map_or(0, |grant| millis(grant.ttl)))
+        .bind(taker.map(|(worker, _)| worker.as_str()))
+        .bind(taker.map(|(_, grant)| millis(grant.ttl)))
         .bind(now.as_millis())
         .fetch_all(connection)
         .await?)

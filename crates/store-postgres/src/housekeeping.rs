@@ -27,6 +27,7 @@ USING (
     SELECT i.tenant, i.key FROM idempotency_keys i
     WHERE i.created_at < $1
       AND NOT EXISTS (SELECT FROM events e WHERE e.tenant = i.tenant AND e.event_id = i.event_id)
+      AND NOT EXISTS (SELECT FROM signals s WHERE s.tenant = i.tenant AND s.event_id = i.event_id)
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ) g

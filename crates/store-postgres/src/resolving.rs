@@ -221,7 +221,7 @@ async fn write(
     by: &Decision,
     now: Timestamp,
 ) -> Attempt<()> {
-    action_groups::update(connection, &plan.actions, None, None, now).await?;
+    action_groups::update(connection, &plan.actions, None, now).await?;
     write_events(connection, tenant, plan).await?;
     resume(connection, &plan.resumed, now).await?;
     record(connection, plan, by, now).await?;

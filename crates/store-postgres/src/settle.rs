@@ -83,7 +83,7 @@ impl PostgresStore {
             return Ok(Settled { verdicts, leased: Vec::new(), unleased: 0 });
         }
         let changed =
-            action_groups::update(&mut transaction, &plan.actions, Some(worker), Some(grant), now).await?;
+            action_groups::update(&mut transaction, &plan.actions, Some((worker, grant)), now).await?;
         fail_events(&mut transaction, &plan, now).await?;
         pause_executions(&mut transaction, &plan, now).await?;
         open_incidents(&mut transaction, &plan, &events, &phases, now).await?;
