@@ -59,7 +59,7 @@ async fn open_queues_and_leases_read_little_of_long_queues() {
     let now = store.ping().await.unwrap();
     assert_eq!(store.open_queues("call:").await.unwrap(), queues);
     assert!(store.open_queues("task:").await.unwrap().is_empty());
-    assert!(store.next_due().await.unwrap().is_some());
+    assert!(store.next_due(&queues).await.unwrap().is_some());
     assert_eq!(store.lease(&worker(), &serving(3, &queues[1..2]), now).await.unwrap().len(), 3);
     assert_eq!(store.lease(&worker(), &serving(6, &queues), now).await.unwrap().len(), 6);
     assert!(store.overdue(&worker(), &serving(5, &[]), now).await.unwrap().is_empty());

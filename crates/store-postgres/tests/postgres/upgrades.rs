@@ -121,7 +121,7 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
     assert!(actions.iter().all(|view| view.queue == Queue::engine() && view.progress.is_none()));
     assert_eq!(store.decisions(&key).await.unwrap()[0].kind, "pause");
     assert!(store.workers(then).await.unwrap()[0].beat.calls.is_empty());
-    assert_eq!(store.next_due().await.unwrap(), Some(then));
+    assert_eq!(store.next_due(&[Queue::engine()]).await.unwrap(), Some(then));
 
     let now = store.ping().await.unwrap();
     let next = store.lease(&worker(), &grant(5), now).await.unwrap().remove(0);
