@@ -59,6 +59,7 @@ async fn a_refused_order_takes_back_what_it_did(built: Built) {
 /// A function that says `fail` is not tried again; its order waits for a person.
 async fn an_order_that_cannot_be_reserved_waits_for_a_person(built: Built) {
     let shop = Shop::open(built).await;
+    shop.answering([Answer::Json(200, json!({"id": "ch-3"}))]);
     shop.order("o-3", &["unicorn"]).await;
     eventually(SOON, || async {
         let execution = shop.execution("o-3").await;

@@ -124,12 +124,10 @@ pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
 }
 
-/// The engine's own binary, built beside this example's.
+/// The engine's own binary, built beside this example's; a run of this crate's tests alone does not build
+/// it by itself.
 fn millstream() -> PathBuf {
-    let path = Path::new(env!("CARGO_BIN_EXE_checkout")).with_file_name("millstream");
-    if !path.exists() {
-        let built = Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "millstream"]).status();
-        assert!(built.expect("run cargo").success(), "the engine does not build");
-    }
-    path
+    let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--workspace", "--bins"]).status();
+    assert!(built.expect("run cargo").success(), "the engine does not build");
+    Path::new(env!("CARGO_BIN_EXE_checkout")).with_file_name("millstream")
 }
