@@ -1,10 +1,11 @@
 //! `millstream incidents`: failures that wait for a person, and what the person decides.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
 use reqwest::Method;
-use serde_json::value::RawValue;
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use crate::cli::{IncidentsArgs, IncidentsCommand, IncidentsListArgs, WhichIncidents, Why};
@@ -123,16 +124,12 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-/// The edited input as it was written: no number is read and written again on its way.
-#[derive(Debug, serde::Serialize)]
-struct Edited<'a> {
-    input: Box<RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-}
-
+/// The file is sent as it stands there: no number of it is read and written again.
 async fn edited(incident: &str, file: &Path, why: &Why, client: &Client, output: Output) -> Result<()> {
-    let body = Edited { input: written::json_file(file)?, reason: why.reason.as_deref() };
+    let mut body = BTreeMap::from([("input", written::json_file(file)?)]);
+    if let Some(reason) = &why.reason {
+        body.insert("reason", to_raw_value(reason)?);
+    }
     let path = format!("/v1/incidents/{}/retry", segment(incident));
     let answer = client.json(client.request(Method::POST, &path).json(&body)).await?;
     output.show(&answer, told)
