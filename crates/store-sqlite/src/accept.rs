@@ -1,7 +1,7 @@
 //! New events: their numbers and their rows. Used by everything that accepts one: the door, commits
 //! and settlements with outcome events, due timers.
 
-use millstream_core::id::{AcceptNo, Name};
+use millstream_core::id::AcceptNo;
 use millstream_core::log::Origin;
 use millstream_core::time::Timestamp;
 use millstream_store::event_log::NewEvent;
@@ -50,7 +50,7 @@ impl<'c> Acceptance<'c> {
             number.0,
             event.event_id.0.as_bytes(),
             i64::try_from(event.payload.len()).map_err(corrupt)?,
-            cancels(&event.name),
+            event.name.is_end(),
             now.as_millis(),
         ))?;
         Ok(Some(number))
@@ -112,20 +112,4 @@ pub(crate) fn accept_emitted<'a>(
     let numbers = numbers.collect::<Attempt<Vec<_>>>()?;
     acceptance.finish()?;
     Ok(numbers)
-}
-
-/// Whether the event is decided also while its execution is paused.
-pub(crate) fn cancels(name: &Name) -> bool {
-    name.as_str() == "millstream.cancel"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cancellation_is_told_by_its_name() {
-        assert!(cancels(&Name::cancel()));
-        assert!(!cancels(&Name::start()));
-    }
 }

@@ -3,58 +3,51 @@
 
 use millstream_core::id::{ActionKey, WorkerId};
 use millstream_core::raw::RawJson;
+use millstream_core::status::Phase;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::action_store::{ActionStore, Lease, LeasedAction, Settled, Settlement};
+use millstream_store::action_store::{
+    ActionStore, Beat, Lease, LeasedAction, Pulse, Settled, Settlement, Wanted,
+};
 use millstream_store::execution_store::LeaseGrant;
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
 use crate::errors::Attempt;
-use crate::leased::read_leased;
+use crate::leasing::{is_any_due, lease_due};
 use crate::param;
 use crate::settle::settle_batch;
 
 #[async_trait::async_trait]
 impl ActionStore for SqliteStore {
-    async fn lease(&self, worker: &WorkerId, grant: LeaseGrant, now: Timestamp) -> Result<Vec<LeasedAction>> {
-        // Workers ask often and mostly in vain: a reader answers that without the writer's queue.
-        if grant.slots == 0 || !self.read(move |connection| is_any_due(connection, now)).await? {
+    async fn lease(
+        &self,
+        worker: &WorkerId,
+        grant: &LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<LeasedAction>> {
+        let queues = grant.queues.clone();
+        if grant.slots == 0 || !self.read(move |connection| is_any_due(connection, &queues, now)).await? {
             return Ok(Vec::new());
         }
-        let worker = worker.clone();
-        self.write(move |connection| {
-            let keys = take_leases(connection, &worker, grant, now)?;
-            read_leased(connection, &keys)
-        })
-        .await
+        let (worker, grant) = (worker.clone(), grant.clone());
+        self.write(move |connection| lease_due(connection, &worker, &grant, now)).await
     }
 
     async fn renew(
         &self,
-        leases: &[Lease],
-        _worker: &WorkerId,
-        grant: LeaseGrant,
+        beats: &[Beat],
+        worker: &WorkerId,
+        grant: &LeaseGrant,
         now: Timestamp,
-    ) -> Result<Vec<bool>> {
-        const RENEW: &str = "
-            UPDATE actions SET due_at = ?6
-            WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
-              AND status = 'leased'";
-        if leases.is_empty() {
+    ) -> Result<Vec<Pulse>> {
+        if beats.is_empty() {
             return Ok(Vec::new());
         }
-        let (leases, until) = (leases.to_vec(), now.plus(grant.ttl).as_millis());
+        let (beats, worker, ttl) = (beats.to_vec(), worker.clone(), param::millis(grant.ttl));
         self.write(move |connection| {
-            let mut renew = connection.prepare_cached(RENEW)?;
-            leases
-                .iter()
-                .map(|lease| {
-                    let (tenant, execution, seq, action, epoch) = columns(lease);
-                    Ok(renew.execute((tenant, execution, seq, action, epoch, until))? > 0)
-                })
-                .collect()
+            beats.iter().map(|beat| renew(connection, beat, &worker, ttl, now)).collect()
         })
         .await
     }
@@ -85,20 +78,24 @@ impl ActionStore for SqliteStore {
         &self,
         worker: &WorkerId,
         batch: &[Settlement],
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Settled> {
         if batch.is_empty() {
             return Ok(Settled::default());
         }
-        let (worker, batch) = (worker.clone(), batch.to_vec());
-        self.write(move |connection| settle_batch(connection, &worker, &batch, grant, now)).await
+        let (worker, batch, grant) = (worker.clone(), batch.to_vec(), grant.clone());
+        self.write(move |connection| settle_batch(connection, &worker, &batch, &grant, now)).await
     }
 
     async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()> {
+        // One that was never begun but for this attempt must again be begun in time.
         const RELEASE: &str = "
-            UPDATE actions
-            SET status = 'ready', due_at = ?6, worker_id = NULL, attempts = max(attempts - 1, 0)
+            UPDATE actions SET
+                status = 'ready', due_at = ?6, worker_id = NULL, attempts = max(attempts - 1, 0),
+                attempt_until = NULL,
+                expires_at = ready_at + CASE WHEN attempts > 1 THEN close_ms
+                    ELSE coalesce(min(start_ms, close_ms), start_ms, close_ms) END
             WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
               AND status = 'leased'";
         if leases.is_empty() {
@@ -123,46 +120,40 @@ pub(crate) fn columns(lease: &Lease) -> (&str, &str, i64, &str, i64) {
     (execution.tenant.as_str(), execution.execution.as_str(), seq.0, action.as_str(), lease.epoch.0)
 }
 
-fn is_any_due(connection: &Connection, now: Timestamp) -> Attempt<bool> {
-    // `settled_at IS NULL` is the condition of the index. Waiting ones have no time.
-    const IS_ANY_DUE: &str = "
-        SELECT EXISTS (SELECT 1 FROM actions
-                       WHERE settled_at IS NULL AND due_at <= ?1)";
-    Ok(connection.prepare_cached(IS_ANY_DUE)?.query_row([now.as_millis()], |row| row.get(0))?)
-}
-
-/// Lease what is due to `worker`, those due longest first, and name it in that order.
-///
-/// A row whose key does not decode is leased like the others and then left out: otherwise it would
-/// stand at the head of the queue for ever.
-fn take_leases(
+fn renew(
     connection: &Connection,
+    beat: &Beat,
     worker: &WorkerId,
-    grant: LeaseGrant,
+    ttl: i64,
     now: Timestamp,
-) -> Attempt<Vec<ActionKey>> {
-    const DUE: &str = "
-        SELECT rowid AS place, tenant, execution_id, seq, action FROM actions
-        WHERE settled_at IS NULL AND due_at <= ?1
-        ORDER BY due_at, rowid
-        LIMIT ?2";
-    const TAKE: &str = "
-        UPDATE actions
-        SET status = 'leased', epoch = epoch + 1, attempts = attempts + 1, worker_id = ?2, due_at = ?3
-        WHERE rowid = ?1";
-    let (mut places, mut keys) = (Vec::new(), Vec::new());
-    let mut due = connection.prepare_cached(DUE)?;
-    let mut rows = due.query((now.as_millis(), param::limit(grant.slots)))?;
-    while let Some(row) = rows.next()? {
-        places.push(Fields(row).int("place")?);
-        match Fields(row).action_key() {
-            Ok(key) => keys.push(key),
-            Err(error) => tracing::error!(%error, "the key of an action cannot be decoded"),
-        }
-    }
-    let mut take = connection.prepare_cached(TAKE)?;
-    for place in places {
-        take.execute((place, worker.as_str(), now.plus(grant.ttl).as_millis()))?;
-    }
-    Ok(keys)
+) -> Attempt<Pulse> {
+    const RENEW: &str = "
+        UPDATE actions SET
+            due_at = min(?6 + coalesce(heartbeat_ms, attempt_ms, ?7),
+                         coalesce(attempt_until, ?6 + coalesce(heartbeat_ms, attempt_ms, ?7))),
+            worker_id = ?8,
+            progress = coalesce(?9, progress)
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
+          AND status = 'leased'
+        RETURNING due_at, (SELECT phase FROM executions AS x
+                           WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id)";
+    let (tenant, execution, seq, action, epoch) = columns(&beat.lease);
+    let mut renew = connection.prepare_cached(RENEW)?;
+    let mut rows = renew.query((
+        tenant,
+        execution,
+        seq,
+        action,
+        epoch,
+        now.as_millis(),
+        ttl,
+        worker.as_str(),
+        beat.progress.as_ref().map(RawJson::as_str),
+    ))?;
+    let Some(row) = rows.next()? else { return Ok(Pulse::Lost) };
+    let wanted = match Fields(row).word(1, Phase::parse)? {
+        Phase::Cancelled => Wanted::Cancelled,
+        Phase::Active | Phase::Completed | Phase::Failed => Wanted::Yes,
+    };
+    Ok(Pulse::Held { until: Fields(row).time(0)?, wanted })
 }

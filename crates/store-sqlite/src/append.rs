@@ -7,14 +7,16 @@ use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
+use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution, NewSignal};
 use rusqlite::{CachedStatement, Connection};
 
 use crate::accept::Acceptance;
 use crate::commit_rows::{insert_timer, insert_transition};
 use crate::decode::Fields;
 use crate::errors::Attempt;
-use crate::param::Free;
+use crate::param::{Free, free};
+use crate::relations::find_correlated;
+use crate::signals::{Receiver, as_event, deliver_signals, insert_signal, is_buffered};
 
 pub(crate) struct Appending<'c> {
     connection: &'c Connection,
@@ -39,6 +41,7 @@ impl<'c> Appending<'c> {
         match item {
             Append::Start(execution) => self.start(execution),
             Append::Event(event) => self.event(event),
+            Append::Signal(signal) => self.signal(signal),
         }
     }
 
@@ -61,7 +64,7 @@ impl<'c> Appending<'c> {
         }
         match self.acceptance.waiting(event, self.now)? {
             Some(accept_no) => {
-                insert_key(self.connection, event, self.now)?;
+                self.use_key(&key.tenant, event.idempotency.as_ref(), event.event_id)?;
                 Ok(Appended::Accepted { accept_no })
             }
             None => self.repeat(&key.tenant, event.event_id),
@@ -80,7 +83,7 @@ impl<'c> Appending<'c> {
             };
         }
         let accept_no = self.acceptance.decided(&new.start, new.state.at)?;
-        insert_key(self.connection, &new.start, self.now)?;
+        self.use_key(&new.key.tenant, new.start.idempotency.as_ref(), new.start.event_id)?;
         insert_execution(self.connection, new, accept_no)?;
         let transition = &new.applied.transition;
         let decision = RawJson::of(&transition.decision);
@@ -91,7 +94,55 @@ impl<'c> Appending<'c> {
         for event in &new.events {
             self.acceptance.emitted(event, self.now)?;
         }
+        if let Some(correlation) = correlation_of(new) {
+            let (execution, definition) = (&new.key, &new.definition.name);
+            let receiver = Receiver { execution, definition, correlation };
+            deliver_signals(self.connection, &mut self.acceptance, &receiver, self.now)?;
+        }
         Ok(Appended::Accepted { accept_no })
+    }
+
+    /// An event for the one execution that has its correlation, or a row that waits for one.
+    fn signal(&mut self, signal: &NewSignal) -> Attempt<Appended> {
+        let (tenant, event_id) = (&signal.tenant, signal.event_id);
+        if let Some(status) = find_status(self.connection, tenant, event_id)? {
+            return Ok(Appended::Repeat { event_id, status });
+        }
+        if is_buffered(self.connection, tenant, event_id)? {
+            return Ok(Appended::Repeat { event_id, status: EventStatus::Pending });
+        }
+        if let Some(idempotency) = &signal.idempotency
+            && let Some(known) = by_key(self.connection, tenant, idempotency)?
+        {
+            return Ok(known);
+        }
+        let found = find_correlated(
+            self.connection,
+            tenant,
+            &signal.correlation,
+            signal.definition.as_ref(),
+            usize::MAX,
+        )?;
+        let appended = match &found[..] {
+            [] => {
+                insert_signal(self.connection, signal, self.now)?;
+                Appended::Buffered
+            }
+            [(execution, _)] => {
+                let accept_no = self.acceptance.emitted(&as_event(signal, execution), self.now)?;
+                Appended::Delivered { execution: execution.clone(), accept_no }
+            }
+            [..] => return Ok(Appended::Ambiguous { executions: found.len() }),
+        };
+        self.use_key(tenant, signal.idempotency.as_ref(), event_id)?;
+        Ok(appended)
+    }
+
+    fn use_key(&self, tenant: &TenantId, key: Option<&Idempotency>, event_id: EventId) -> Attempt<()> {
+        match key {
+            Some(key) => insert_key(self.connection, tenant, key, event_id, self.now),
+            None => Ok(()),
+        }
     }
 
     /// By its id, when the batch is sent a second time after its outcome was in doubt; or by its key.
@@ -129,9 +180,13 @@ pub(crate) fn by_key(
     repeat(connection, tenant, event_id).map(Some)
 }
 
-/// An event that retention has removed was decided.
+/// What is no event yet is a signal that waits; an event that retention has removed was decided.
 fn repeat(connection: &Connection, tenant: &TenantId, event_id: EventId) -> Attempt<Appended> {
-    let status = find_status(connection, tenant, event_id)?.unwrap_or(EventStatus::Completed);
+    let status = match find_status(connection, tenant, event_id)? {
+        Some(status) => status,
+        None if is_buffered(connection, tenant, event_id)? => EventStatus::Pending,
+        None => EventStatus::Completed,
+    };
     Ok(Appended::Repeat { event_id, status })
 }
 
@@ -158,27 +213,38 @@ fn find_start(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<([u
     rows.next()?.map(|row| Ok((Fields(row).hash(0)?, Fields(row).event_id(1)?))).transpose()
 }
 
-fn insert_key(connection: &Connection, event: &NewEvent, now: Timestamp) -> Attempt<()> {
+fn insert_key(
+    connection: &Connection,
+    tenant: &TenantId,
+    idempotency: &Idempotency,
+    event_id: EventId,
+    now: Timestamp,
+) -> Attempt<()> {
     const INSERT_KEY: &str = "
         INSERT INTO idempotency_keys (tenant, key, request_hash, event_id, created_at)
         VALUES (?1, ?2, ?3, ?4, ?5)";
-    let Some(idempotency) = &event.idempotency else { return Ok(()) };
     connection.prepare_cached(INSERT_KEY)?.execute((
-        event.execution.tenant.as_str(),
+        tenant.as_str(),
         Free(&idempotency.key),
         &idempotency.request_hash,
-        event.event_id.0.as_bytes(),
+        event_id.0.as_bytes(),
         now.as_millis(),
     ))?;
     Ok(())
 }
 
+/// Signals look only for executions that have not ended.
+fn correlation_of(new: &NewExecution) -> Option<&str> {
+    new.state.correlation.as_deref().filter(|_| !new.state.phase.is_ended())
+}
+
 fn insert_execution(connection: &Connection, new: &NewExecution, position: AcceptNo) -> Attempt<()> {
     const INSERT_EXECUTION: &str = "
         INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state,
-                                phase, snapshot, snapshot_seq, created_at, updated_at, ended_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?7, ?11, ?11, ?12)";
-    let at = new.state.at.as_millis();
+                                phase, snapshot, snapshot_seq, created_at, updated_at, ended_at, parent_id,
+                                parent_close, correlation)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?7, ?11, ?11, ?12, ?13, ?14, ?15)";
+    let (at, parent) = (new.state.at.as_millis(), new.state.parent.as_ref());
     connection.prepare_cached(INSERT_EXECUTION)?.execute((
         new.key.tenant.as_str(),
         new.key.execution.as_str(),
@@ -192,6 +258,9 @@ fn insert_execution(connection: &Connection, new: &NewExecution, position: Accep
         RawJson::of(&new.state).as_str(),
         at,
         new.state.phase.is_ended().then_some(at),
+        parent.map(|parent| parent.execution.as_str()),
+        parent.map(|parent| parent.close.as_str()),
+        free(correlation_of(new)),
     ))?;
     Ok(())
 }

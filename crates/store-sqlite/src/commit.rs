@@ -14,11 +14,15 @@ use millstream_store::execution_store::{
 };
 use rusqlite::{CachedStatement, Connection};
 
-use crate::accept::accept_emitted;
+use crate::accept::{Acceptance, accept_emitted};
 use crate::commit_actions::{cancel_open_actions, insert_actions, is_ready};
-use crate::commit_rows::{decide_event, delete_timers, insert_timer, insert_transition, update_execution};
+use crate::commit_rows::{
+    decide_event, delete_timers, insert_timer, insert_transition, set_correlation, update_execution,
+};
 use crate::decode::Fields;
 use crate::errors::Attempt;
+use crate::incident_rows::{Opening, end_incidents, open_incident};
+use crate::signals::{Receiver, deliver_signals};
 
 /// A [`Commit`] as it is written: rendered by the caller, so that the writer has nothing left to do but
 /// writing.
@@ -32,6 +36,7 @@ pub(crate) struct Rendered {
     pub(crate) phase: Phase,
     pub(crate) at: Timestamp,
     pub(crate) paused_reason: Option<String>,
+    correlation: Correlation,
     pub(crate) snapshot: Option<RawJson>,
     /// Each with its decision as text.
     transitions: Vec<(Transition, RawJson)>,
@@ -55,6 +60,7 @@ impl Rendered {
             phase: commit.state.phase,
             at: commit.state.at,
             paused_reason: pause_reason(commit).map(str::to_owned),
+            correlation: Correlation::of(commit),
             snapshot: match commit.snapshot {
                 SnapshotWrite::Write => Some(RawJson::of(&commit.state)),
                 SnapshotWrite::Skip => None,
@@ -67,6 +73,25 @@ impl Rendered {
             emitted: commit.emitted.clone(),
             open_actions: commit.open_actions,
         }
+    }
+}
+
+/// What a commit does to the correlation of its execution.
+#[derive(Debug)]
+enum Correlation {
+    Kept,
+    Set(String),
+    /// No signal looks for an execution that has ended.
+    Gone,
+}
+
+impl Correlation {
+    fn of(commit: &Commit) -> Self {
+        if commit.state.phase.is_ended() {
+            return if commit.state.correlation.is_some() { Self::Gone } else { Self::Kept };
+        }
+        let set = commit.transitions.iter().rev().find_map(|one| one.decision.correlation.as_ref());
+        set.map_or(Self::Kept, |correlation| Self::Set(correlation.clone()))
     }
 }
 
@@ -87,10 +112,11 @@ pub(crate) fn commit_batch(
     connection: &Connection,
     worker: &WorkerId,
     batch: &[Rendered],
-    lease: LeaseGrant,
+    lease: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Vec<Committed>> {
-    let mut committing = Committing { connection, fences: Fences::prepare(connection)?, worker, lease, now };
+    let (fences, slots) = (Fences::prepare(connection)?, lease.slots);
+    let mut committing = Committing { connection, fences, worker, lease, slots, now };
     batch.iter().map(|commit| committing.commit(commit)).collect()
 }
 
@@ -98,8 +124,9 @@ struct Committing<'c> {
     connection: &'c Connection,
     fences: Fences<'c>,
     worker: &'c WorkerId,
-    /// What is left of it.
-    lease: LeaseGrant,
+    lease: &'c LeaseGrant,
+    /// What is left of its slots.
+    slots: usize,
     now: Timestamp,
 }
 
@@ -109,7 +136,7 @@ impl Committing<'_> {
         if !fence.lets_pass(commit) || !self.fences.are_waiting(commit)? {
             return Ok(Committed::Conflict);
         }
-        let Self { connection, worker, now, .. } = *self;
+        let Self { connection, worker, lease, slots, now, .. } = *self;
         update_execution(connection, fence.position, commit)?;
         for (transition, decision) in &commit.transitions {
             insert_transition(connection, &commit.execution, transition, decision, Some(worker), now)?;
@@ -125,14 +152,38 @@ impl Committing<'_> {
             OpenActions::Keep => {}
             OpenActions::Cancel => cancel_open_actions(connection, &commit.execution, now)?,
         }
-        let leased = insert_actions(connection, worker, commit, self.lease, now)?;
-        self.lease.slots = self.lease.slots.saturating_sub(leased.len());
+        let leased = insert_actions(connection, worker, commit, lease, slots, now)?;
+        self.slots = slots.saturating_sub(leased.len());
         let ready = commit.actions.iter().filter(|action| is_ready(action)).count();
-        Ok(Committed::Done {
-            unleased: ready.saturating_sub(leased.len()),
-            leased,
-            emitted: self.emit(&commit.emitted)?,
-        })
+        for action in &commit.actions {
+            open_incident_of(connection, commit, action, now)?;
+        }
+        // Whatever has an open incident is paused.
+        if commit.phase.is_ended() && fence.pause == PauseState::Paused {
+            end_incidents(connection, &commit.execution, now)?;
+        }
+        let emitted = self.emit(&commit.emitted)?;
+        self.correlate(fence.position, commit)?;
+        Ok(Committed::Done { unleased: ready.saturating_sub(leased.len()), leased, emitted })
+    }
+
+    /// Behind the events of the commit itself: what was kept for the correlation comes after them.
+    fn correlate(&self, position: AcceptNo, commit: &Rendered) -> Attempt<()> {
+        match &commit.correlation {
+            Correlation::Kept => Ok(()),
+            Correlation::Gone => set_correlation(self.connection, position, None),
+            Correlation::Set(correlation) => {
+                set_correlation(self.connection, position, Some(correlation))?;
+                let mut acceptance = Acceptance::begin(self.connection)?;
+                let receiver = Receiver {
+                    execution: &commit.execution,
+                    definition: &commit.definition.name,
+                    correlation,
+                };
+                deliver_signals(self.connection, &mut acceptance, &receiver, self.now)?;
+                acceptance.finish()
+            }
+        }
     }
 
     fn emit(&self, events: &[NewEvent]) -> Attempt<Vec<AcceptNo>> {
@@ -141,6 +192,25 @@ impl Committing<'_> {
         }
         accept_emitted(self.connection, events, self.now)
     }
+}
+
+/// An action that failed before it began, and that nothing handles.
+fn open_incident_of(
+    connection: &Connection,
+    commit: &Rendered,
+    action: &NewAction,
+    now: Timestamp,
+) -> Attempt<()> {
+    let Some(incident) = &action.incident else { return Ok(()) };
+    let opening = Opening {
+        execution: &commit.execution,
+        definition: &commit.definition,
+        phase: commit.phase,
+        event_id: action.event_id,
+        action: Some(&action.key),
+        incident,
+    };
+    open_incident(connection, &opening, now)
 }
 
 /// What the rows say that a commit has to agree with.

@@ -1,9 +1,12 @@
 //! The actions of a commit: new ones, leased to the committing worker as far as it has free slots, and
 //! those that a cancellation overtakes.
 
+use std::time::Duration;
+
 use millstream_core::id::{Epoch, ExecutionKey, Name, WorkerId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Lease, LeasedAction};
 use millstream_store::execution_store::{LeaseGrant, NewAction};
@@ -17,20 +20,21 @@ pub(crate) fn is_ready(action: &NewAction) -> bool {
     action.status == ActionStatus::Ready
 }
 
-/// Write the actions of a commit; the first ready ones are leased to `worker` and returned.
+/// Write the actions of a commit; the first ready ones that `worker` serves are leased to it and returned.
 pub(crate) fn insert_actions(
     connection: &Connection,
     worker: &WorkerId,
     commit: &Rendered,
-    lease: LeaseGrant,
+    lease: &LeaseGrant,
+    slots: usize,
     now: Timestamp,
 ) -> Attempt<Vec<LeasedAction>> {
-    let until = now.plus(lease.ttl);
     let mut leased = Vec::new();
     for action in &commit.actions {
         let alone = commit.actions.iter().filter(|other| other.key.seq == action.key.seq).count() == 1;
-        let row = if is_ready(action) && leased.len() < lease.slots {
-            leased.push(leased_action(commit, action, until));
+        let row = if is_ready(action) && leased.len() < slots && lease.serves(&action.terms.queue) {
+            let until = now.plus(lease_length(&action.terms, lease.ttl));
+            leased.push(leased_action(commit, action, until, now));
             Row::leased(action, worker, until, now)
         } else {
             Row::unleased(action, now)
@@ -48,6 +52,13 @@ struct Row<'a> {
     worker: Option<&'a str>,
     due_at: Option<i64>,
     settled_at: Option<i64>,
+    expires_at: Option<i64>,
+    attempt_until: Option<i64>,
+}
+
+/// As the statements in [`crate::leasing`] compute it.
+fn lease_length(terms: &Terms, ttl: Duration) -> Duration {
+    terms.heartbeat.into_iter().chain(terms.attempt).min().unwrap_or(ttl)
 }
 
 impl<'a> Row<'a> {
@@ -59,6 +70,8 @@ impl<'a> Row<'a> {
             worker: None,
             due_at: is_ready(action).then_some(now.as_millis()),
             settled_at: action.status.is_settled().then_some(now.as_millis()),
+            expires_at: if is_ready(action) { expires_at(&action.terms, now) } else { None },
+            attempt_until: None,
         }
     }
 
@@ -69,9 +82,16 @@ impl<'a> Row<'a> {
             epoch: Epoch::FIRST,
             worker: Some(worker.as_str()),
             due_at: Some(until.as_millis()),
+            expires_at: None,
+            attempt_until: action.terms.attempt.map(|attempt| now.plus(attempt).as_millis()),
             ..Self::unleased(action, now)
         }
     }
+}
+
+/// When an action that nobody has begun misses its schedule.
+fn expires_at(terms: &Terms, ready_at: Timestamp) -> Option<i64> {
+    terms.start.into_iter().chain(terms.close).min().map(|limit| ready_at.plus(limit).as_millis())
 }
 
 fn insert_action(
@@ -84,9 +104,11 @@ fn insert_action(
     const INSERT_ACTION: &str = "
         INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status,
                              attempts, epoch, worker_id, due_at, input, scope, result, error, handled,
-                             created_at, settled_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
-    let key = &action.key;
+                             created_at, settled_at, queue, heartbeat_ms, attempt_ms, start_ms, close_ms,
+                             ready_at, expires_at, attempt_until, undoes)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+                ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+    let (key, terms) = (&action.key, &action.terms);
     connection.prepare_cached(INSERT_ACTION)?.execute(params![
         key.execution.tenant.as_str(),
         key.execution.execution.as_str(),
@@ -108,11 +130,20 @@ fn insert_action(
         param::handled(action.handling),
         now.as_millis(),
         row.settled_at,
+        terms.queue.as_str(),
+        terms.heartbeat.map(param::millis),
+        terms.attempt.map(param::millis),
+        terms.start.map(param::millis),
+        terms.close.map(param::millis),
+        is_ready(action).then_some(now.as_millis()),
+        row.expires_at,
+        row.attempt_until,
+        action.undoes.as_ref().map(Name::as_str),
     ])?;
     Ok(())
 }
 
-fn names(needs: &[Name]) -> Attempt<std::borrow::Cow<'static, str>> {
+pub(crate) fn names(needs: &[Name]) -> Attempt<std::borrow::Cow<'static, str>> {
     if needs.is_empty() {
         return Ok("[]".into());
     }
@@ -120,7 +151,7 @@ fn names(needs: &[Name]) -> Attempt<std::borrow::Cow<'static, str>> {
 }
 
 /// An action that is leased in the commit which brings it. What it needs was settled in the same commit.
-fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp) -> LeasedAction {
+fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp, now: Timestamp) -> LeasedAction {
     let is_needed =
         |other: &&NewAction| other.key.seq == action.key.seq && action.needs.contains(&other.key.action);
     let results = commit.actions.iter().filter(is_needed);
@@ -136,6 +167,10 @@ fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp) -> Lea
             .collect(),
         traceparent: action.traceparent.clone(),
         lease_until: until,
+        revision: 0,
+        progress: None,
+        ready_at: now,
+        closing: None,
     }
 }
 
@@ -146,7 +181,8 @@ pub(crate) fn cancel_open_actions(
     now: Timestamp,
 ) -> Attempt<()> {
     const CANCEL_ACTIONS: &str = "
-        UPDATE actions SET status = 'cancelled', due_at = NULL, settled_at = ?3
+        UPDATE actions
+        SET status = 'cancelled', due_at = NULL, expires_at = NULL, closing = 0, settled_at = ?3
         WHERE tenant = ?1 AND execution_id = ?2 AND status IN ('waiting', 'ready')";
     connection.prepare_cached(CANCEL_ACTIONS)?.execute((
         key.tenant.as_str(),

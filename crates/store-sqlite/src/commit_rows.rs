@@ -38,6 +38,17 @@ pub(crate) fn update_execution(
     Ok(())
 }
 
+/// Apart from the rest, because the column is indexed and hardly any commit changes it.
+pub(crate) fn set_correlation(
+    connection: &Connection,
+    position: AcceptNo,
+    correlation: Option<&str>,
+) -> Attempt<()> {
+    const SET_CORRELATION: &str = "UPDATE executions SET correlation = ?2 WHERE position = ?1";
+    connection.prepare_cached(SET_CORRELATION)?.execute((position.0, free(correlation)))?;
+    Ok(())
+}
+
 /// `worker` is none for a start, which is decided at the door.
 pub(crate) fn insert_transition(
     connection: &Connection,

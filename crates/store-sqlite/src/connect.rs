@@ -16,7 +16,7 @@ use crate::writer::Writer;
 const OLDEST_SAFE_VERSION: (u32, u32, u32) = (3, 51, 3);
 
 /// More than there are statements in this crate: each is prepared once per connection.
-const STATEMENTS: usize = 128;
+const STATEMENTS: usize = 192;
 
 /// The writer's cache is the only one that lives: a reader drops its own whenever something was committed.
 const WRITER_CACHE_KIB: i64 = 32 * 1024;

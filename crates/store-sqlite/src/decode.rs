@@ -7,7 +7,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq};
+use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, Name, Seq};
 use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
@@ -104,6 +104,13 @@ impl<'r> Fields<'r> {
         parse(word).ok_or_else(|| self.bad(column, format!("unknown word {word:?}")))
     }
 
+    pub(crate) fn opt_word<T>(self, column: impl Column, parse: fn(&str) -> Option<T>) -> Attempt<Option<T>> {
+        match self.opt_str(column)? {
+            Some(_) => self.word(column, parse).map(Some),
+            None => Ok(None),
+        }
+    }
+
     pub(crate) fn time(self, column: impl Column) -> Attempt<Timestamp> {
         self.int(column).map(Timestamp::from_millis)
     }
@@ -126,6 +133,10 @@ impl<'r> Fields<'r> {
 
     pub(crate) fn event_id(self, column: impl Column) -> Attempt<EventId> {
         self.get(column).map(Uuid::from_bytes).map(EventId)
+    }
+
+    pub(crate) fn incident_id(self, column: impl Column) -> Attempt<IncidentId> {
+        self.get(column).map(Uuid::from_bytes).map(IncidentId)
     }
 
     pub(crate) fn opt_event_id(self, column: impl Column) -> Attempt<Option<EventId>> {
@@ -154,6 +165,14 @@ impl<'r> Fields<'r> {
 
     pub(crate) fn action_key(self) -> Attempt<ActionKey> {
         Ok(ActionKey { execution: self.execution()?, seq: self.seq("seq")?, action: self.id("action")? })
+    }
+
+    /// The key of an action, if the row is about one.
+    pub(crate) fn opt_action_key(self) -> Attempt<Option<ActionKey>> {
+        match self.opt_int("seq")? {
+            Some(_) => self.action_key().map(Some),
+            None => Ok(None),
+        }
     }
 
     pub(crate) fn definition(self) -> Attempt<DefinitionRef> {

@@ -63,6 +63,7 @@ impl EventViews for SqliteStore {
                     WHERE verdict IN ('failed', 'dead') AND verdict = 'dead') AS dead,
                    (SELECT count(*) FROM executions
                     WHERE paused_reason IS NOT NULL AND phase = 'active') AS paused,
+                   (SELECT count(*) FROM incidents WHERE resolution IS NULL) AS incidents,
                    (SELECT count(*) FROM actions WHERE settled_at IS NULL) AS open_actions
             FROM (SELECT count(*) AS undecided, min(created_at) AS oldest FROM mailbox WHERE deferred = 0)";
         self.read(|connection| {
@@ -75,6 +76,7 @@ impl EventViews for SqliteStore {
                 oldest: row.opt_time("oldest")?,
                 dead: row.count("dead")?,
                 paused: row.count("paused")?,
+                incidents: row.count("incidents")?,
                 open_actions: row.count("open_actions")?,
             })
         })

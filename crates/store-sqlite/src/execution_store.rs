@@ -36,14 +36,15 @@ impl ExecutionStore for SqliteStore {
         &self,
         worker: &WorkerId,
         batch: &[Commit],
-        lease: LeaseGrant,
+        lease: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Vec<Committed>> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let (worker, batch) = (worker.clone(), batch.iter().map(Rendered::of).collect::<Vec<_>>());
-        self.write(move |connection| commit_batch(connection, &worker, &batch, lease, now)).await
+        let lease = lease.clone();
+        self.write(move |connection| commit_batch(connection, &worker, &batch, &lease, now)).await
     }
 
     async fn count_attempts(&self, events: &[(ExecutionKey, EventId)]) -> Result<Vec<i32>> {

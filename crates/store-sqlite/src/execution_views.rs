@@ -3,6 +3,7 @@
 use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::log::{Context, FORMAT, State};
 use millstream_core::machine::evolve;
+use millstream_core::placement::Queue;
 use millstream_core::status::{ActionStatus, ExecutionStatus, Phase};
 use millstream_store::execution_store::More;
 use millstream_store::paging::cut_history;
@@ -240,6 +241,8 @@ fn unreadable_view(row: Fields<'_>, why: String) -> Attempt<ExecutionView> {
         reason: None,
         context: Context::new(),
         at: row.time("updated_at")?,
+        parent: None,
+        correlation: row.opt_text("correlation")?,
     };
     Ok(ExecutionView {
         execution: row.execution()?,
@@ -254,13 +257,14 @@ fn unreadable_view(row: Fields<'_>, why: String) -> Attempt<ExecutionView> {
     })
 }
 
-fn action_view(row: Fields<'_>) -> Attempt<ActionView> {
+pub(crate) fn action_view(row: Fields<'_>) -> Attempt<ActionView> {
     let status = row.word("status", ActionStatus::parse)?;
     let due_at = row.opt_time("due_at")?;
     let (lease_until, next_attempt_at) = match status {
-        ActionStatus::Leased => (due_at, None),
+        ActionStatus::Leased | ActionStatus::Awaiting => (due_at, None),
         ActionStatus::Ready => (None, due_at),
         ActionStatus::Waiting
+        | ActionStatus::Standby
         | ActionStatus::Succeeded
         | ActionStatus::Failed
         | ActionStatus::Skipped
@@ -282,5 +286,9 @@ fn action_view(row: Fields<'_>) -> Attempt<ActionView> {
         error: row.opt_raw("error")?,
         created_at: row.time("created_at")?,
         settled_at: row.opt_time("settled_at")?,
+        queue: row.word("queue", Queue::parse)?,
+        revision: row.small("revision")?,
+        progress: row.opt_raw("progress")?,
+        ready_at: row.opt_time("ready_at")?,
     })
 }

@@ -47,6 +47,8 @@ impl Housekeeping for SqliteStore {
                 SELECT k.tenant, k.key FROM idempotency_keys AS k
                 WHERE k.created_at < ?1 AND NOT EXISTS (
                     SELECT 1 FROM events AS e WHERE e.tenant = k.tenant AND e.event_id = k.event_id)
+                  AND NOT EXISTS (
+                    SELECT 1 FROM signals AS s WHERE s.tenant = k.tenant AND s.event_id = k.event_id)
                 ORDER BY k.created_at LIMIT ?2)";
         self.write(move |connection| {
             let purged =
@@ -58,8 +60,14 @@ impl Housekeeping for SqliteStore {
 
     async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
         const PURGE_WORKERS: &str = "DELETE FROM workers WHERE seen_at < ?1";
+        const PURGE_TASK_WORKERS: &str = "DELETE FROM task_workers WHERE seen_at < ?1";
+        const PURGE_SIGNALS: &str = "DELETE FROM signals WHERE expires_at < ?1";
         self.write(move |connection| {
-            Ok(connection.prepare_cached(PURGE_WORKERS)?.execute([before.as_millis()])? as u64)
+            let purge = |statement| connection.prepare_cached(statement)?.execute([before.as_millis()]);
+            let purged = purge(PURGE_WORKERS)?;
+            purge(PURGE_TASK_WORKERS)?;
+            purge(PURGE_SIGNALS)?;
+            Ok(purged as u64)
         })
         .await
     }
@@ -96,13 +104,14 @@ fn find_ended(connection: &Connection, outlived: Outlived, limit: usize) -> Atte
 
 /// Everything that belongs to an execution, together. Returns how many executions there were.
 fn remove_execution(connection: &Connection, key: &ExecutionKey) -> Attempt<usize> {
-    const REMOVE: [&str; 7] = [
+    const REMOVE: [&str; 8] = [
         "DELETE FROM events WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM mailbox WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM transitions WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM actions WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM timers WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM decisions WHERE tenant = ?1 AND execution_id = ?2",
+        "DELETE FROM incidents WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM executions WHERE tenant = ?1 AND execution_id = ?2",
     ];
     let mut removed = 0;

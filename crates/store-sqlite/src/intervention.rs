@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::id::{AcceptNo, EventId, ExecutionKey, Name, TenantId};
-use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_core::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq, TenantId};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
@@ -13,7 +14,9 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
 use crate::errors::Attempt;
+use crate::incident_rows::{Opening, open_incident, resolve_of_event};
 use crate::param::{Free, free};
+use crate::settle_rows::place;
 
 #[async_trait::async_trait]
 impl Interventions for SqliteStore {
@@ -25,9 +28,10 @@ impl Interventions for SqliteStore {
         self.write(move |connection| {
             for burial in &burials {
                 if bury_event(connection, burial, now)? {
-                    pause_active(connection, &[(&burial.execution, &burial.error)], now)?;
+                    pause_active(connection, &burial.execution, &burial.error, now)?;
                     let by = Decision { actor: None, reason: Some(burial.error.clone()) };
                     record(connection, &burial.execution, Some(burial.event_id), "bury", &by, now)?;
+                    open_incident_of(connection, burial, now)?;
                 }
             }
             Ok(())
@@ -73,7 +77,7 @@ impl Interventions for SqliteStore {
                 }
                 EventStatus::Failed => {
                     reopen_event(connection, found.accept_no)?;
-                    reopen_actions(connection, &found.execution, event, now)?;
+                    reopen_actions(connection, &found, now)?;
                 }
                 status @ (EventStatus::Pending
                 | EventStatus::Deferred
@@ -83,6 +87,7 @@ impl Interventions for SqliteStore {
             }
             resume(connection, &found.execution, now)?;
             record(connection, &found.execution, Some(event), "retry", &by, now)?;
+            resolve_of_event(connection, &found.execution, event, &by, now)?;
             Ok(Retried::Accepted { execution: found.execution })
         })
         .await
@@ -113,23 +118,22 @@ impl Interventions for SqliteStore {
     }
 }
 
-/// Pause executions that are active and not paused; whoever paused one first has said why.
+/// Pause an execution that is active and not paused; whoever paused it first has said why.
 pub(crate) fn pause_active(
     connection: &Connection,
-    paused: &[(&ExecutionKey, &str)],
+    execution: &ExecutionKey,
+    reason: &str,
     now: Timestamp,
 ) -> Attempt<()> {
     const PAUSE_ACTIVE: &str = "
         UPDATE executions SET paused_reason = ?3, updated_at = ?4
         WHERE tenant = ?1 AND execution_id = ?2 AND phase = 'active' AND paused_reason IS NULL";
-    for (key, reason) in paused {
-        connection.prepare_cached(PAUSE_ACTIVE)?.execute((
-            key.tenant.as_str(),
-            key.execution.as_str(),
-            Free(reason),
-            now.as_millis(),
-        ))?;
-    }
+    connection.prepare_cached(PAUSE_ACTIVE)?.execute((
+        execution.tenant.as_str(),
+        execution.execution.as_str(),
+        Free(reason),
+        now.as_millis(),
+    ))?;
     Ok(())
 }
 
@@ -150,15 +154,40 @@ fn bury_event(connection: &Connection, burial: &Burial, now: Timestamp) -> Attem
     Ok(true)
 }
 
-struct Found {
-    execution: ExecutionKey,
-    accept_no: AcceptNo,
-    status: EventStatus,
+fn open_incident_of(connection: &Connection, burial: &Burial, now: Timestamp) -> Attempt<()> {
+    const READ_EXECUTION: &str =
+        "SELECT definition, version, phase FROM executions WHERE tenant = ?1 AND execution_id = ?2";
+    let execution = &burial.execution;
+    let mut read = connection.prepare_cached(READ_EXECUTION)?;
+    let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str()))?;
+    let Some(row) = rows.next()? else { return Ok(()) };
+    let opening = Opening {
+        execution,
+        definition: &Fields(row).definition()?,
+        phase: Fields(row).word("phase", Phase::parse)?,
+        event_id: burial.event_id,
+        action: None,
+        incident: &burial.incident,
+    };
+    open_incident(connection, &opening, now)
 }
 
-fn find_event(connection: &Connection, tenant: &TenantId, event: EventId) -> Attempt<Option<Found>> {
+/// An event that somebody decides about.
+pub(crate) struct Found {
+    pub(crate) execution: ExecutionKey,
+    pub(crate) accept_no: AcceptNo,
+    pub(crate) status: EventStatus,
+    /// Of its transition.
+    seq: Option<Seq>,
+}
+
+pub(crate) fn find_event(
+    connection: &Connection,
+    tenant: &TenantId,
+    event: EventId,
+) -> Attempt<Option<Found>> {
     const FIND_EVENT: &str = "
-        SELECT tenant, execution_id, accept_no, status FROM event_records
+        SELECT tenant, execution_id, accept_no, status, seq FROM event_records
         WHERE tenant = ?1 AND event_id = ?2";
     let mut find = connection.prepare_cached(FIND_EVENT)?;
     let mut rows = find.query((tenant.as_str(), event.0.as_bytes()))?;
@@ -168,6 +197,7 @@ fn find_event(connection: &Connection, tenant: &TenantId, event: EventId) -> Att
             execution: row.execution()?,
             accept_no: row.accept_no("accept_no")?,
             status: row.word("status", EventStatus::parse)?,
+            seq: row.opt_seq("seq")?,
         })
     });
     found.transpose()
@@ -175,7 +205,7 @@ fn find_event(connection: &Connection, tenant: &TenantId, event: EventId) -> Att
 
 /// The verdict is taken back. Attempts count deciding, so they start anew only with an event that is to be
 /// decided again.
-fn reopen_event(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
+pub(crate) fn reopen_event(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
     const REOPEN_EVENT: &str = "
         UPDATE events SET attempts = CASE verdict WHEN 'dead' THEN 0 ELSE attempts END,
                           verdict = NULL, error = NULL, closed_at = NULL
@@ -185,53 +215,72 @@ fn reopen_event(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
 }
 
 /// Back to its place in the mailbox.
-fn wait_again(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
+pub(crate) fn wait_again(connection: &Connection, accept_no: AcceptNo) -> Attempt<()> {
     const WAIT_AGAIN: &str = "
         INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
         SELECT tenant, execution_id, accept_no, event_id, octet_length(payload),
-               name = 'millstream.cancel', created_at
+               name = 'millstream.cancel' OR name = 'millstream.fail', created_at
         FROM events WHERE accept_no = ?1";
     connection.prepare_cached(WAIT_AGAIN)?.execute([accept_no.0])?;
     Ok(())
 }
 
-fn reopen_actions(
-    connection: &Connection,
-    execution: &ExecutionKey,
-    event: EventId,
-    now: Timestamp,
-) -> Attempt<()> {
-    const REOPEN_ACTION: &str = "
-        UPDATE actions SET
-            status = CASE status WHEN 'failed' THEN 'ready' ELSE 'waiting' END,
-            due_at = CASE status WHEN 'failed' THEN ?5 END,
-            worker_id = NULL, attempts = 0, error = NULL, settled_at = NULL
-        WHERE tenant = ?1 AND execution_id = ?2 AND event_id = ?3 AND action = ?4";
-    let reopened = reopened(&read_settled(connection, execution, event)?);
-    for action in reopened.ready.union(&reopened.waiting) {
-        connection.prepare_cached(REOPEN_ACTION)?.execute((
-            execution.tenant.as_str(),
-            execution.execution.as_str(),
-            event.0.as_bytes(),
-            action.as_str(),
-            now.as_millis(),
-        ))?;
+fn reopen_actions(connection: &Connection, found: &Found, now: Timestamp) -> Attempt<()> {
+    let Some(seq) = found.seq else { return Ok(()) };
+    let reopened = reopened(&read_settled(connection, &found.execution, seq)?);
+    let key = |action| ActionKey { execution: found.execution.clone(), seq, action };
+    for action in reopened.ready {
+        reopen_action(connection, &key(action), None, now)?;
+    }
+    for action in reopened.waiting {
+        wait_for_others(connection, &key(action))?;
     }
     Ok(())
 }
 
-fn read_settled(
+/// From the beginning, perhaps with another input, which is another revision.
+pub(crate) fn reopen_action(
+    connection: &Connection,
+    key: &ActionKey,
+    input: Option<&RawJson>,
+    now: Timestamp,
+) -> Attempt<()> {
+    const REOPEN_ACTION: &str = "
+        UPDATE actions SET
+            status = 'ready', due_at = ?5, ready_at = ?5, worker_id = NULL, attempts = 0, error = NULL,
+            settled_at = NULL,
+            input = coalesce(?6, input),
+            revision = revision + (?6 IS NOT NULL),
+            expires_at = ?5 + coalesce(min(start_ms, close_ms), start_ms, close_ms)
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+    let (tenant, execution, seq, action) = place(key);
+    let input = input.map(RawJson::as_str);
+    let reopened = (tenant, execution, seq, action, now.as_millis(), input);
+    connection.prepare_cached(REOPEN_ACTION)?.execute(reopened)?;
+    Ok(())
+}
+
+/// What it needs is open again, and so is it.
+pub(crate) fn wait_for_others(connection: &Connection, key: &ActionKey) -> Attempt<()> {
+    const WAIT_FOR_OTHERS: &str = "
+        UPDATE actions SET
+            status = 'waiting', due_at = NULL, worker_id = NULL, attempts = 0, error = NULL, settled_at = NULL
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+    connection.prepare_cached(WAIT_FOR_OTHERS)?.execute(place(key))?;
+    Ok(())
+}
+
+/// All actions of a transition.
+pub(crate) fn read_settled(
     connection: &Connection,
     execution: &ExecutionKey,
-    event: EventId,
+    seq: Seq,
 ) -> Attempt<BTreeMap<Name, Settled>> {
     const READ_SETTLED: &str = "
         SELECT action, needs, status, handled FROM actions
-        WHERE tenant = ?1 AND execution_id = ?2 AND seq = (
-            SELECT seq FROM transitions WHERE tenant = ?1 AND event_id = ?3)";
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3";
     let mut read = connection.prepare_cached(READ_SETTLED)?;
-    let mut rows =
-        read.query((execution.tenant.as_str(), execution.execution.as_str(), event.0.as_bytes()))?;
+    let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str(), seq.0))?;
     let mut settled = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let row = Fields(row);
@@ -246,7 +295,7 @@ fn read_settled(
 }
 
 /// Resume unless another event of the execution is dead or failed.
-fn resume(connection: &Connection, execution: &ExecutionKey, now: Timestamp) -> Attempt<()> {
+pub(crate) fn resume(connection: &Connection, execution: &ExecutionKey, now: Timestamp) -> Attempt<()> {
     const RESUME: &str = "
         UPDATE executions SET paused_reason = NULL, updated_at = ?3
         WHERE tenant = ?1 AND execution_id = ?2 AND NOT EXISTS (
@@ -260,7 +309,7 @@ fn resume(connection: &Connection, execution: &ExecutionKey, now: Timestamp) -> 
     Ok(())
 }
 
-fn record(
+pub(crate) fn record(
     connection: &Connection,
     execution: &ExecutionKey,
     event: Option<EventId>,

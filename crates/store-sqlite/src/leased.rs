@@ -36,7 +36,8 @@ pub(crate) fn read_leased(connection: &Connection, keys: &[ActionKey]) -> Attemp
 fn read_action(connection: &Connection, key: &ActionKey) -> Attempt<Option<LeasedAction>> {
     const READ_ACTION: &str = "
         SELECT a.event_id, a.needs, a.attempts, a.epoch, a.due_at, a.input, a.scope, x.definition, x.version,
-               e.traceparent
+               e.traceparent, a.revision, a.progress, coalesce(a.ready_at, a.created_at) AS ready_at,
+               CASE WHEN a.closing THEN a.error END AS closing
         FROM actions AS a
         CROSS JOIN executions AS x ON x.tenant = a.tenant AND x.execution_id = a.execution_id
         LEFT JOIN events AS e ON e.tenant = a.tenant AND e.event_id = a.event_id
@@ -61,6 +62,10 @@ fn read_action(connection: &Connection, key: &ActionKey) -> Attempt<Option<Lease
         results: read_results(connection, key, needs)?,
         traceparent: row.opt_text("traceparent")?,
         lease_until: row.time("due_at")?,
+        revision: row.small("revision")?,
+        progress: row.opt_raw("progress")?,
+        ready_at: row.time("ready_at")?,
+        closing: row.opt_raw("closing")?,
     }))
 }
 

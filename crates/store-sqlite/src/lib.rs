@@ -27,6 +27,8 @@ mod accept;
 mod append;
 mod doorbells;
 mod event_log;
+mod relations;
+mod signals;
 
 mod commit;
 mod commit_actions;
@@ -36,15 +38,18 @@ mod mailbox;
 
 mod action_store;
 mod leased;
+mod leasing;
 mod settle;
-mod settle_graph;
 mod settle_rows;
+mod task_board;
 mod timer_store;
 
 mod definition_store;
 mod event_views;
 mod execution_views;
 mod housekeeping;
+mod incident_rows;
+mod incidents;
 mod intervention;
 mod key_store;
 mod worker_store;

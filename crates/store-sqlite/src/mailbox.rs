@@ -41,7 +41,7 @@ impl<'c> Mailboxes<'c> {
         })
     }
 
-    /// While paused, the only undecided events in it are cancellations.
+    /// While paused, the only undecided events in it are those that end the execution by request.
     pub(crate) fn read(&mut self, key: &ExecutionKey, pause: PauseState) -> Attempt<(Vec<Waiting>, More)> {
         let takes_all = match pause {
             PauseState::Running => true,

@@ -7,8 +7,10 @@ use crate::connect::SqliteStore;
 use crate::errors::Attempt;
 
 /// Every file of `migrations/sqlite`: number, description, text.
-const FILES: &[(i64, &str, &str)] =
-    &[(1, "spine", include_str!("../../../migrations/sqlite/0001_spine.sql"))];
+const FILES: &[(i64, &str, &str)] = &[
+    (1, "spine", include_str!("../../../migrations/sqlite/0001_spine.sql")),
+    (2, "work", include_str!("../../../migrations/sqlite/0002_work.sql")),
+];
 
 impl SqliteStore {
     /// Bring the tables up to this build, in one transaction. Those applied before are left alone, and one

@@ -1,5 +1,7 @@
 //! Our words as parameters of statements.
 
+use std::time::Duration;
+
 use millstream_store::action_store::Handling;
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -27,6 +29,13 @@ pub(crate) const fn handled(handling: Handling) -> bool {
         Handling::Handled => true,
         Handling::Unhandled => false,
     }
+}
+
+/// A length of time to compute with in SQL, where a sum that overflows is no integer any more. The longest
+/// length is still longer than anything lives.
+pub(crate) fn millis(length: Duration) -> i64 {
+    const LONGEST: i64 = i64::MAX / 4;
+    i64::try_from(length.as_millis()).unwrap_or(LONGEST).min(LONGEST)
 }
 
 /// A `LIMIT`.

@@ -3,105 +3,157 @@
 //! Two actions that settle at once must not each see the other unsettled. PostgreSQL locks the event's
 //! row for that; here the one writer has the same effect. A success of the only action of its transition
 //! is one statement, because nothing else follows from it. Otherwise the actions of the transition are
-//! read, changed in memory ([`crate::settle_graph`]), and written.
+//! read, what follows is decided by [`millstream_store::settling`], and each row is written as it changes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use millstream_core::id::{AcceptNo, ActionKey, ExecutionKey, Seq, WorkerId};
-use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::id::{ActionKey, ExecutionKey, Seq, WorkerId};
+use millstream_core::incident::NewIncident;
+use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
 use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::settling::Followed;
 use rusqlite::Connection;
 
 use crate::accept::accept_emitted;
 use crate::action_store::columns;
 use crate::commit_rows::fail_event;
 use crate::errors::Attempt;
+use crate::incident_rows::{Opening, open_incident};
 use crate::intervention::pause_active;
 use crate::leased::read_leased;
-use crate::param;
-use crate::settle_graph::Graph;
-use crate::settle_rows::{ActionChange, read_graph, update_action};
-
-type Graphs = BTreeMap<(ExecutionKey, Seq), Graph>;
+use crate::settle_rows::{
+    Touched, free_action, free_leased, link_action, read_touched, skip_action, write_outcome,
+};
 
 pub(crate) fn settle_batch(
     connection: &Connection,
     worker: &WorkerId,
     batch: &[Settlement],
-    grant: LeaseGrant,
+    grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Settled> {
-    let mut graphs = Graphs::new();
-    let mut changes = Changes::default();
-    let mut outcomes = Vec::with_capacity(batch.len());
-    for item in batch {
-        let outcome = if settle_alone(connection, item, &mut changes, now)? {
-            Recorded::Alone
-        } else {
-            read_missing(connection, &mut graphs, item)?;
-            changes.record(&mut graphs, item, now)
-        };
-        outcomes.push(outcome);
+    let mut recording = Recording { connection, grant, now, touched: BTreeMap::new(), emitted: Vec::new() };
+    let outcomes = batch.iter().map(|item| recording.record(item)).collect::<Attempt<Vec<_>>>()?;
+    let (leased, unleased) = recording.follow(worker)?;
+    if !recording.emitted.is_empty() {
+        accept_emitted(connection, recording.emitted.iter().copied(), now)?;
     }
-    let freed = changes.resolve(&mut graphs, now);
-    let (leased, unleased) = freed.split_at(freed.len().min(grant.slots));
-    changes.actions.extend(leased.iter().map(|key| ActionChange::lease(key, worker, now.plus(grant.ttl))));
-    changes.actions.extend(unleased.iter().map(|key| ActionChange::ready(key, now, None)));
-    changes.write(connection, now)?;
-
-    let verdicts =
-        batch.iter().zip(outcomes).map(|(item, outcome)| verdict(&graphs, item, outcome)).collect();
-    Ok(Settled { verdicts, leased: read_leased(connection, leased)?, unleased: unleased.len() })
+    let verdicts = batch.iter().zip(outcomes).map(|(item, outcome)| recording.verdict(item, outcome));
+    Ok(Settled { verdicts: verdicts.collect(), leased: read_leased(connection, &leased)?, unleased })
 }
 
 /// How an outcome was recorded.
 enum Recorded {
     /// By one statement: its event has nothing else to wait for.
     Alone,
-    /// In its graph.
+    /// Among others of its transition.
     Among,
     /// Not at all: the lease has passed on.
     Not,
 }
 
-fn verdict(graphs: &Graphs, item: &Settlement, outcome: Recorded) -> SettleVerdict {
-    match (outcome, graphs.get(&graph_of(item))) {
-        (Recorded::Alone, _) => SettleVerdict::Recorded { event: EventStatus::Completed },
-        (Recorded::Among, Some(graph)) => SettleVerdict::Recorded { event: graph.event },
-        (Recorded::Among, None) | (Recorded::Not, _) => SettleVerdict::Stale,
+struct Recording<'a> {
+    connection: &'a Connection,
+    grant: &'a LeaseGrant,
+    now: Timestamp,
+    /// Transitions of which more than one row is concerned.
+    touched: BTreeMap<(ExecutionKey, Seq), Touched>,
+    /// Accepted in the end, together.
+    emitted: Vec<&'a NewEvent>,
+}
+
+impl<'a> Recording<'a> {
+    fn record(&mut self, item: &'a Settlement) -> Attempt<Recorded> {
+        let Self { connection, grant, now, .. } = *self;
+        if settle_alone(connection, item, now)? {
+            self.emitted.extend(emitted(&item.outcome));
+            return Ok(Recorded::Alone);
+        }
+        let key = &item.lease.key;
+        let touched = match self.touched.entry(transition_of(item)) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => match read_touched(connection, key, &grant.queues)? {
+                Some(touched) => entry.insert(touched),
+                None => return Ok(Recorded::Not),
+            },
+        };
+        if !touched.graph.holds(&key.action, item.lease.epoch) {
+            return Ok(Recorded::Not);
+        }
+        let becomes = touched.graph.record(&key.action, &item.outcome, now);
+        write_outcome(connection, key, becomes, &item.outcome, now)?;
+        if let Settling::Failed { then: AfterFailure::Incident(incident), .. } = &item.outcome {
+            fail(connection, touched, key, incident, now)?;
+        }
+        self.emitted.extend(emitted(&item.outcome));
+        Ok(Recorded::Among)
+    }
+
+    /// Writes what the outcomes mean for the others; returns which of them are leased to `worker`, and how
+    /// many could be and are not.
+    fn follow(&mut self, worker: &WorkerId) -> Attempt<(Vec<ActionKey>, usize)> {
+        let Self { connection, grant, now, .. } = *self;
+        let (mut leased, mut unleased) = (Vec::new(), 0);
+        for ((execution, seq), touched) in &mut self.touched {
+            let key = |action| ActionKey { execution: execution.clone(), seq: *seq, action };
+            let followed = touched.graph.follow();
+            for key in write_followed(connection, &followed, key, now)? {
+                if leased.len() < grant.slots && !touched.unserved.contains(&key.action) {
+                    free_leased(connection, &key, worker, grant, now)?;
+                    leased.push(key);
+                } else {
+                    free_action(connection, &key, now)?;
+                    unleased += 1;
+                }
+            }
+            if touched.event == EventStatus::Processing && touched.graph.is_settled() {
+                touched.event = EventStatus::Completed;
+            }
+        }
+        Ok((leased, unleased))
+    }
+
+    fn verdict(&self, item: &Settlement, outcome: Recorded) -> SettleVerdict {
+        match outcome {
+            Recorded::Alone => SettleVerdict::Recorded { event: EventStatus::Completed },
+            Recorded::Among => match self.touched.get(&transition_of(item)) {
+                Some(touched) => SettleVerdict::Recorded { event: touched.event },
+                None => SettleVerdict::Stale,
+            },
+            Recorded::Not => SettleVerdict::Stale,
+        }
     }
 }
 
-fn graph_of(item: &Settlement) -> (ExecutionKey, Seq) {
+fn transition_of(item: &Settlement) -> (ExecutionKey, Seq) {
     (item.lease.key.execution.clone(), item.lease.key.seq)
 }
 
-fn read_missing(connection: &Connection, graphs: &mut Graphs, item: &Settlement) -> Attempt<()> {
-    if let Entry::Vacant(entry) = graphs.entry(graph_of(item))
-        && let Some(graph) = read_graph(connection, &item.lease.key)?
-    {
-        entry.insert(graph);
+fn emitted(outcome: &Settling) -> Option<&NewEvent> {
+    match outcome {
+        Settling::Succeeded { emit, .. } => emit.as_deref(),
+        Settling::Failed { then: AfterFailure::Emit(event), .. } => Some(event),
+        Settling::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
+        | Settling::Retry { .. }
+        | Settling::Postponed { .. }
+        | Settling::Awaiting { .. } => None,
     }
-    Ok(())
 }
 
 /// Whether it was a success of an only action under a lease that is held. Anything else is left alone.
-fn settle_alone<'a>(
-    connection: &Connection,
-    item: &'a Settlement,
-    changes: &mut Changes<'a>,
-    now: Timestamp,
-) -> Attempt<bool> {
+fn settle_alone(connection: &Connection, item: &Settlement, now: Timestamp) -> Attempt<bool> {
+    // What is under way has no schedule to miss: `expires_at` is null already.
     const SETTLE_ALONE: &str = "
         UPDATE actions
-        SET status = 'succeeded', result = ?6, error = NULL, handled = 0, due_at = NULL, settled_at = ?7
+        SET status = 'succeeded', result = ?6, error = NULL, handled = 0, due_at = NULL, settled_at = ?7,
+            attempt_until = NULL, closing = 0
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
-          AND status = 'leased' AND alone";
-    let Settling::Succeeded { result, emit } = &item.outcome else { return Ok(false) };
+          AND (status = 'leased' OR status = 'awaiting') AND alone";
+    let Settling::Succeeded { result, .. } = &item.outcome else { return Ok(false) };
     let (tenant, execution, seq, action, epoch) = columns(&item.lease);
     let settled = connection.prepare_cached(SETTLE_ALONE)?.execute((
         tenant,
@@ -112,101 +164,45 @@ fn settle_alone<'a>(
         result.as_str(),
         now.as_millis(),
     ))?;
-    if settled == 0 {
-        return Ok(false);
-    }
-    changes.emitted.extend(emit.as_deref());
-    Ok(true)
+    Ok(settled > 0)
 }
 
-/// What a batch of settlements writes.
-#[derive(Default)]
-struct Changes<'a> {
-    actions: Vec<ActionChange>,
-    failed: Vec<(AcceptNo, &'a str)>,
-    paused: Vec<(&'a ExecutionKey, &'a str)>,
-    emitted: Vec<&'a NewEvent>,
+/// Nothing handles this failure.
+fn fail(
+    connection: &Connection,
+    touched: &mut Touched,
+    key: &ActionKey,
+    incident: &NewIncident,
+    now: Timestamp,
+) -> Attempt<()> {
+    if touched.event == EventStatus::Processing {
+        touched.event = EventStatus::Failed;
+        fail_event(connection, touched.accept_no, Some(&incident.reason), now)?;
+    }
+    pause_active(connection, &key.execution, &incident.reason, now)?;
+    let opening = Opening {
+        execution: &key.execution,
+        definition: &touched.definition,
+        phase: touched.graph.phase,
+        event_id: touched.event_id,
+        action: Some(key),
+        incident,
+    };
+    open_incident(connection, &opening, now)
 }
 
-impl<'a> Changes<'a> {
-    fn record(&mut self, graphs: &mut Graphs, item: &'a Settlement, now: Timestamp) -> Recorded {
-        let key = &item.lease.key;
-        let graph = graphs.get_mut(&graph_of(item));
-        let Some(graph) = graph.filter(|graph| graph.holds(&key.action, item.lease.epoch)) else {
-            return Recorded::Not;
-        };
-        let change = match &item.outcome {
-            Settling::Succeeded { result, emit } => {
-                self.emitted.extend(emit.as_deref());
-                ActionChange {
-                    result: Some(result.clone()),
-                    ..ActionChange::settled(key, ActionStatus::Succeeded, now)
-                }
-            }
-            Settling::Retry { error, at } => match graph.phase {
-                Phase::Cancelled => ActionChange {
-                    error: Some(error.clone()),
-                    ..ActionChange::settled(key, ActionStatus::Cancelled, now)
-                },
-                Phase::Active | Phase::Completed | Phase::Failed => {
-                    ActionChange::ready(key, *at, Some(error.clone()))
-                }
-            },
-            Settling::Failed { error, then } => {
-                match then {
-                    AfterFailure::Emit(event) => self.emitted.push(event),
-                    AfterFailure::Pause { reason } => self.fail(graph, key, reason),
-                }
-                ActionChange {
-                    error: Some(error.clone()),
-                    handled: param::handled(then.handling()),
-                    ..ActionChange::settled(key, ActionStatus::Failed, now)
-                }
-            }
-        };
-        graph.set(&key.action, change.status);
-        self.actions.push(change);
-        Recorded::Among
+/// Writes who waits for others now and who is skipped; returns who may begin.
+pub(crate) fn write_followed(
+    connection: &Connection,
+    followed: &Followed,
+    key: impl Fn(millstream_core::id::Name) -> ActionKey,
+    now: Timestamp,
+) -> Attempt<Vec<ActionKey>> {
+    for (action, needs) in &followed.linked {
+        link_action(connection, &key(action.clone()), needs)?;
     }
-
-    /// Nothing handles this failure.
-    fn fail(&mut self, graph: &mut Graph, key: &'a ActionKey, reason: &'a str) {
-        if graph.event == EventStatus::Processing {
-            graph.event = EventStatus::Failed;
-            self.failed.push((graph.accept_no, reason));
-        }
-        self.paused.push((&key.execution, reason));
+    for action in &followed.skipped {
+        skip_action(connection, &key(action.clone()), now)?;
     }
-
-    /// Skip what follows from the outcomes and say which events are complete; return what the outcomes
-    /// freed, in order.
-    fn resolve(&mut self, graphs: &mut Graphs, now: Timestamp) -> Vec<ActionKey> {
-        let mut freed = Vec::new();
-        for ((execution, seq), graph) in graphs {
-            let key = |action| ActionKey { execution: execution.clone(), seq: *seq, action };
-            let resolved = graph.resolve();
-            freed.extend(resolved.freed.into_iter().map(key));
-            let skipped = resolved.skipped.into_iter().map(key);
-            let skip = |key| ActionChange::settled(&key, ActionStatus::Skipped, now);
-            self.actions.extend(skipped.map(skip));
-            if graph.event == EventStatus::Processing && graph.is_settled() {
-                graph.event = EventStatus::Completed;
-            }
-        }
-        freed
-    }
-
-    fn write(&self, connection: &Connection, now: Timestamp) -> Attempt<()> {
-        for change in &self.actions {
-            update_action(connection, change)?;
-        }
-        for (event, reason) in &self.failed {
-            fail_event(connection, *event, Some(reason), now)?;
-        }
-        pause_active(connection, &self.paused, now)?;
-        if !self.emitted.is_empty() {
-            accept_emitted(connection, self.emitted.iter().copied(), now)?;
-        }
-        Ok(())
-    }
+    Ok(followed.freed.iter().cloned().map(key).collect())
 }

@@ -1,140 +1,273 @@
 //! The rows of a settlement that concerns more than one action: all actions of the transition read, and
 //! those that change written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::id::{AcceptNo, ActionKey, Epoch, EventId, WorkerId};
+use millstream_core::id::{
+    AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, ExecutionKey, Name, Seq, WorkerId,
+};
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use millstream_store::action_store::Settling;
+use millstream_store::execution_store::LeaseGrant;
+use millstream_store::settling::{Becomes, Graph, Member};
+use rusqlite::Connection;
 
+use crate::commit_actions::names;
 use crate::decode::Fields;
 use crate::errors::Attempt;
-use crate::settle_graph::{Graph, Node};
+use crate::param;
 
-pub(crate) struct ActionChange {
-    pub(crate) key: ActionKey,
-    pub(crate) status: ActionStatus,
-    pub(crate) result: Option<RawJson>,
-    pub(crate) error: Option<RawJson>,
-    pub(crate) handled: bool,
-    pub(crate) worker: Option<WorkerId>,
-    pub(crate) due_at: Option<Timestamp>,
-    pub(crate) settled_at: Option<Timestamp>,
-    /// Added to epoch and attempts: 1 with a lease.
-    pub(crate) leases: i64,
+/// A transition some of whose actions settle.
+pub(crate) struct Touched {
+    pub(crate) graph: Graph,
+    /// The event that caused it, with its status so far.
+    pub(crate) accept_no: AcceptNo,
+    pub(crate) event_id: EventId,
+    pub(crate) event: EventStatus,
+    pub(crate) definition: DefinitionRef,
+    /// Actions that stand in queues which the settling worker does not serve.
+    pub(crate) unserved: BTreeSet<Name>,
 }
 
-impl ActionChange {
-    pub(crate) fn settled(key: &ActionKey, status: ActionStatus, now: Timestamp) -> Self {
-        Self {
-            key: key.clone(),
-            status,
-            result: None,
-            error: None,
-            handled: false,
-            worker: None,
-            due_at: None,
-            settled_at: Some(now),
-            leases: 0,
-        }
-    }
-
-    pub(crate) fn ready(key: &ActionKey, at: Timestamp, error: Option<RawJson>) -> Self {
-        Self { error, due_at: Some(at), settled_at: None, ..Self::settled(key, ActionStatus::Ready, at) }
-    }
-
-    pub(crate) fn lease(key: &ActionKey, worker: &WorkerId, until: Timestamp) -> Self {
-        Self {
-            status: ActionStatus::Leased,
-            worker: Some(worker.clone()),
-            leases: 1,
-            ..Self::ready(key, until, None)
-        }
-    }
-}
-
-/// All actions of the transition that an action belongs to; `None` when there is none.
-pub(crate) fn read_graph(connection: &Connection, key: &ActionKey) -> Attempt<Option<Graph>> {
-    const READ_ACTIONS: &str = "
-        SELECT action, ordinal, needs, status, epoch, event_id FROM actions
-        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3";
-    let (tenant, execution) = (key.execution.tenant.as_str(), key.execution.execution.as_str());
-    let (mut nodes, mut event) = (BTreeMap::new(), None);
-    let mut read = connection.prepare_cached(READ_ACTIONS)?;
-    let mut rows = read.query((tenant, execution, key.seq.0))?;
-    while let Some(row) = rows.next()? {
-        let row = Fields(row);
-        let node = Node {
-            ordinal: row.small("ordinal")?,
-            needs: row.needs()?,
-            status: row.word("status", ActionStatus::parse)?,
-            epoch: Epoch(row.int("epoch")?),
-        };
-        event = Some(row.event_id("event_id")?);
-        nodes.insert(row.id("action")?, node);
-    }
-    let Some(event) = event else { return Ok(None) };
-    let Some((accept_no, phase, is_failed)) = read_event(connection, key, event)? else { return Ok(None) };
-    let mut graph = Graph { accept_no, event: EventStatus::Processing, phase, nodes };
-    if is_failed {
-        graph.event = EventStatus::Failed;
-    } else if graph.is_settled() {
-        graph.event = EventStatus::Completed;
-    }
-    Ok(Some(graph))
-}
-
-/// The event's number, the phase of its execution, and whether the event has failed.
-fn read_event(
+/// The transition that an action belongs to; `None` when there is none.
+pub(crate) fn read_touched(
     connection: &Connection,
     key: &ActionKey,
-    event: EventId,
-) -> Attempt<Option<(AcceptNo, Phase, bool)>> {
+    served: &[Queue],
+) -> Attempt<Option<Touched>> {
     const READ_EVENT: &str = "
-        SELECT e.accept_no, x.phase, e.verdict IS 'failed'
+        SELECT e.accept_no, x.phase, e.verdict IS 'failed', x.definition, x.version
         FROM executions AS x
         CROSS JOIN events AS e ON e.tenant = x.tenant AND e.event_id = ?3
         WHERE x.tenant = ?1 AND x.execution_id = ?2";
+    let mut unserved = BTreeSet::new();
+    let Some((members, event_id)) = read_members(connection, &key.execution, key.seq, |action, queue| {
+        if !served.iter().any(|served| served.as_str() == queue) {
+            unserved.insert(action.clone());
+        }
+    })?
+    else {
+        return Ok(None);
+    };
     let (tenant, execution) = (key.execution.tenant.as_str(), key.execution.execution.as_str());
     let mut read = connection.prepare_cached(READ_EVENT)?;
-    let mut rows = read.query((tenant, execution, event.0.as_bytes()))?;
-    let found = rows.next()?.map(|row| {
-        let row = Fields(row);
-        Ok((row.accept_no(0)?, row.word(1, Phase::parse)?, row.flag(2)?))
-    });
-    found.transpose()
+    let mut rows = read.query((tenant, execution, event_id.0.as_bytes()))?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let row = Fields(row);
+    let graph = Graph { members, phase: row.word(1, Phase::parse)? };
+    let event = if row.flag(2)? {
+        EventStatus::Failed
+    } else if graph.is_settled() {
+        EventStatus::Completed
+    } else {
+        EventStatus::Processing
+    };
+    let (accept_no, definition) = (row.accept_no(0)?, row.definition()?);
+    Ok(Some(Touched { graph, accept_no, event_id, event, definition, unserved }))
 }
 
-pub(crate) fn update_action(connection: &Connection, change: &ActionChange) -> Attempt<()> {
-    // Who performed it stays on record; who performs it next is somebody else.
-    const UPDATE_ACTION: &str = "
+/// All actions of a transition, with the event that caused it; each is also shown with its queue.
+fn read_members(
+    connection: &Connection,
+    execution: &ExecutionKey,
+    seq: Seq,
+    mut show: impl FnMut(&Name, &str),
+) -> Attempt<Option<(BTreeMap<Name, Member>, EventId)>> {
+    const READ_MEMBERS: &str = "
+        SELECT action, ordinal, needs, status, epoch, settled_at, closing, undoes, queue, event_id
+        FROM actions WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3";
+    let (mut members, mut event) = (BTreeMap::new(), None);
+    let mut read = connection.prepare_cached(READ_MEMBERS)?;
+    let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str(), seq.0))?;
+    while let Some(row) = rows.next()? {
+        let row = Fields(row);
+        let member = Member {
+            ordinal: row.small(1)?,
+            needs: row.needs()?,
+            status: row.word(3, ActionStatus::parse)?,
+            epoch: Epoch(row.int(4)?),
+            settled_at: row.opt_time(5)?,
+            closing: row.flag(6)?,
+            undoes: row.opt_id(7)?,
+        };
+        let action = row.id(0)?;
+        show(&action, row.text(8)?);
+        event = Some(row.event_id(9)?);
+        members.insert(action, member);
+    }
+    Ok(event.map(|event| (members, event)))
+}
+
+/// What an outcome makes of its action.
+pub(crate) fn write_outcome(
+    connection: &Connection,
+    key: &ActionKey,
+    becomes: Becomes,
+    outcome: &Settling,
+    now: Timestamp,
+) -> Attempt<()> {
+    let (result, error, handled) = match outcome {
+        Settling::Succeeded { result, .. } => (Some(result), None, false),
+        Settling::Retry { error, .. } => (None, Some(error), false),
+        Settling::Failed { error, then } => (None, Some(error), param::handled(then.handling())),
+        Settling::Postponed { .. } | Settling::Awaiting { .. } => (None, None, false),
+    };
+    let settle = |status| settle_action(connection, key, status, result, error, handled, now);
+    match becomes {
+        Becomes::Succeeded => settle(ActionStatus::Succeeded),
+        Becomes::Failed => settle(ActionStatus::Failed),
+        Becomes::Cancelled => settle(ActionStatus::Cancelled),
+        Becomes::Skipped => settle(ActionStatus::Skipped),
+        Becomes::Ready(at) => ready_again(connection, key, at, error, 0),
+        Becomes::Postponed(at) => ready_again(connection, key, at, error, 1),
+        Becomes::Awaiting(until) => await_outcome(connection, key, until),
+        Becomes::Closing => close_action(connection, key, error),
+    }
+}
+
+/// Who performed it stays on record.
+fn settle_action(
+    connection: &Connection,
+    key: &ActionKey,
+    status: ActionStatus,
+    result: Option<&RawJson>,
+    error: Option<&RawJson>,
+    handled: bool,
+    now: Timestamp,
+) -> Attempt<()> {
+    const SETTLE_ACTION: &str = "
         UPDATE actions SET
             status = ?5,
             result = coalesce(?6, result),
-            error = ?7,
+            error = CASE WHEN ?5 = 'succeeded' THEN NULL ELSE coalesce(?7, error) END,
             handled = ?8,
-            worker_id = CASE WHEN ?5 IN ('succeeded', 'failed', 'cancelled') THEN worker_id ELSE ?9 END,
-            due_at = ?10,
-            settled_at = ?11,
-            epoch = epoch + ?12,
-            attempts = attempts + ?12
+            settled_at = ?9,
+            due_at = NULL, expires_at = NULL, attempt_until = NULL, closing = 0
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
-    let ActionKey { execution, seq, action } = &change.key;
-    connection.prepare_cached(UPDATE_ACTION)?.execute(params![
-        execution.tenant.as_str(),
-        execution.execution.as_str(),
-        seq.0,
-        action.as_str(),
-        change.status.as_str(),
-        change.result.as_ref().map(RawJson::as_str),
-        change.error.as_ref().map(RawJson::as_str),
-        change.handled,
-        change.worker.as_ref().map(WorkerId::as_str),
-        change.due_at.map(Timestamp::as_millis),
-        change.settled_at.map(Timestamp::as_millis),
-        change.leases,
-    ])?;
+    let (tenant, execution, seq, action) = place(key);
+    connection.prepare_cached(SETTLE_ACTION)?.execute((
+        tenant,
+        execution,
+        seq,
+        action,
+        status.as_str(),
+        result.map(RawJson::as_str),
+        error.map(RawJson::as_str),
+        handled,
+        now.as_millis(),
+    ))?;
     Ok(())
+}
+
+pub(crate) fn skip_action(connection: &Connection, key: &ActionKey, now: Timestamp) -> Attempt<()> {
+    settle_action(connection, key, ActionStatus::Skipped, None, None, false, now)
+}
+
+/// A person says what came of it.
+pub(crate) fn succeed_action(
+    connection: &Connection,
+    key: &ActionKey,
+    result: &RawJson,
+    now: Timestamp,
+) -> Attempt<()> {
+    settle_action(connection, key, ActionStatus::Succeeded, Some(result), None, false, now)
+}
+
+/// `uncounted` attempts are taken back. Whoever performs it next is somebody else.
+fn ready_again(
+    connection: &Connection,
+    key: &ActionKey,
+    at: Timestamp,
+    error: Option<&RawJson>,
+    uncounted: i64,
+) -> Attempt<()> {
+    const READY_AGAIN: &str = "
+        UPDATE actions SET
+            status = 'ready', due_at = ?5, worker_id = NULL, attempt_until = NULL,
+            error = coalesce(?6, error), handled = 0,
+            attempts = max(attempts - ?7, 0),
+            expires_at = ready_at + CASE WHEN attempts > ?7 THEN close_ms
+                ELSE coalesce(min(start_ms, close_ms), start_ms, close_ms) END
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+    let (tenant, execution, seq, action) = place(key);
+    let error = error.map(RawJson::as_str);
+    let ready = (tenant, execution, seq, action, at.as_millis(), error, uncounted);
+    connection.prepare_cached(READY_AGAIN)?.execute(ready)?;
+    Ok(())
+}
+
+fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timestamp>) -> Attempt<()> {
+    const AWAIT_OUTCOME: &str = "
+        UPDATE actions SET status = 'awaiting', due_at = ?5
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+    let (tenant, execution, seq, action) = place(key);
+    let until = until.map(Timestamp::as_millis);
+    connection.prepare_cached(AWAIT_OUTCOME)?.execute((tenant, execution, seq, action, until))?;
+    Ok(())
+}
+
+/// It is over and not told yet; what it needs from now on is said by [`link_action`].
+fn close_action(connection: &Connection, key: &ActionKey, error: Option<&RawJson>) -> Attempt<()> {
+    const CLOSE_ACTION: &str = "
+        UPDATE actions SET
+            status = 'waiting', closing = 1, needs = '[]', error = ?5, handled = 1,
+            worker_id = NULL, due_at = NULL, attempt_until = NULL
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+    let (tenant, execution, seq, action) = place(key);
+    let error = error.map(RawJson::as_str);
+    connection.prepare_cached(CLOSE_ACTION)?.execute((tenant, execution, seq, action, error))?;
+    Ok(())
+}
+
+/// It waits for these, also if it was on standby.
+pub(crate) fn link_action(connection: &Connection, key: &ActionKey, needs: &[Name]) -> Attempt<()> {
+    const LINK_ACTION: &str = "
+        UPDATE actions SET status = 'waiting', settled_at = NULL, needs = ?5
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+    let (tenant, execution, seq, action) = place(key);
+    connection.prepare_cached(LINK_ACTION)?.execute((tenant, execution, seq, action, names(needs)?))?;
+    Ok(())
+}
+
+/// It may be performed from now on: its schedule begins.
+pub(crate) fn free_action(connection: &Connection, key: &ActionKey, now: Timestamp) -> Attempt<()> {
+    const FREE_ACTION: &str = "
+        UPDATE actions SET
+            status = 'ready', due_at = ?5, ready_at = ?5,
+            expires_at = ?5 + CASE WHEN attempts > 0 THEN close_ms
+                ELSE coalesce(min(start_ms, close_ms), start_ms, close_ms) END
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+    let (tenant, execution, seq, action) = place(key);
+    connection.prepare_cached(FREE_ACTION)?.execute((tenant, execution, seq, action, now.as_millis()))?;
+    Ok(())
+}
+
+/// The same, and leased in the same breath.
+pub(crate) fn free_leased(
+    connection: &Connection,
+    key: &ActionKey,
+    worker: &WorkerId,
+    grant: &LeaseGrant,
+    now: Timestamp,
+) -> Attempt<()> {
+    const FREE_LEASED: &str = "
+        UPDATE actions SET
+            status = 'leased', epoch = epoch + 1, attempts = attempts + 1, worker_id = ?6, ready_at = ?5,
+            due_at = ?5 + coalesce(min(heartbeat_ms, attempt_ms), heartbeat_ms, attempt_ms, ?7),
+            attempt_until = ?5 + attempt_ms
+        WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+    let (tenant, execution, seq, action) = place(key);
+    let (now, ttl) = (now.as_millis(), param::millis(grant.ttl));
+    let leased = (tenant, execution, seq, action, now, worker.as_str(), ttl);
+    connection.prepare_cached(FREE_LEASED)?.execute(leased)?;
+    Ok(())
+}
+
+/// The key of an action, in the order of its columns.
+pub(crate) fn place(key: &ActionKey) -> (&str, &str, i64, &str) {
+    let ActionKey { execution, seq, action } = key;
+    (execution.tenant.as_str(), execution.execution.as_str(), seq.0, action.as_str())
 }

@@ -32,16 +32,24 @@ impl TimerStore for SqliteStore {
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>> {
-        // `settled_at IS NULL` is the condition of the index. Waiting actions stand at its head, without a
-        // time.
+        // From queue to queue through the index, whose condition is `settled_at IS NULL`. Waiting actions
+        // stand at the head of each, without a time.
         const NEXT_DUE: &str = "
+            WITH RECURSIVE queues (queue) AS (
+                SELECT min(queue) FROM actions WHERE settled_at IS NULL
+                UNION ALL
+                SELECT (SELECT min(a.queue) FROM actions AS a
+                        WHERE a.settled_at IS NULL AND a.queue > queues.queue)
+                FROM queues WHERE queues.queue IS NOT NULL
+            )
             SELECT min(due) FROM (
                 SELECT min(fire_at) AS due FROM timers
                 UNION ALL
-                SELECT * FROM (
-                    SELECT due_at FROM actions
-                    WHERE settled_at IS NULL AND status = 'ready' AND due_at >= 0
-                    ORDER BY due_at LIMIT 1))";
+                SELECT (SELECT a.due_at FROM actions AS a
+                        WHERE a.settled_at IS NULL AND a.queue = queues.queue AND a.status = 'ready'
+                          AND a.due_at >= 0
+                        ORDER BY a.due_at LIMIT 1)
+                FROM queues)";
         self.read(|connection| {
             let due: Option<i64> = connection.prepare_cached(NEXT_DUE)?.query_row((), |row| row.get(0))?;
             Ok(due.map(Timestamp::from_millis))

@@ -17,11 +17,11 @@ use crate::param::Free;
 impl WorkerStore for SqliteStore {
     async fn beat(&self, worker: &WorkerBeat, now: Timestamp) -> Result<()> {
         const BEAT: &str = "
-            INSERT INTO workers (worker_id, started_at, seen_at, lanes, in_flight, version)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            INSERT INTO workers (worker_id, started_at, seen_at, lanes, in_flight, version, calls)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
             ON CONFLICT (worker_id) DO UPDATE SET
                 started_at = excluded.started_at, seen_at = excluded.seen_at, lanes = excluded.lanes,
-                in_flight = excluded.in_flight, version = excluded.version";
+                in_flight = excluded.in_flight, version = excluded.version, calls = excluded.calls";
         let worker = worker.clone();
         self.write(move |connection| {
             connection.prepare_cached(BEAT)?.execute((
@@ -31,6 +31,7 @@ impl WorkerStore for SqliteStore {
                 serde_json::to_string(&worker.lanes).map_err(corrupt)?,
                 worker.in_flight,
                 Free(&worker.version),
+                serde_json::to_string(&worker.calls).map_err(corrupt)?,
             ))?;
             Ok(())
         })
@@ -61,6 +62,7 @@ impl WorkerStore for SqliteStore {
                     lanes: row.json("lanes")?,
                     in_flight: row.small("in_flight")?,
                     version: row.text("version")?.to_owned(),
+                    calls: row.json("calls")?,
                 };
                 views.push(WorkerView { beat, seen_at: row.time("seen_at")? });
             }

@@ -15,10 +15,12 @@ pub trait Housekeeping: Send + Sync {
     /// undecided. Returns how many went. Their ids are free again.
     async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64>;
 
-    /// Remove up to `limit` idempotency keys made before `before` whose event is gone.
+    /// Remove up to `limit` idempotency keys made before `before` whose event is gone. That of a buffered
+    /// signal is not gone, it is still to come.
     async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64>;
 
-    /// Remove worker rows not heard of since `before`.
+    /// Remove worker rows not heard of since `before`, and return how many; with them go external workers not
+    /// heard of since, and buffered signals that expired before.
     async fn purge_workers(&self, before: Timestamp) -> Result<u64>;
 }
 

@@ -82,11 +82,13 @@ impl Graph {
         };
         let becomes = match outcome {
             Settling::Succeeded { .. } => Becomes::Succeeded,
-            // The undoing itself goes on whatever else is undone.
-            Settling::Retry { at, .. } if self.is_undo(action) => match self.phase {
-                Phase::Cancelled => Becomes::Cancelled,
-                Phase::Active | Phase::Completed | Phase::Failed => Becomes::Ready(*at),
-            },
+            // The undoing itself goes on whatever else is undone, and so does telling the failure.
+            Settling::Retry { at, .. } if self.is_undo(action) || self.is_closing(action) => {
+                match self.phase {
+                    Phase::Cancelled => Becomes::Cancelled,
+                    Phase::Active | Phase::Completed | Phase::Failed => Becomes::Ready(*at),
+                }
+            }
             Settling::Retry { at, .. } => may_go_on(Becomes::Ready(*at)),
             Settling::Postponed { at } => may_go_on(Becomes::Postponed(*at)),
             Settling::Awaiting { until } => Becomes::Awaiting(*until),
@@ -101,7 +103,7 @@ impl Graph {
                 Becomes::Failed => (ActionStatus::Failed, false),
                 Becomes::Cancelled => (ActionStatus::Cancelled, false),
                 Becomes::Skipped => (ActionStatus::Skipped, false),
-                Becomes::Ready(_) | Becomes::Postponed(_) => (ActionStatus::Ready, false),
+                Becomes::Ready(_) | Becomes::Postponed(_) => (ActionStatus::Ready, member.closing),
                 Becomes::Awaiting(_) => (ActionStatus::Awaiting, false),
                 Becomes::Closing => (ActionStatus::Waiting, true),
             };
@@ -219,6 +221,10 @@ impl Graph {
 
     fn is_undo(&self, action: &Name) -> bool {
         self.members.get(action).is_some_and(|member| member.undoes.is_some())
+    }
+
+    fn is_closing(&self, action: &Name) -> bool {
+        self.members.get(action).is_some_and(|member| member.closing)
     }
 
     fn free(&mut self, followed: &mut Followed) {
@@ -349,6 +355,19 @@ mod tests {
         ]);
         assert_eq!(graph.record(&name("b"), &retry, at(1)), Becomes::Skipped);
         assert_eq!(graph.record(&name("undo-c"), &retry, at(1)), Becomes::Ready(at(9)));
+    }
+
+    #[test]
+    fn a_failure_that_could_not_be_told_is_told_later() {
+        let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
+        let leased = member(0, ActionStatus::Leased, &["undo-b"]);
+        let mut graph = graph([
+            ("a", Member { closing: true, ..leased }),
+            ("undo-b", Member { status: ActionStatus::Succeeded, ..undo(1, "b") }),
+        ]);
+        assert_eq!(graph.record(&name("a"), &retry, at(1)), Becomes::Ready(at(9)));
+        assert_eq!(graph.follow(), Followed::default());
+        assert!(graph.members[&name("a")].closing && !graph.is_settled());
     }
 
     #[test]

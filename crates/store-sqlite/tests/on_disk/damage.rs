@@ -2,13 +2,22 @@
 
 use std::time::Duration;
 
+use millstream_core::action::ErrorClass;
+use millstream_core::id::IncidentId;
+use millstream_core::incident::NewIncident;
+use millstream_core::placement::Queue;
 use millstream_core::status::Phase;
 use millstream_store::action_store::ActionStore;
-use millstream_store::event_log::Append;
+use millstream_store::event_log::{Append, Appended, EventLog};
 use millstream_store::execution_store::Loaded;
+use millstream_store::incidents::{IncidentFilter, Incidents};
+use millstream_store::intervention::{Burial, Interventions};
+use millstream_store::task_board::TaskBoard;
 use millstream_store::views::{ExecutionFilter, ExecutionViews};
 
-use crate::desk::{Desk, GRANT, NOW, append, apply, event, execution, load, start, worker};
+use crate::desk::{
+    Desk, NOW, TTL, append, apply, correlated, event, execution, grant, load, signal, start, worker,
+};
 
 fn damage(desk: &Desk, statement: &'static str) {
     let done = desk.shell().execute(statement, ()).unwrap();
@@ -52,11 +61,10 @@ async fn an_action_that_cannot_be_read_does_not_hold_up_the_others() {
         apply(&desk.store, &execution("o-1"), "{}").await;
         apply(&desk.store, &execution("o-2"), "{}").await;
         damage(&desk, statement);
-        let expired = NOW.plus(GRANT.ttl).plus(Duration::from_millis(1));
-        let one = millstream_store::execution_store::LeaseGrant { slots: 1, ..GRANT };
+        let expired = NOW.plus(TTL).plus(Duration::from_millis(1));
         let mut leased = Vec::new();
         for _ in 0..2 {
-            leased.extend(desk.store.lease(&worker(), one, expired).await.unwrap());
+            leased.extend(desk.store.lease(&worker(), &grant(1), expired).await.unwrap());
         }
         let keys: Vec<_> = leased.iter().map(|action| action.lease.key.execution.clone()).collect();
         assert_eq!(keys, [execution("o-2")], "{statement}");
@@ -85,4 +93,53 @@ async fn an_execution_that_cannot_be_read_does_not_hide_the_others_in_a_list() {
         assert_eq!(shown, [("o-2", false), ("o-1", true)], "{statement}");
         assert!(listed[1].state.context.is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_queue_that_cannot_be_read_does_not_hide_the_others() {
+    let desk = two_executions().await;
+    apply(&desk.store, &execution("o-1"), "{}").await;
+    apply(&desk.store, &execution("o-2"), "{}").await;
+    damage(&desk, "UPDATE actions SET queue = 'nonsense' WHERE execution_id = 'o-1'");
+    assert_eq!(desk.store.open_queues("").await.unwrap(), [Queue::engine()]);
+}
+
+#[tokio::test]
+async fn a_buffered_signal_that_cannot_be_read_does_not_hold_up_the_others() {
+    let desk = Desk::fresh().await;
+    let (first, second) = (signal("k-1", "1"), signal("k-1", "2"));
+    for sent in [&first, &second] {
+        let batch = [Append::Signal(Box::new(sent.clone()))];
+        assert_eq!(desk.store.append(&batch, NOW).await.unwrap(), [Appended::Buffered]);
+    }
+    damage(&desk, "UPDATE signals SET name = '' WHERE payload = '1'");
+    let key = execution("o-1");
+    append(&desk.store, &[correlated(&key, "k-1")]).await;
+    let Loaded::Found(loaded) = load(&desk.store, &[key]).await.remove(0) else { panic!("not there") };
+    let ids: Vec<_> = loaded.mailbox.iter().map(|waiting| waiting.event_id).collect();
+    assert_eq!(ids, [second.event_id]);
+}
+
+#[tokio::test]
+async fn an_incident_that_cannot_be_read_does_not_hide_the_others() {
+    let desk = Desk::fresh().await;
+    let tenant = execution("o-1").tenant;
+    for (n, id) in [(1, "o-1"), (2, "o-2")] {
+        let key = execution(id);
+        let dead = event(&key, "{}");
+        append(&desk.store, &[start(&key, "{}", Phase::Active), Append::Event(dead.clone())]).await;
+        let incident = NewIncident {
+            id: IncidentId(uuid::Uuid::from_u128(n)),
+            class: ErrorClass::Internal,
+            reason: "crashed".to_owned(),
+        };
+        let error = "crashed".to_owned();
+        let burial = Burial { execution: key, event_id: dead.event_id, error, incident };
+        desk.store.bury(&[burial], NOW).await.unwrap();
+    }
+    damage(&desk, "UPDATE incidents SET class = 'Not A Name' WHERE execution_id = 'o-1'");
+    let listed = desk.store.list_incidents(&tenant, &IncidentFilter::default(), None, 10).await.unwrap();
+    let shown: Vec<_> = listed.iter().map(|view| view.execution.execution.as_str()).collect();
+    assert_eq!(shown, ["o-2"]);
+    assert_eq!(desk.store.incident_groups(&tenant, 10).await.unwrap().len(), 1);
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId};
 use millstream_core::log::{Applied, Decision, Entry, FORMAT, Origin, Transition};
 use millstream_core::machine::evolve;
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::Handling;
-use millstream_store::event_log::{Append, Appended, EventLog, NewEvent, NewExecution};
+use millstream_store::event_log::{Append, Appended, EventLog, NewEvent, NewExecution, NewSignal};
 use millstream_store::execution_store::{
     Commit, Committed, Decided, EventVerdict, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, NewAction,
     OpenActions, SnapshotWrite, Wanted,
@@ -20,7 +22,12 @@ use millstream_store::execution_store::{
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
-pub(crate) const GRANT: LeaseGrant = LeaseGrant { slots: 10, ttl: Duration::from_secs(15) };
+pub(crate) const TTL: Duration = Duration::from_secs(15);
+
+/// Leases of the engine's own queue.
+pub(crate) fn grant(slots: usize) -> LeaseGrant {
+    LeaseGrant { slots, ttl: TTL, queues: [Queue::engine()].into() }
+}
 
 /// A directory with a migrated store in it.
 pub(crate) struct Desk {
@@ -85,7 +92,31 @@ pub(crate) fn event(key: &ExecutionKey, payload: &str) -> NewEvent {
     }
 }
 
+pub(crate) fn signal(correlation: &str, payload: &str) -> NewSignal {
+    NewSignal {
+        event_id: EventId(uuid::Uuid::now_v7()),
+        tenant: TenantId::default_tenant(),
+        correlation: correlation.to_owned(),
+        definition: None,
+        name: name("paid"),
+        payload: raw(payload),
+        idempotency: None,
+        actor: None,
+        traceparent: None,
+        expires_at: NOW.plus(Duration::from_secs(3600)),
+    }
+}
+
 pub(crate) fn start(key: &ExecutionKey, input: &str, phase: Phase) -> Append {
+    Append::Start(Box::new(new_execution(key, input, phase, None)))
+}
+
+/// An execution that signals find by this correlation.
+pub(crate) fn correlated(key: &ExecutionKey, correlation: &str) -> Append {
+    Append::Start(Box::new(new_execution(key, "{}", Phase::Active, Some(correlation.to_owned()))))
+}
+
+fn new_execution(key: &ExecutionKey, input: &str, phase: Phase, correlation: Option<String>) -> NewExecution {
     let start = NewEvent { name: Name::start(), ..event(key, input) };
     let transition = Transition {
         seq: Seq::FIRST,
@@ -103,10 +134,12 @@ pub(crate) fn start(key: &ExecutionKey, input: &str, phase: Phase) -> Append {
             reason: None,
             timers: Vec::new(),
             actions: Vec::new(),
+            parent: None,
+            correlation,
         },
     };
     let state = evolve(None, &transition);
-    Append::Start(Box::new(NewExecution {
+    NewExecution {
         key: key.clone(),
         definition: DefinitionRef { name: name("order"), version: 1 },
         input_hash: [7; 32],
@@ -114,14 +147,19 @@ pub(crate) fn start(key: &ExecutionKey, input: &str, phase: Phase) -> Append {
         applied: Applied { transition, actions: Vec::new() },
         state,
         events: Vec::new(),
-    }))
+    }
 }
 
 pub(crate) async fn append(store: &SqliteStore, batch: &[Append]) -> Vec<i64> {
     let verdicts = store.append(batch, NOW).await.unwrap();
     let number = |verdict: &Appended| match verdict {
         Appended::Accepted { accept_no } => accept_no.0,
-        other @ (Appended::Repeat { .. } | Appended::Mismatch | Appended::NoExecution) => panic!("{other:?}"),
+        other @ (Appended::Repeat { .. }
+        | Appended::Delivered { .. }
+        | Appended::Buffered
+        | Appended::Ambiguous { .. }
+        | Appended::Mismatch
+        | Appended::NoExecution) => panic!("{other:?}"),
     };
     verdicts.iter().map(number).collect()
 }
@@ -154,6 +192,8 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
             reason: None,
             timers: Vec::new(),
             actions: vec![name("charge")],
+            parent: None,
+            correlation: None,
         },
     };
     let action = NewAction {
@@ -167,11 +207,14 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
         ordinal: 0,
         needs: Vec::new(),
         status: ActionStatus::Ready,
+        terms: Terms::engine(),
+        undoes: None,
         input: Some(raw(input)),
         scope: None,
         result: None,
         error: None,
         handling: Handling::Unhandled,
+        incident: None,
     };
     let commit = Commit {
         execution: key.clone(),
@@ -197,5 +240,5 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
         emitted: Vec::new(),
         open_actions: OpenActions::Keep,
     };
-    store.commit(&worker(), &[commit], GRANT, NOW).await.unwrap().remove(0)
+    store.commit(&worker(), &[commit], &grant(10), NOW).await.unwrap().remove(0)
 }

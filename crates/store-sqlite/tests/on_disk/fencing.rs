@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use millstream_core::status::Phase;
-use millstream_store::action_store::{ActionStore, SettleVerdict, Settlement, Settling};
+use millstream_store::action_store::{ActionStore, Beat, Pulse, SettleVerdict, Settlement, Settling};
 use millstream_store::event_log::Append;
 use millstream_store::execution_store::{Committed, LeaseGrant};
 use millstream_store::views::ExecutionViews;
 
-use crate::desk::{Desk, GRANT, NOW, append, apply, event, execution, raw, start, worker};
+use crate::desk::{Desk, NOW, TTL, append, apply, event, execution, grant, raw, start, worker};
 
 #[tokio::test]
 async fn a_lease_that_has_passed_on_changes_nothing() {
@@ -20,15 +20,16 @@ async fn a_lease_that_has_passed_on_changes_nothing() {
     let Committed::Done { leased, .. } = committed else { panic!("{committed:?}") };
     let stale = leased[0].lease.clone();
 
-    let later = NOW.plus(GRANT.ttl).plus(Duration::from_millis(1));
-    let taken = desk.store.lease(&worker(), GRANT, later).await.unwrap();
+    let later = NOW.plus(TTL).plus(Duration::from_millis(1));
+    let taken = desk.store.lease(&worker(), &grant(10), later).await.unwrap();
     assert_eq!(taken.len(), 1, "the case is void unless the lease has passed on");
     desk.shell().execute("UPDATE actions SET input = NULL", ()).unwrap();
     let before = format!("{:?}", desk.store.actions(&key, None, 100).await.unwrap());
 
-    let longer = LeaseGrant { ttl: Duration::from_secs(600), ..GRANT };
+    let longer = LeaseGrant { ttl: Duration::from_secs(600), ..grant(10) };
+    let beat = Beat { lease: stale.clone(), progress: Some(raw("1")) };
+    assert_eq!(desk.store.renew(&[beat], &worker(), &longer, later).await.unwrap(), [Pulse::Lost]);
     let leases = std::slice::from_ref(&stale);
-    assert_eq!(desk.store.renew(leases, &worker(), longer, later).await.unwrap(), [false]);
     assert_eq!(desk.store.record_inputs(&[(stale.clone(), raw("1"))]).await.unwrap(), [false]);
     desk.store.release(leases, later).await.unwrap();
     let settlement = Settlement {
@@ -36,7 +37,7 @@ async fn a_lease_that_has_passed_on_changes_nothing() {
         event_id: leased[0].event_id,
         outcome: Settling::Succeeded { result: raw("1"), emit: None },
     };
-    let settled = desk.store.settle(&worker(), &[settlement], GRANT, later).await.unwrap();
+    let settled = desk.store.settle(&worker(), &[settlement], &grant(10), later).await.unwrap();
     assert_eq!(settled.verdicts, [SettleVerdict::Stale]);
 
     assert_eq!(format!("{:?}", desk.store.actions(&key, None, 100).await.unwrap()), before);

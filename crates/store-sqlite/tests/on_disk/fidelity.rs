@@ -8,7 +8,7 @@ use millstream_store::event_log::{Append, EventLog, NewEvent};
 use millstream_store::execution_store::{Committed, Loaded};
 use millstream_store::views::{EventViews, ExecutionViews};
 
-use crate::desk::{Desk, GRANT, NOW, append, apply, event, execution, load, raw, start, worker};
+use crate::desk::{Desk, NOW, append, apply, event, execution, grant, load, raw, start, worker};
 
 /// What a database that understands JSON would spell in its own way.
 const SPELLINGS: [&str; 12] = [
@@ -47,7 +47,7 @@ async fn payloads_inputs_and_results_keep_their_spelling() {
             event_id: posted.event_id,
             outcome: Settling::Succeeded { result: raw(text), emit: None },
         };
-        let settled = desk.store.settle(&worker(), &[settlement], GRANT, NOW).await.unwrap();
+        let settled = desk.store.settle(&worker(), &[settlement], &grant(10), NOW).await.unwrap();
         assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: EventStatus::Completed }]);
 
         let history = desk.store.history(&key, Seq(0), 10).await.unwrap();

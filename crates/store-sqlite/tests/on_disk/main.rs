@@ -7,5 +7,6 @@ mod damage;
 mod desk;
 mod fencing;
 mod fidelity;
+mod migration;
 mod survival;
 mod writers;

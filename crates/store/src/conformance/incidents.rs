@@ -6,7 +6,7 @@ use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase,
 use super::Bench;
 use super::fixture::{burial, event, execution, execution_of, grant, name, raw, tenant, worker};
 use super::settle::{fail, settle, succeed};
-use super::visit::{Visit, ready, waiting};
+use super::visit::{Visit, broken, broken_and_told, ready, waiting};
 use crate::action_store::LeasedAction;
 use crate::incidents::{IncidentFilter, IncidentStatus, IncidentView, Resolved, Resolving};
 use crate::intervention::Decision;
@@ -223,4 +223,95 @@ pub async fn two_decisions_at_once_are_one(bench: Bench) {
         }
         assert_eq!(done, 1, "round {round}");
     }
+}
+
+pub async fn an_action_that_fails_within_its_commit_opens_an_incident(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let id = bench.post(&key, "go").await;
+    let actions = [broken("a"), waiting("b", &["a"]), broken_and_told("c"), ready("d")];
+    let visit = Visit::to(&key, &state, bench.now().await).act(id, "working", &actions);
+    bench.commit_done(visit.failing("no input").with_incidents("no input")).await;
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Paused);
+    let found = open(&bench).await;
+    let [view] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(view.action.as_ref().map(|key| key.action.clone()), Some(name("a")));
+    assert_eq!((view.event_id, view.reason.as_str()), (id, "no input"));
+    resolve(&bench, view.id, Resolving::RetryWith { input: raw("7") }).await;
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
+    let again = lease(&bench).await;
+    let a = again.iter().find(|action| action.lease.key.action == name("a")).expect("reopened");
+    assert_eq!((a.input.clone(), a.revision, a.attempt), (Some(raw("7")), 1, 1));
+    assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Failed);
+}
+
+pub async fn what_fails_in_the_commit_that_ends_is_not_left_open(bench: Bench) {
+    let key = execution("one");
+    let state = bench.start(&key).await;
+    let (id, last) = (bench.post(&key, "go").await, bench.post(&key, "end").await);
+    let visit = Visit::to(&key, &state, bench.now().await).act(id, "working", &[broken("a")]);
+    let visit = visit.failing("no").with_incidents("no").end(last, "done", Phase::Completed);
+    bench.commit_done(visit).await;
+    let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
+    assert_eq!(resolved.resolution, Resolution::Ended);
+    let view = bench.execution(&key).await;
+    assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Completed, None));
+}
+
+pub async fn one_incident_twice_in_a_batch_is_decided_once(bench: Bench) {
+    let (one, two) = (stuck(&bench, "one").await, stuck(&bench, "two").await);
+    let skip = Resolving::Skip { result: raw("1"), emit: None };
+    let batch = [(one.id, Resolving::Retry), (two.id, skip.clone()), (one.id, skip)];
+    let now = bench.now().await;
+    let resolved = bench.stores.incidents.resolve(&tenant("acme"), &batch, &by("ann"), now).await.unwrap();
+    let done = |id: &str| Resolved::Done { execution: execution(id) };
+    assert_eq!(resolved, [done("one"), done("two"), Resolved::Already { resolution: Resolution::Retry }]);
+    let statuses = [("one", ActionStatus::Ready), ("two", ActionStatus::Succeeded)];
+    for (id, status) in statuses {
+        assert_eq!(bench.action(&execution(id), "a").await.status, status, "{id}");
+    }
+    assert!(open(&bench).await.is_empty());
+}
+
+pub async fn two_incidents_of_one_event_may_be_decided_in_one_batch(bench: Bench) {
+    let key = execution("one");
+    let actions = [ready("a"), ready("b"), waiting("c", &["a", "b"])];
+    let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
+    settle(&bench, done.leased.iter().map(|action| fail(action, "no")).collect(), grant(0)).await;
+    let skip = Resolving::Skip { result: raw("1"), emit: None };
+    let batch: Vec<_> = open(&bench).await.into_iter().map(|view| (view.id, skip.clone())).collect();
+    let now = bench.now().await;
+    bench.stores.incidents.resolve(&tenant("acme"), &batch, &by("ann"), now).await.unwrap();
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
+    let c = lease(&bench).await.remove(0);
+    assert_eq!(c.results, [(name("a"), raw("1")), (name("b"), raw("1"))].into());
+}
+
+pub async fn a_skip_of_the_last_action_completes_the_event(bench: Bench) {
+    let key = execution("one");
+    let (id, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await;
+    let view = open(&bench).await.remove(0);
+    resolve(&bench, view.id, Resolving::Skip { result: raw("1"), emit: None }).await;
+    let event = bench.event(&key, id).await;
+    assert_eq!((event.status, event.error), (EventStatus::Completed, None));
+    assert!(event.completed_at.is_some());
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+}
+
+pub async fn incidents_go_with_their_execution(bench: Bench) {
+    let (key, other) = (execution("one"), stuck(&bench, "other").await);
+    let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await;
+    let cancel = bench.post(&key, "millstream.cancel").await;
+    let now = bench.now().await;
+    let visit = Visit::to(&key, &state, now).end(cancel, "received", Phase::Cancelled).cancel_open_actions();
+    bench.commit_done(visit).await;
+    let later = bench.passed(bench.execution(&key).await.updated_at).await;
+    let outlived = crate::housekeeping::Outlived::before(later);
+    assert_eq!(bench.stores.housekeeping.purge_executions(outlived, 10).await.unwrap(), 1);
+    let left: Vec<_> =
+        list(&bench, IncidentFilter::default()).await.into_iter().map(|view| view.id).collect();
+    assert_eq!(left, [other.id]);
 }

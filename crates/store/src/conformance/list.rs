@@ -187,6 +187,7 @@ macro_rules! conformance_tests {
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,
                 several_queues_share_the_slots_of_one_call,
+                a_long_queue_does_not_hold_up_another,
                 a_dependent_is_leased_only_to_who_serves_its_queue,
                 open_queues_are_named_once_each_in_order,
                 a_lease_lasts_as_long_as_the_heartbeat_and_a_beat_extends_it,
@@ -220,6 +221,12 @@ macro_rules! conformance_tests {
                 the_end_of_an_execution_resolves_what_is_open,
                 a_buried_event_is_an_incident_without_an_action,
                 two_decisions_at_once_are_one,
+                an_action_that_fails_within_its_commit_opens_an_incident,
+                what_fails_in_the_commit_that_ends_is_not_left_open,
+                one_incident_twice_in_a_batch_is_decided_once,
+                two_incidents_of_one_event_may_be_decided_in_one_batch,
+                a_skip_of_the_last_action_completes_the_event,
+                incidents_go_with_their_execution,
             }
             relations {
                 a_signal_finds_the_execution_of_its_correlation,
@@ -229,8 +236,40 @@ macro_rules! conformance_tests {
                 an_execution_that_has_ended_gets_no_signals,
                 a_correlation_that_a_transition_sets_counts_from_then_on,
                 a_repeated_signal_is_a_repeat,
+                a_key_stays_as_long_as_its_signal_waits,
                 a_signal_and_a_start_at_once_find_each_other,
                 children_are_found_by_their_parent,
+                children_that_have_ended_are_not_found,
+                a_signal_for_one_definition_waits_for_an_execution_of_it,
+                items_of_one_batch_find_each_other_by_correlation,
+                a_refused_signal_burns_no_key,
+                one_key_twice_in_one_batch_is_one_signal,
+            }
+            schedules {
+                what_was_begun_in_time_need_not_be_begun_again,
+                what_is_given_back_unbegun_must_still_be_begun_in_time,
+                what_is_postponed_unbegun_must_still_be_begun_in_time,
+                what_is_under_way_or_over_is_not_overdue,
+                what_is_cancelled_is_not_overdue,
+                what_is_skipped_for_an_undoing_is_not_overdue,
+                the_decision_of_a_person_begins_the_schedule_anew,
+                no_more_overdue_actions_than_the_slots_and_the_oldest_first,
+                the_next_due_is_looked_for_in_every_queue,
+                a_cancellation_amid_an_undoing_ends_it,
+                one_lease_with_two_outcomes_in_a_batch_has_the_first,
+            }
+            work_races {
+                a_decision_about_an_incident_and_a_retry_of_its_event_are_one,
+                decisions_about_two_failures_of_one_event_leave_none_behind,
+                two_failures_are_two_incidents_and_one_pause,
+                a_failure_and_the_end_of_its_execution_leave_nothing_to_decide,
+                an_attempt_to_come_and_a_cancellation_leave_nothing_to_do,
+                two_that_are_compensated_are_undone_once_and_told_each,
+                a_lease_and_the_search_for_the_overdue_take_each_action_once,
+                a_beat_does_not_bring_back_what_is_settled,
+                a_signal_and_a_commit_that_gives_the_correlation_find_each_other,
+                a_signal_to_an_execution_that_ends_is_delivered_or_kept,
+                one_signal_sent_many_times_is_one,
             }
             workers {
                 a_worker_is_known_by_its_last_beat,
@@ -249,6 +288,7 @@ macro_rules! conformance_tests {
                 a_purge_takes_no_more_than_its_limit,
                 keys_outlive_their_events,
                 silent_workers_are_forgotten,
+                silent_external_workers_and_expired_signals_are_forgotten,
                 time_passes_and_does_not_go_back,
             }
         }

@@ -40,10 +40,12 @@ pub mod mailbox;
 pub mod queues;
 pub mod relations;
 pub mod retention;
+pub mod schedules;
 pub mod settle;
 pub mod settle_races;
 pub mod timers;
 pub mod undo;
+pub mod work_races;
 pub mod workers;
 
 #[macro_use]

@@ -73,6 +73,16 @@ pub async fn several_queues_share_the_slots_of_one_call(bench: Bench) {
     assert_eq!((second.len(), all.len()), (2, 6));
 }
 
+pub async fn a_long_queue_does_not_hold_up_another(bench: Bench) {
+    let many: Vec<_> = (0..8).map(|n| ready(&format!("a{n}")).on(on(&charge()))).collect();
+    bench.acting(&execution("one"), &many, grant(0)).await;
+    bench.passed(bench.now().await).await;
+    bench.acting(&execution("two"), &[ready("last").on(on(&resize(&[])))], grant(0)).await;
+    let leased = lease(&bench, &serving(4, &[charge(), resize(&[])])).await;
+    assert_eq!(leased.len(), 4);
+    assert!(names(&leased).contains(&"last"), "{:?}", names(&leased));
+}
+
 pub async fn a_dependent_is_leased_only_to_who_serves_its_queue(bench: Bench) {
     let key = execution("one");
     let actions = [ready("a"), waiting("charge", &["a"]).on(on(&charge())), waiting("b", &["a"])];
@@ -158,9 +168,11 @@ pub async fn what_nobody_begins_in_time_is_overdue(bench: Bench) {
     let overdue = |bench: Bench| async move {
         bench.stores.tasks.overdue(&worker("w1"), &grant(5), bench.now().await).await.unwrap()
     };
-    assert!(overdue(bench.clone()).await.is_empty());
+    let mut found = overdue(bench.clone()).await;
+    // On a busy machine the time may have passed already.
+    assert!(found.is_empty() || bench.now().await >= ready_at.plus(SHORT), "before its time");
     bench.passed(ready_at.plus(SHORT)).await;
-    let found = overdue(bench.clone()).await;
+    found.extend(overdue(bench.clone()).await);
     assert_eq!(names(&found), ["soon"]);
     assert_eq!((found[0].ready_at, found[0].lease.epoch), (ready_at, Epoch(1)));
     assert!(overdue(bench).await.is_empty(), "it is leased");

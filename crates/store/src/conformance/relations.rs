@@ -11,7 +11,12 @@ use super::fixture::{HOUR, event, execution, execution_of, name, new_execution, 
 use super::visit::Visit;
 use crate::event_log::{Append, Appended, Idempotency, NewExecution, NewSignal};
 
-fn correlated(bench: &Bench, key: &ExecutionKey, correlation: &str, now: Timestamp) -> NewExecution {
+pub(super) fn correlated(
+    bench: &Bench,
+    key: &ExecutionKey,
+    correlation: &str,
+    now: Timestamp,
+) -> NewExecution {
     let mut new = new_execution(bench, key, now);
     new.applied.transition.decision.correlation = Some(correlation.to_owned());
     new.state.correlation = Some(correlation.to_owned());
@@ -23,7 +28,7 @@ async fn start(bench: &Bench, id: &str, correlation: &str) -> State {
     bench.start_as(new).await
 }
 
-fn signal(bench: &Bench, correlation: &str, now: Timestamp) -> NewSignal {
+pub(super) fn signal(bench: &Bench, correlation: &str, now: Timestamp) -> NewSignal {
     NewSignal {
         event_id: bench.event_id(),
         tenant: tenant("acme"),
@@ -38,7 +43,7 @@ fn signal(bench: &Bench, correlation: &str, now: Timestamp) -> NewSignal {
     }
 }
 
-async fn send(bench: &Bench, signal: &NewSignal) -> Appended {
+pub(super) async fn send(bench: &Bench, signal: &NewSignal) -> Appended {
     bench.append_one(Append::Signal(Box::new(signal.clone()))).await
 }
 
@@ -139,6 +144,21 @@ pub async fn a_repeated_signal_is_a_repeat(bench: Bench) {
     assert_eq!(send(&bench, &sent).await, pending);
 }
 
+pub async fn a_key_stays_as_long_as_its_signal_waits(bench: Bench) {
+    let now = bench.now().await;
+    let key = Some(Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
+    let sent = NewSignal { idempotency: key.clone(), ..signal(&bench, "o-1", now) };
+    send(&bench, &sent).await;
+    let later = bench.passed(now).await.plus(HOUR);
+    assert_eq!(bench.stores.housekeeping.purge_keys(later, 10).await.unwrap(), 0);
+    let again = NewSignal { idempotency: key, ..signal(&bench, "o-1", now) };
+    let repeat = Appended::Repeat { event_id: sent.event_id, status: EventStatus::Pending };
+    assert_eq!(send(&bench, &again).await, repeat);
+    bench.stores.housekeeping.purge_workers(later.plus(HOUR)).await.unwrap();
+    assert!(!buffered(&bench, sent.event_id).await, "expired, and forgotten");
+    assert_eq!(bench.stores.housekeeping.purge_keys(later, 10).await.unwrap(), 1);
+}
+
 pub async fn a_signal_and_a_start_at_once_find_each_other(bench: Bench) {
     for round in 0..100 {
         let correlation = format!("o-{round}");
@@ -180,4 +200,94 @@ pub async fn children_are_found_by_their_parent(bench: Bench) {
     assert_eq!(rest, [execution("c-2")]);
     let abandoned = relations.children(&parent, ParentClose::Abandon, None, 10).await.unwrap();
     assert_eq!(abandoned, [execution("c-3")]);
+}
+
+pub async fn children_that_have_ended_are_not_found(bench: Bench) {
+    let (parent, child) = (execution("parent"), execution("child"));
+    bench.start(&parent).await;
+    let mut new = new_execution(&bench, &child, bench.now().await);
+    let (close, action) = (ParentClose::Cancel, name("sub"));
+    let of = Parent { execution: parent.execution.clone(), seq: Seq(2), action, close };
+    new.applied.transition.decision.parent = Some(of.clone());
+    new.state.parent = Some(of);
+    let state = bench.start_as(new).await;
+    let relations = &bench.stores.relations;
+    assert_eq!(relations.children(&parent, close, None, 10).await.unwrap(), [child.clone()]);
+    assert!(relations.children(&parent, close, None, 0).await.unwrap().is_empty());
+    let end = bench.post(&child, "end").await;
+    let now = bench.now().await;
+    bench.commit_done(Visit::to(&child, &state, now).end(end, "done", Phase::Completed)).await;
+    assert!(relations.children(&parent, close, None, 10).await.unwrap().is_empty());
+}
+
+pub async fn a_signal_for_one_definition_waits_for_an_execution_of_it(bench: Bench) {
+    let now = bench.now().await;
+    let for_other = NewSignal { definition: Some(name("invoice")), ..signal(&bench, "o-1", now) };
+    let for_order = NewSignal { definition: Some(name("order")), ..signal(&bench, "o-1", now) };
+    send(&bench, &for_other).await;
+    send(&bench, &for_order).await;
+    start(&bench, "one", "o-1").await;
+    assert_eq!(bench.mailbox(&execution("one")).await, [for_order.event_id]);
+    assert!(buffered(&bench, for_other.event_id).await);
+    let again = NewSignal { definition: Some(name("invoice")), ..signal(&bench, "o-1", now) };
+    assert_eq!(send(&bench, &again).await, Appended::Buffered);
+    let relations = &bench.stores.relations;
+    let invoices = relations.correlated(&tenant("acme"), "o-1", Some(&name("invoice")), 5).await.unwrap();
+    assert!(invoices.is_empty());
+}
+
+pub async fn items_of_one_batch_find_each_other_by_correlation(bench: Bench) {
+    let now = bench.now().await;
+    let keys = ["one", "two", "three"].map(execution);
+    let begin =
+        |key: &ExecutionKey, correlation| Append::Start(Box::new(correlated(&bench, key, correlation, now)));
+    let sent = ["o-1", "o-2", "o-1", "o-3"].map(|correlation| signal(&bench, correlation, now));
+    let signals = sent.clone().map(|sent| Append::Signal(Box::new(sent)));
+    let [first, second, third, fourth] = signals;
+    let batch = [
+        first,
+        begin(&keys[0], "o-1"),
+        begin(&keys[1], "o-2"),
+        second,
+        third,
+        fourth,
+        begin(&keys[2], "o-1"),
+    ];
+    let verdicts = bench.append(&batch).await;
+    assert_eq!(verdicts[0], Appended::Buffered);
+    assert!(matches!(&verdicts[3], Appended::Delivered { execution, .. } if *execution == keys[1]));
+    assert!(matches!(&verdicts[4], Appended::Delivered { execution, .. } if *execution == keys[0]));
+    assert_eq!(verdicts[5], Appended::Buffered);
+    assert_eq!(bench.mailbox(&keys[0]).await, [sent[0].event_id, sent[2].event_id]);
+    assert_eq!(bench.mailbox(&keys[1]).await, [sent[1].event_id]);
+    assert!(bench.mailbox(&keys[2]).await.is_empty());
+    let both = signal(&bench, "o-1", now);
+    assert_eq!(send(&bench, &both).await, Appended::Ambiguous { executions: 2 });
+}
+
+pub async fn a_refused_signal_burns_no_key(bench: Bench) {
+    let (one, _) = (start(&bench, "one", "o-1").await, start(&bench, "two", "o-1").await);
+    let now = bench.now().await;
+    let idempotency = Some(Idempotency { key: "k".to_owned(), request_hash: [1; 32] });
+    let sent = NewSignal { idempotency, ..signal(&bench, "o-1", now) };
+    assert_eq!(send(&bench, &sent).await, Appended::Ambiguous { executions: 2 });
+    let key = execution("one");
+    let end = bench.post(&key, "end").await;
+    bench.commit_done(Visit::to(&key, &one, now).end(end, "done", Phase::Completed)).await;
+    let delivered = send(&bench, &sent).await;
+    assert!(matches!(&delivered, Appended::Delivered { execution: to, .. } if *to == execution("two")));
+}
+
+pub async fn one_key_twice_in_one_batch_is_one_signal(bench: Bench) {
+    let now = bench.now().await;
+    let keyed = |hash| {
+        let idempotency = Some(Idempotency { key: "k".to_owned(), request_hash: [hash; 32] });
+        NewSignal { idempotency, ..signal(&bench, "o-1", now) }
+    };
+    let sent = [keyed(1), keyed(1), keyed(2)];
+    let batch = sent.clone().map(|sent| Append::Signal(Box::new(sent)));
+    let repeat = Appended::Repeat { event_id: sent[0].event_id, status: EventStatus::Pending };
+    assert_eq!(bench.append(&batch).await, [Appended::Buffered, repeat, Appended::Mismatch]);
+    start(&bench, "one", "o-1").await;
+    assert_eq!(bench.mailbox(&execution("one")).await, [sent[0].event_id]);
 }

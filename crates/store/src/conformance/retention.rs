@@ -1,16 +1,20 @@
 //! Retention: what may go, what must stay.
 
+use std::collections::BTreeSet;
+
 use millstream_core::id::ExecutionKey;
 use millstream_core::log::State;
 use millstream_core::status::{EventStatus, Phase};
 use millstream_core::time::Timestamp;
 
 use super::Bench;
-use super::fixture::{HOUR, armed_execution, event, execution, grant, keyed, timer};
+use super::fixture::{HOUR, armed_execution, event, execution, grant, keyed, tenant, timer};
+use super::relations::{send, signal};
 use super::settle::{settle, succeed};
 use super::visit::{Visit, ready};
-use crate::event_log::{Append, Appended};
+use crate::event_log::{Append, Appended, NewSignal};
 use crate::housekeeping::Outlived;
+use crate::task_board::Presence;
 use crate::views::EventFilter;
 use crate::worker_store::WorkerBeat;
 
@@ -182,6 +186,31 @@ pub async fn silent_workers_are_forgotten(bench: Bench) {
     let left = bench.stores.workers.workers(Timestamp::EPOCH).await.unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].beat.worker.as_str(), "new");
+}
+
+pub async fn silent_external_workers_and_expired_signals_are_forgotten(bench: Bench) {
+    let now = bench.now().await;
+    let tasks = &bench.stores.tasks;
+    for (id, seen) in [("old", now.minus(HOUR)), ("new", now)] {
+        let presence = Presence {
+            tenant: tenant("acme"),
+            name: id.to_owned(),
+            kinds: BTreeSet::new(),
+            labels: BTreeSet::new(),
+        };
+        tasks.present(&[presence], seen).await.unwrap();
+    }
+    let expired = NewSignal { expires_at: now.minus(HOUR), ..signal(&bench, "o-1", now) };
+    let waiting = signal(&bench, "o-1", now);
+    for sent in [&expired, &waiting] {
+        assert_eq!(send(&bench, sent).await, Appended::Buffered);
+    }
+    assert_eq!(bench.stores.housekeeping.purge_workers(now).await.unwrap(), 0, "workers are counted");
+    let left = tasks.connected(&tenant("acme"), Timestamp::EPOCH).await.unwrap();
+    assert_eq!(left.iter().map(|found| found.presence.name.as_str()).collect::<Vec<_>>(), ["new"]);
+    let ids = [expired.event_id, waiting.event_id].map(|id| (tenant("acme"), id));
+    let kept = bench.stores.relations.signals(&ids).await.unwrap();
+    assert!(kept[0].is_none() && kept[1].is_some());
 }
 
 pub async fn time_passes_and_does_not_go_back(bench: Bench) {

@@ -8,7 +8,7 @@ use super::settle::{fail, fail_and_tell, settle, succeed};
 use super::visit::{ready, standby};
 use crate::action_store::{AfterFailure, LeasedAction, SettleVerdict, Settlement, Settling};
 
-fn compensate(action: &LeasedAction) -> Settlement {
+pub(super) fn compensate(action: &LeasedAction) -> Settlement {
     let outcome = Settling::Failed { error: raw(r#"{"class":"status"}"#), then: AfterFailure::Compensate };
     Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
 }

@@ -8,7 +8,7 @@ use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
 use super::Bench;
-use super::fixture::{grant, name, order, raw, worker};
+use super::fixture::{grant, incident, name, order, raw, worker};
 use crate::action_store::{Handling, LeasedAction};
 use crate::event_log::NewEvent;
 use crate::execution_store::{
@@ -101,6 +101,17 @@ impl Visit {
         {
             *status = EventStatus::Failed;
             *error = Some(reason.to_owned());
+        }
+        self
+    }
+
+    /// Open an incident for each action that failed and that nothing handles.
+    pub(super) fn with_incidents(mut self, reason: &str) -> Self {
+        let is_lost = |action: &&mut NewAction| {
+            action.status == ActionStatus::Failed && action.handling == Handling::Unhandled
+        };
+        for action in self.commit.actions.iter_mut().filter(is_lost) {
+            action.incident = Some(incident(reason));
         }
         self
     }

@@ -24,6 +24,7 @@ impl ActionStore for Memory {
     ) -> Result<Vec<LeasedAction>> {
         let mut tables = self.tables();
         let due = tables.due(now, |action| action.due_at().filter(|_| grant.serves(&action.terms.queue)));
+        let due = tables.in_turns(due);
         let lease =
             |(key, action)| leasing::grant(tables.executions.get_mut(&key)?, &action, worker, grant, now);
         Ok(due.into_iter().take(grant.slots).filter_map(lease).collect())

@@ -9,6 +9,7 @@ use millstream_core::time::Timestamp;
 use super::Memory;
 use super::tables::Execution;
 use crate::Result;
+use crate::event_log::NewSignal;
 use crate::housekeeping::{Housekeeping, Outlived};
 
 #[async_trait::async_trait]
@@ -40,7 +41,10 @@ impl Housekeeping for Memory {
             .idempotency
             .iter()
             .filter(|((tenant, _), used)| {
-                used.created_at < before && tables.event(tenant, used.event_id).is_none()
+                let is_it = |signal: &NewSignal| signal.tenant == *tenant && signal.event_id == used.event_id;
+                used.created_at < before
+                    && tables.event(tenant, used.event_id).is_none()
+                    && !tables.signals.iter().any(|(signal, _)| is_it(signal))
             })
             .map(|(key, _)| key.clone())
             .take(limit)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use millstream_core::id::{Epoch, ExecutionKey, Name, Seq, WorkerId};
+use millstream_core::placement::Queue;
 use millstream_core::planted::{self, Bug};
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
@@ -66,6 +67,22 @@ impl Tables {
         let current = action.view.epoch == lease.epoch || planted::is(Bug::AnyToken);
         let held = action.view.status == ActionStatus::Leased && current;
         held.then_some(action)
+    }
+
+    /// The first of each queue, then the second of each: no queue holds up another.
+    pub(super) fn in_turns(&self, due: Vec<(ExecutionKey, (Seq, Name))>) -> Vec<(ExecutionKey, (Seq, Name))> {
+        let mut ranks: BTreeMap<Option<Queue>, usize> = BTreeMap::new();
+        let mut ranked: Vec<_> = due
+            .into_iter()
+            .map(|(key, action)| {
+                let row = self.executions.get(&key).and_then(|row| row.actions.get(&action));
+                let rank = ranks.entry(row.map(|row| row.terms.queue.clone())).or_default();
+                *rank += 1;
+                (*rank, (key, action))
+            })
+            .collect();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        ranked.into_iter().map(|(_, due)| due).collect()
     }
 
     /// Actions that a time has come for, those longest ago first.

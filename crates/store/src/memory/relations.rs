@@ -91,7 +91,8 @@ impl Tables {
         if let Some(existing) = self.event(&signal.tenant, signal.event_id) {
             return Appended::Repeat { event_id: signal.event_id, status: existing.view.status };
         }
-        if self.signals.iter().any(|(other, _)| other.event_id == signal.event_id) {
+        let is_same = |other: &NewSignal| other.tenant == signal.tenant && other.event_id == signal.event_id;
+        if self.signals.iter().any(|(other, _)| is_same(other)) {
             return Appended::Repeat { event_id: signal.event_id, status: EventStatus::Pending };
         }
         if let Some(known) = known_key(self, &signal.tenant, signal.idempotency.as_ref()) {

@@ -1,0 +1,144 @@
+//! Which actions a caller gets, and the lease itself.
+//!
+//! Terms are arithmetic inside the statements: a lease lasts for the heartbeat, for the attempt, for the
+//! shorter one of the two, or else for as long as its taker asks. `min` of SQLite is null as soon as one of
+//! its arguments is, and so are sums.
+
+use millstream_core::id::{ActionKey, WorkerId};
+use millstream_core::placement::Queue;
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::LeasedAction;
+use millstream_store::execution_store::LeaseGrant;
+use rusqlite::Connection;
+
+use crate::decode::Fields;
+use crate::errors::Attempt;
+use crate::leased::read_leased;
+use crate::param;
+
+/// Workers ask often and mostly in vain: a reader answers that without the writer's queue.
+pub(crate) fn is_any_due(connection: &Connection, queues: &[Queue], now: Timestamp) -> Attempt<bool> {
+    // `settled_at IS NULL` is the condition of the index. Waiting ones have no time.
+    const IS_ANY_DUE: &str = "
+        SELECT EXISTS (SELECT 1 FROM actions
+                       WHERE settled_at IS NULL AND queue = ?1 AND due_at <= ?2)";
+    let mut is_due = connection.prepare_cached(IS_ANY_DUE)?;
+    for queue in queues {
+        if is_due.query_row((queue.as_str(), now.as_millis()), |row| row.get(0))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+pub(crate) fn is_any_overdue(connection: &Connection, now: Timestamp) -> Attempt<bool> {
+    const IS_ANY_OVERDUE: &str = "SELECT EXISTS (SELECT 1 FROM actions WHERE expires_at <= ?1)";
+    Ok(connection.prepare_cached(IS_ANY_OVERDUE)?.query_row([now.as_millis()], |row| row.get(0))?)
+}
+
+/// Lease what is due in the queues of the grant.
+pub(crate) fn lease_due(
+    connection: &Connection,
+    worker: &WorkerId,
+    grant: &LeaseGrant,
+    now: Timestamp,
+) -> Attempt<Vec<LeasedAction>> {
+    let mut due = Vec::new();
+    for (nth, queue) in grant.queues.iter().enumerate() {
+        if !grant.queues.iter().take(nth).any(|earlier| earlier == queue) {
+            due.extend(read_due(connection, queue, grant.slots, now)?);
+        }
+    }
+    if grant.queues.len() > 1 {
+        due.sort();
+        due.truncate(grant.slots);
+    }
+    take(connection, worker, grant, due.into_iter().map(|due| due.place), now)
+}
+
+/// Lease what has missed a deadline of its schedule, whatever its queue.
+pub(crate) fn lease_overdue(
+    connection: &Connection,
+    worker: &WorkerId,
+    grant: &LeaseGrant,
+    now: Timestamp,
+) -> Attempt<Vec<LeasedAction>> {
+    const READ_OVERDUE: &str =
+        "SELECT rowid FROM actions WHERE expires_at <= ?1 ORDER BY expires_at, rowid LIMIT ?2";
+    let mut read = connection.prepare_cached(READ_OVERDUE)?;
+    let places = read.query_map((now.as_millis(), param::limit(grant.slots)), |row| row.get(0))?;
+    let places = places.collect::<rusqlite::Result<Vec<i64>>>()?;
+    take(connection, worker, grant, places, now)
+}
+
+/// The order in which several queues get their parts: the head of each, then the second of each. Where
+/// there are more queues than slots, the head that has waited longest comes first, so that every queue has
+/// its turn.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    rank: usize,
+    due_at: i64,
+    place: i64,
+}
+
+/// What is due in one queue, those due longest first: one range of the index.
+fn read_due(connection: &Connection, queue: &Queue, slots: usize, now: Timestamp) -> Attempt<Vec<Due>> {
+    const READ_DUE: &str = "
+        SELECT rowid, due_at FROM actions
+        WHERE settled_at IS NULL AND queue = ?1 AND due_at <= ?2
+        ORDER BY due_at, rowid
+        LIMIT ?3";
+    let mut read = connection.prepare_cached(READ_DUE)?;
+    let mut rows = read.query((queue.as_str(), now.as_millis(), param::limit(slots)))?;
+    let mut due = Vec::new();
+    while let Some(row) = rows.next()? {
+        due.push(Due { rank: due.len(), due_at: Fields(row).int(1)?, place: Fields(row).int(0)? });
+    }
+    Ok(due)
+}
+
+/// Lease rows to `worker` and read them, in order.
+///
+/// A row whose key does not decode is leased like the others and then left out: otherwise it would
+/// stand at the head of the queue for ever.
+fn take(
+    connection: &Connection,
+    worker: &WorkerId,
+    grant: &LeaseGrant,
+    places: impl IntoIterator<Item = i64>,
+    now: Timestamp,
+) -> Attempt<Vec<LeasedAction>> {
+    const TAKE: &str = "
+        UPDATE actions SET
+            status = 'leased', epoch = epoch + 1, attempts = attempts + 1, worker_id = ?2,
+            due_at = ?3 + coalesce(min(heartbeat_ms, attempt_ms), heartbeat_ms, attempt_ms, ?4),
+            attempt_until = ?3 + attempt_ms,
+            expires_at = NULL
+        WHERE rowid = ?1
+        RETURNING tenant, execution_id, seq, action";
+    let mut keys: Vec<ActionKey> = Vec::new();
+    let mut take = connection.prepare_cached(TAKE)?;
+    for place in places {
+        let mut rows = take.query((place, worker.as_str(), now.as_millis(), param::millis(grant.ttl)))?;
+        let Some(row) = rows.next()? else { continue };
+        match Fields(row).action_key() {
+            Ok(key) => keys.push(key),
+            Err(error) => tracing::error!(%error, "the key of an action cannot be decoded"),
+        }
+    }
+    drop(take);
+    read_leased(connection, &keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_queue_has_its_turn_before_one_has_a_second() {
+        let due = |rank, due_at, place| Due { rank, due_at, place };
+        let mut all = [due(0, 1, 1), due(1, 2, 2), due(2, 3, 3), due(0, 9, 4), due(1, 9, 5), due(0, 0, 6)];
+        all.sort();
+        assert_eq!(all.map(|due| due.place), [6, 1, 4, 2, 5, 3]);
+    }
+}

@@ -1,0 +1,139 @@
+//! Signals that wait for whoever will have their correlation.
+//!
+//! A signal and a start at the same time find each other: there is one writer, and the second sees what the
+//! first wrote.
+
+use millstream_core::id::{EventId, ExecutionKey, Name, TenantId};
+use millstream_core::log::Origin;
+use millstream_core::time::Timestamp;
+use millstream_store::event_log::{NewEvent, NewSignal};
+use millstream_store::relations::SignalView;
+use rusqlite::Connection;
+
+use crate::accept::Acceptance;
+use crate::decode::Fields;
+use crate::errors::Attempt;
+use crate::param::{Free, free};
+
+/// An execution that has its correlation now.
+pub(crate) struct Receiver<'a> {
+    pub(crate) execution: &'a ExecutionKey,
+    pub(crate) definition: &'a Name,
+    pub(crate) correlation: &'a str,
+}
+
+/// What was kept for it becomes its events, in the order of acceptance. A row that cannot be decoded would
+/// never become one: it goes with a report, and the others are delivered.
+pub(crate) fn deliver_signals(
+    connection: &Connection,
+    acceptance: &mut Acceptance<'_>,
+    receiver: &Receiver<'_>,
+    now: Timestamp,
+) -> Attempt<()> {
+    const READ_SIGNALS: &str = "
+        SELECT id, event_id, name, payload, actor, traceparent FROM signals
+        WHERE tenant = ?1 AND correlation = ?2 AND expires_at > ?4
+          AND (definition IS NULL OR definition = ?3)
+        ORDER BY id";
+    const DELETE_SIGNAL: &str = "DELETE FROM signals WHERE id = ?1";
+    let (mut places, mut events) = (Vec::new(), Vec::new());
+    let mut read = connection.prepare_cached(READ_SIGNALS)?;
+    let mut rows = read.query((
+        receiver.execution.tenant.as_str(),
+        Free(receiver.correlation),
+        receiver.definition.as_str(),
+        now.as_millis(),
+    ))?;
+    while let Some(row) = rows.next()? {
+        places.push(Fields(row).int(0)?);
+        match delivered(Fields(row), receiver.execution) {
+            Ok(event) => events.push(event),
+            Err(error) => tracing::error!(%error, "a buffered signal cannot be decoded"),
+        }
+    }
+    for place in places {
+        connection.prepare_cached(DELETE_SIGNAL)?.execute([place])?;
+    }
+    for event in events {
+        // One whose id was taken by an event meanwhile was delivered by another way.
+        acceptance.waiting(&event, now)?;
+    }
+    Ok(())
+}
+
+fn delivered(row: Fields<'_>, execution: &ExecutionKey) -> Attempt<NewEvent> {
+    Ok(NewEvent {
+        event_id: row.event_id("event_id")?,
+        execution: execution.clone(),
+        name: row.id("name")?,
+        payload: row.raw("payload")?,
+        origin: Origin::Posted,
+        idempotency: None,
+        actor: row.opt_text("actor")?,
+        traceparent: row.opt_text("traceparent")?,
+    })
+}
+
+/// The event that a signal is for an execution. Its key is the signal's, and used with it.
+pub(crate) fn as_event(signal: &NewSignal, execution: &ExecutionKey) -> NewEvent {
+    NewEvent {
+        event_id: signal.event_id,
+        execution: execution.clone(),
+        name: signal.name.clone(),
+        payload: signal.payload.clone(),
+        origin: Origin::Posted,
+        idempotency: None,
+        actor: signal.actor.clone(),
+        traceparent: signal.traceparent.clone(),
+    }
+}
+
+pub(crate) fn insert_signal(connection: &Connection, signal: &NewSignal, now: Timestamp) -> Attempt<()> {
+    const INSERT_SIGNAL: &str = "
+        INSERT INTO signals (tenant, event_id, correlation, definition, name, payload, actor, traceparent,
+                             created_at, expires_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    connection.prepare_cached(INSERT_SIGNAL)?.execute((
+        signal.tenant.as_str(),
+        signal.event_id.0.as_bytes(),
+        Free(&signal.correlation),
+        signal.definition.as_ref().map(Name::as_str),
+        signal.name.as_str(),
+        signal.payload.as_str(),
+        free(signal.actor.as_deref()),
+        free(signal.traceparent.as_deref()),
+        now.as_millis(),
+        signal.expires_at.as_millis(),
+    ))?;
+    Ok(())
+}
+
+pub(crate) fn is_buffered(connection: &Connection, tenant: &TenantId, event_id: EventId) -> Attempt<bool> {
+    const IS_BUFFERED: &str = "SELECT EXISTS (SELECT 1 FROM signals WHERE tenant = ?1 AND event_id = ?2)";
+    let mut is_buffered = connection.prepare_cached(IS_BUFFERED)?;
+    Ok(is_buffered.query_row((tenant.as_str(), event_id.0.as_bytes()), |row| row.get(0))?)
+}
+
+pub(crate) fn read_signal(
+    connection: &Connection,
+    tenant: &TenantId,
+    event_id: EventId,
+) -> Attempt<Option<SignalView>> {
+    const READ_SIGNAL: &str = "SELECT * FROM signals WHERE tenant = ?1 AND event_id = ?2";
+    let mut read = connection.prepare_cached(READ_SIGNAL)?;
+    let mut rows = read.query((tenant.as_str(), event_id.0.as_bytes()))?;
+    let view = rows.next()?.map(|row| {
+        let row = Fields(row);
+        Ok(SignalView {
+            event_id,
+            correlation: row.text("correlation")?.to_owned(),
+            definition: row.opt_id("definition")?,
+            name: row.id("name")?,
+            payload: row.raw("payload")?,
+            actor: row.opt_text("actor")?,
+            created_at: row.time("created_at")?,
+            expires_at: row.time("expires_at")?,
+        })
+    });
+    view.transpose()
+}

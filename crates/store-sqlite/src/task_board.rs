@@ -1,0 +1,135 @@
+//! Work for others: open queues, missed schedules, who is connected.
+
+use millstream_core::id::{ActionKey, TenantId, WorkerId};
+use millstream_core::placement::Queue;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::action_store::LeasedAction;
+use millstream_store::execution_store::LeaseGrant;
+use millstream_store::task_board::{Connected, Presence, TaskBoard};
+use millstream_store::views::ActionView;
+use rusqlite::Connection;
+
+use crate::connect::SqliteStore;
+use crate::decode::Fields;
+use crate::errors::{Attempt, corrupt};
+use crate::execution_views::action_view;
+use crate::leasing::{is_any_overdue, lease_overdue};
+use crate::param::Free;
+use crate::settle_rows::place;
+
+#[async_trait::async_trait]
+impl TaskBoard for SqliteStore {
+    async fn open_queues(&self, prefix: &str) -> Result<Vec<Queue>> {
+        let prefix = prefix.to_owned();
+        self.read(move |connection| read_open_queues(connection, &prefix)).await
+    }
+
+    async fn overdue(
+        &self,
+        worker: &WorkerId,
+        grant: &LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<LeasedAction>> {
+        if grant.slots == 0 || !self.read(move |connection| is_any_overdue(connection, now)).await? {
+            return Ok(Vec::new());
+        }
+        let (worker, grant) = (worker.clone(), grant.clone());
+        self.write(move |connection| lease_overdue(connection, &worker, &grant, now)).await
+    }
+
+    async fn find(&self, keys: &[ActionKey]) -> Result<Vec<Option<ActionView>>> {
+        const FIND: &str = "
+            SELECT * FROM actions WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = keys.to_vec();
+        self.read(move |connection| {
+            let mut find = connection.prepare_cached(FIND)?;
+            keys.iter()
+                .map(|key| {
+                    let mut rows = find.query(place(key))?;
+                    rows.next()?.map(|row| action_view(Fields(row))).transpose()
+                })
+                .collect()
+        })
+        .await
+    }
+
+    async fn present(&self, workers: &[Presence], now: Timestamp) -> Result<()> {
+        const PRESENT: &str = "
+            INSERT INTO task_workers (tenant, name, kinds, labels, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)
+            ON CONFLICT (tenant, name) DO UPDATE SET
+                kinds = excluded.kinds, labels = excluded.labels, seen_at = excluded.seen_at";
+        if workers.is_empty() {
+            return Ok(());
+        }
+        let workers = workers.to_vec();
+        self.write(move |connection| {
+            let mut present = connection.prepare_cached(PRESENT)?;
+            for worker in &workers {
+                present.execute((
+                    worker.tenant.as_str(),
+                    Free(&worker.name),
+                    serde_json::to_string(&worker.kinds).map_err(corrupt)?,
+                    serde_json::to_string(&worker.labels).map_err(corrupt)?,
+                    now.as_millis(),
+                ))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn connected(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<Connected>> {
+        const CONNECTED: &str =
+            "SELECT * FROM task_workers WHERE tenant = ?1 AND seen_at >= ?2 ORDER BY name";
+        let tenant = tenant.clone();
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(CONNECTED)?;
+            let mut rows = read.query((tenant.as_str(), since.as_millis()))?;
+            let mut connected = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                let presence = Presence {
+                    tenant: tenant.clone(),
+                    name: row.text("name")?.to_owned(),
+                    kinds: row.json("kinds")?,
+                    labels: row.json("labels")?,
+                };
+                connected.push(Connected { presence, seen_at: row.time("seen_at")? });
+            }
+            Ok(connected)
+        })
+        .await
+    }
+}
+
+/// From queue to queue through the index, two probes for each: the next name, and whether anything in it has
+/// a time (what waits for others has none, and stands in front).
+fn read_open_queues(connection: &Connection, prefix: &str) -> Attempt<Vec<Queue>> {
+    const OPEN_QUEUES: &str = "
+        WITH RECURSIVE queues (queue) AS (
+            SELECT min(queue) FROM actions WHERE settled_at IS NULL AND queue >= ?1
+            UNION ALL
+            SELECT (SELECT min(a.queue) FROM actions AS a
+                    WHERE a.settled_at IS NULL AND a.queue > queues.queue)
+            FROM queues WHERE substr(queues.queue, 1, length(?1)) = ?1
+        )
+        SELECT queue FROM queues
+        WHERE substr(queue, 1, length(?1)) = ?1 AND EXISTS (
+            SELECT 1 FROM actions AS a
+            WHERE a.settled_at IS NULL AND a.queue = queues.queue AND a.due_at >= 0)";
+    let mut read = connection.prepare_cached(OPEN_QUEUES)?;
+    let mut rows = read.query([prefix])?;
+    let mut queues = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name = Fields(row).text(0)?;
+        match Queue::parse(name) {
+            Some(queue) => queues.push(queue),
+            None => tracing::error!(queue = name, "a queue cannot be decoded"),
+        }
+    }
+    Ok(queues)
+}

@@ -1,0 +1,324 @@
+//! Two at the same instant, each with a right of its own: in whatever order they come, what is left is what
+//! one after the other would leave.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+
+use millstream_core::id::{ActionKey, ExecutionKey};
+use millstream_core::placement::Queue;
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase, Resolution};
+use millstream_core::terms::Terms;
+
+use super::Bench;
+use super::fixture::{HOUR, LONG, SHORT, execution, grant, name, raw, tenant, worker};
+use super::relations::{correlated, send, signal};
+use super::settle::{fail, retry, settle, succeed};
+use super::undo::compensate;
+use super::visit::{Visit, ready, standby, waiting};
+use crate::action_store::{Beat, LeasedAction, Pulse, SettleVerdict};
+use crate::event_log::{Appended, Idempotency, NewSignal};
+use crate::execution_store::LeaseGrant;
+use crate::incidents::{IncidentFilter, IncidentView, Resolved, Resolving};
+use crate::intervention::{Decision, Retried};
+
+const ROUNDS: usize = 40;
+
+/// Both, as nearly at once as two tasks can be.
+async fn at_once<A, B>(
+    first: impl Future<Output = A> + Send + 'static,
+    second: impl Future<Output = B> + Send + 'static,
+) -> (A, B)
+where
+    A: Send + 'static,
+    B: Send + 'static,
+{
+    let (first, second) = (tokio::spawn(first), tokio::spawn(second));
+    (first.await.unwrap(), second.await.unwrap())
+}
+
+fn by(actor: &str) -> Decision {
+    Decision { actor: Some(actor.to_owned()), reason: None }
+}
+
+async fn incidents_of(bench: &Bench, key: &ExecutionKey) -> Vec<IncidentView> {
+    let filter = IncidentFilter { execution: Some(key.execution.clone()), ..IncidentFilter::default() };
+    bench.stores.incidents.list_incidents(&key.tenant, &filter, None, 100).await.unwrap()
+}
+
+async fn resolve(bench: Bench, view: IncidentView, how: Resolving) -> Resolved {
+    let (now, batch) = (bench.now().await, [(view.id, how)]);
+    bench.stores.incidents.resolve(&tenant("acme"), &batch, &by("ann"), now).await.unwrap().remove(0)
+}
+
+pub async fn a_decision_about_an_incident_and_a_retry_of_its_event_are_one(bench: Bench) {
+    for round in 0..ROUNDS {
+        let key = execution(&format!("e{round}"));
+        let (id, _, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
+        settle(&bench, vec![fail(&done.leased[0], "no")], grant(0)).await;
+        let view = incidents_of(&bench, &key).await.remove(0);
+        let resolving = resolve(bench.clone(), view, Resolving::RetryWith { input: raw("2") });
+        let retrying = {
+            let bench = bench.clone();
+            async move {
+                let now = bench.now().await;
+                bench.stores.interventions.retry(&tenant("acme"), id, &by("bob"), now).await.unwrap()
+            }
+        };
+        let revision = match at_once(resolving, retrying).await {
+            (Resolved::Done { .. }, Retried::NotApplicable { status: EventStatus::Processing }) => 1,
+            (Resolved::Already { resolution: Resolution::Retry }, Retried::Accepted { .. }) => 0,
+            other => panic!("round {round}: {other:?}"),
+        };
+        let a = bench.action(&key, "a").await;
+        assert_eq!((a.status, a.revision, a.attempts), (ActionStatus::Ready, revision, 0), "round {round}");
+        assert_eq!(bench.action(&key, "b").await.status, ActionStatus::Waiting, "round {round}");
+        assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing, "round {round}");
+        assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active, "round {round}");
+        assert_eq!(bench.stores.interventions.decisions(&key).await.unwrap().len(), 1, "round {round}");
+    }
+}
+
+pub async fn decisions_about_two_failures_of_one_event_leave_none_behind(bench: Bench) {
+    for round in 0..ROUNDS {
+        let key = execution(&format!("e{round}"));
+        let actions = [ready("a"), ready("b"), waiting("c", &["a", "b"])];
+        let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
+        settle(&bench, done.leased.iter().map(|action| fail(action, "no")).collect(), grant(0)).await;
+        let [b, a] = &incidents_of(&bench, &key).await[..] else { panic!("two failures, two incidents") };
+        let skip = Resolving::Skip { result: raw("1"), emit: None };
+        let both =
+            at_once(resolve(bench.clone(), a.clone(), skip.clone()), resolve(bench.clone(), b.clone(), skip));
+        both.await;
+        assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Ready, "round {round}");
+        assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing, "round {round}");
+        assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active, "round {round}");
+    }
+}
+
+pub async fn two_failures_are_two_incidents_and_one_pause(bench: Bench) {
+    for round in 0..ROUNDS {
+        let key = execution(&format!("e{round}"));
+        let (id, _, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
+        let failing = |n: usize| {
+            let (bench, item) = (bench.clone(), fail(&done.leased[n], &format!("no {n}")));
+            async move { settle(&bench, vec![item], grant(0)).await.verdicts }
+        };
+        let (first, second) = at_once(failing(0), failing(1)).await;
+        let failed = [SettleVerdict::Recorded { event: EventStatus::Failed }];
+        assert_eq!((&first[..], &second[..]), (&failed[..], &failed[..]), "round {round}");
+        let reasons: BTreeSet<String> =
+            incidents_of(&bench, &key).await.into_iter().map(|view| view.reason).collect();
+        assert_eq!(reasons, ["no 0".to_owned(), "no 1".to_owned()].into(), "round {round}");
+        let (view, event) = (bench.execution(&key).await, bench.event(&key, id).await);
+        assert_eq!(view.status, ExecutionStatus::Paused, "round {round}");
+        assert_eq!(view.paused_reason, event.error, "who was first says why: round {round}");
+    }
+}
+
+/// A cancellation, ready to be committed.
+async fn cancelling(
+    bench: &Bench,
+    key: &ExecutionKey,
+    state: &millstream_core::log::State,
+) -> impl Future<Output = ()> + Send + use<> {
+    let cancel = bench.post(key, "millstream.cancel").await;
+    let now = bench.now().await;
+    let visit = Visit::to(key, state, now).end(cancel, "received", Phase::Cancelled).cancel_open_actions();
+    let bench = bench.clone();
+    async move {
+        bench.commit_done(visit).await;
+    }
+}
+
+pub async fn a_failure_and_the_end_of_its_execution_leave_nothing_to_decide(bench: Bench) {
+    for round in 0..ROUNDS {
+        let key = execution(&format!("e{round}"));
+        let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+        let ending = cancelling(&bench, &key, &state).await;
+        let (settling, item) = (bench.clone(), fail(&done.leased[0], "no"));
+        at_once(ending, async move { settle(&settling, vec![item], grant(0)).await }).await;
+        let [incident] = &incidents_of(&bench, &key).await[..] else { panic!("round {round}: one failure") };
+        let resolution = incident.resolved.as_ref().map(|resolved| resolved.resolution);
+        assert_eq!(resolution, Some(Resolution::Ended), "round {round}");
+        let view = bench.execution(&key).await;
+        assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Cancelled, None), "round {round}");
+    }
+}
+
+pub async fn an_attempt_to_come_and_a_cancellation_leave_nothing_to_do(bench: Bench) {
+    for round in 0..ROUNDS {
+        let key = execution(&format!("e{round}"));
+        let (id, state, done) = bench.acting(&key, &[ready("a"), waiting("b", &["a"])], grant(1)).await;
+        let ending = cancelling(&bench, &key, &state).await;
+        let (settling, item) = (bench.clone(), retry(&done.leased[0], bench.now().await));
+        at_once(ending, async move { settle(&settling, vec![item], grant(0)).await }).await;
+        for action in ["a", "b"] {
+            let status = bench.action(&key, action).await.status;
+            assert_eq!(status, ActionStatus::Cancelled, "round {round}: {action}");
+        }
+        assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed, "round {round}");
+    }
+}
+
+pub async fn two_that_are_compensated_are_undone_once_and_told_each(bench: Bench) {
+    for round in 0..ROUNDS {
+        let key = execution(&format!("e{round}"));
+        let actions = [ready("a"), ready("b"), ready("c"), standby("undo-c", "c")];
+        let (_, _, done) = bench.acting(&key, &actions, grant(3)).await;
+        settle(&bench, vec![succeed(&done.leased[2], "1")], grant(0)).await;
+        let failing = |n: usize| {
+            let (bench, item) = (bench.clone(), compensate(&done.leased[n]));
+            async move { settle(&bench, vec![item], grant(5)).await.leased }
+        };
+        let (mut freed, second) = at_once(failing(0), failing(1)).await;
+        freed.extend(second);
+        let [undo] = &freed[..] else { panic!("round {round}: {freed:?}") };
+        assert_eq!(undo.lease.key.action, name("undo-c"), "round {round}");
+        let told = settle(&bench, vec![succeed(undo, "1")], grant(5)).await.leased;
+        let closing: Vec<_> = told.iter().map(|action| action.lease.key.action.as_str()).collect();
+        assert_eq!(closing, ["a", "b"], "round {round}");
+    }
+}
+
+pub async fn a_lease_and_the_search_for_the_overdue_take_each_action_once(bench: Bench) {
+    let queue = Queue::call(&name("charge"));
+    let terms = Terms { queue: queue.clone(), start: Some(SHORT), ..Terms::engine() };
+    let actions: Vec<_> = (0..8).map(|n| ready(&format!("a{n}")).on(terms.clone())).collect();
+    for round in 0..ROUNDS / 4 {
+        let key = execution(&format!("e{round}"));
+        bench.acting(&key, &actions, grant(0)).await;
+        bench.passed(bench.action(&key, "a0").await.ready_at.unwrap().plus(SHORT)).await;
+        let grant = LeaseGrant { slots: 3, ttl: LONG, queues: [queue.clone()].into() };
+        let take = |n: usize| {
+            let (bench, grant) = (bench.clone(), grant.clone());
+            async move {
+                let (now, by) = (bench.now().await, worker(&format!("w{n}")));
+                match n % 2 {
+                    0 => bench.stores.actions.lease(&by, &grant, now).await.unwrap(),
+                    _ => bench.stores.tasks.overdue(&by, &grant, now).await.unwrap(),
+                }
+            }
+        };
+        let tasks: Vec<_> = (0..6).map(|n| tokio::spawn(take(n))).collect();
+        let mut leased: Vec<LeasedAction> = Vec::new();
+        for task in tasks {
+            leased.extend(task.await.unwrap());
+        }
+        // Callers may pass over rows that another one is about to take.
+        for n in 0..6 {
+            leased.extend(take(n).await);
+        }
+        let keys: BTreeSet<ActionKey> = leased.iter().map(|action| action.lease.key.clone()).collect();
+        assert_eq!((leased.len(), keys.len()), (8, 8), "round {round}");
+        assert!(leased.iter().all(|action| action.attempt == 1), "round {round}");
+    }
+}
+
+pub async fn a_beat_does_not_bring_back_what_is_settled(bench: Bench) {
+    for round in 0..ROUNDS {
+        let key = execution(&format!("e{round}"));
+        let (_, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+        let beat = Beat { lease: done.leased[0].lease.clone(), progress: Some(raw("1")) };
+        let beating = {
+            let (bench, beats) = (bench.clone(), [beat.clone()]);
+            async move {
+                let now = bench.now().await;
+                bench.stores.actions.renew(&beats, &worker("w1"), &grant(0), now).await.unwrap()
+            }
+        };
+        let at = bench.now().await.plus(HOUR);
+        let item = match round % 2 {
+            0 => succeed(&done.leased[0], "1"),
+            _ => retry(&done.leased[0], at),
+        };
+        let settling = bench.clone();
+        at_once(beating, async move { settle(&settling, vec![item], grant(0)).await }).await;
+        let a = bench.action(&key, "a").await;
+        let expected = match round % 2 {
+            0 => (ActionStatus::Succeeded, None, None),
+            _ => (ActionStatus::Ready, Some(at), None),
+        };
+        assert_eq!((a.status, a.next_attempt_at, a.lease_until), expected, "round {round}");
+        let now = bench.now().await;
+        let late = bench.stores.actions.renew(&[beat], &worker("w1"), &grant(0), now).await.unwrap();
+        assert_eq!(late, [Pulse::Lost], "round {round}");
+    }
+}
+
+pub async fn a_signal_and_a_commit_that_gives_the_correlation_find_each_other(bench: Bench) {
+    for round in 0..ROUNDS {
+        let (key, correlation) = (execution(&format!("e{round}")), format!("o-{round}"));
+        let state = bench.start(&key).await;
+        let id = bench.post(&key, "name").await;
+        let now = bench.now().await;
+        let visit = Visit::to(&key, &state, now).apply(id, "named").correlating(&correlation);
+        let sent = signal(&bench, &correlation, now);
+        let (committing, sending, signal) = (bench.clone(), bench.clone(), sent.clone());
+        at_once(
+            async move { committing.commit_done(visit).await },
+            async move { send(&sending, &signal).await },
+        )
+        .await;
+        assert_eq!(bench.mailbox(&key).await, [sent.event_id], "round {round}");
+        let kept = bench.stores.relations.signals(&[(tenant("acme"), sent.event_id)]).await.unwrap();
+        assert_eq!(kept, [None], "round {round}");
+    }
+}
+
+pub async fn a_signal_to_an_execution_that_ends_is_delivered_or_kept(bench: Bench) {
+    for round in 0..ROUNDS {
+        let (key, correlation) = (execution(&format!("e{round}")), format!("o-{round}"));
+        let now = bench.now().await;
+        let state = bench.start_as(correlated(&bench, &key, &correlation, now)).await;
+        let id = bench.post(&key, "end").await;
+        let visit = Visit::to(&key, &state, now).end(id, "done", Phase::Completed);
+        let sent = signal(&bench, &correlation, now);
+        let (committing, sending, signal) = (bench.clone(), bench.clone(), sent.clone());
+        let ((), appended) = at_once(
+            async move {
+                committing.commit_done(visit).await;
+            },
+            async move { send(&sending, &signal).await },
+        )
+        .await;
+        let kept = bench.stores.relations.signals(&[(tenant("acme"), sent.event_id)]).await.unwrap();
+        match appended {
+            Appended::Delivered { .. } => assert_eq!(bench.mailbox(&key).await, [sent.event_id]),
+            Appended::Buffered => assert!(kept[0].is_some() && bench.mailbox(&key).await.is_empty()),
+            other @ (Appended::Accepted { .. }
+            | Appended::Repeat { .. }
+            | Appended::Ambiguous { .. }
+            | Appended::Mismatch
+            | Appended::NoExecution) => panic!("round {round}: {other:?}"),
+        }
+    }
+}
+
+pub async fn one_signal_sent_many_times_is_one(bench: Bench) {
+    for round in 0..ROUNDS / 4 {
+        let correlation = format!("o-{round}");
+        let now = bench.now().await;
+        let tasks: Vec<_> = (0..6)
+            .map(|_| {
+                let idempotency = Some(Idempotency { key: format!("k-{round}"), request_hash: [1; 32] });
+                let sent = NewSignal { idempotency, ..signal(&bench, &correlation, now) };
+                let bench = bench.clone();
+                tokio::spawn(async move { (sent.event_id, send(&bench, &sent).await) })
+            })
+            .collect();
+        let (mut first, mut repeats) = (Vec::new(), BTreeSet::new());
+        for task in tasks {
+            match task.await.unwrap() {
+                (id, Appended::Buffered) => first.push(id),
+                (_, Appended::Repeat { event_id, status: EventStatus::Pending }) => {
+                    repeats.insert(event_id);
+                }
+                other => panic!("round {round}: {other:?}"),
+            }
+        }
+        assert_eq!(repeats.into_iter().collect::<Vec<_>>(), first, "round {round}");
+        let key = execution(&format!("e{round}"));
+        bench.start_as(correlated(&bench, &key, &correlation, now)).await;
+        assert_eq!(bench.mailbox(&key).await, first, "round {round}");
+    }
+}
