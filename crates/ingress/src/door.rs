@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_core::entropy::Entropy;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
 use millstream_store::clock::Clock;
 use millstream_store::event_log::EventLog;
 use millstream_store::views::{EventView, EventViews};
@@ -25,6 +25,8 @@ use crate::machines::Machines;
 use crate::news::News;
 use crate::options::IngressOptions;
 use crate::ring::Ring;
+use crate::tasks::board::Board;
+use crate::tasks::report::Reports;
 use crate::{clock, openapi};
 
 /// What the door is built on; the app hands it in.
@@ -59,6 +61,10 @@ pub(crate) struct Door {
     pub(crate) ring: Ring,
     pub(crate) news: News,
     pub(crate) machines: Machines,
+    /// External workers that wait for tasks.
+    pub(crate) board: Board,
+    /// What they tell about their tasks.
+    pub(crate) reports: Reports,
     /// What became of events, for those who wait for it.
     pub(crate) outcomes: Lookup<(TenantId, EventId), Option<EventView>>,
     pub(crate) keys: Keys,
@@ -121,6 +127,10 @@ impl Door {
         let accept =
             Accept::start(stores.events.clone(), clock.clone(), ring.clone(), &options, &life.commits);
         let news = News::start(streams.announcer.clone(), life.closing.clone(), &life.tasks);
+        let me = door_id(&*entropy);
+        let board =
+            Board::start(stores.clone(), clock.clone(), news.work.clone(), life.closing.clone(), &life.tasks);
+        let reports = Reports::start(&stores, &clock, me, &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         Arc::new(Self {
             machines: Machines::of(
@@ -128,6 +138,8 @@ impl Door {
                 stores.definitions.clone(),
             ),
             outcomes: Lookup::start(events_in(stores.event_views.clone()), &life.tasks),
+            board,
+            reports,
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),
@@ -146,6 +158,12 @@ impl Door {
             news,
         })
     }
+}
+
+/// By what name the store knows what external workers tell through this door.
+fn door_id(entropy: &dyn Entropy) -> WorkerId {
+    #[expect(clippy::expect_used, reason = "hexadecimal digits and a word")]
+    WorkerId::parse(format!("door-{:016x}", entropy.next_u64())).expect("a valid id")
 }
 
 /// What a lookup's query returns.

@@ -9,7 +9,7 @@
 //!
 //! Reading order follows a request: [`serve`] (sockets, drain), `http` (the routes), `auth`,
 //! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
-//! want the outcome).
+//! want the outcome), `tasks` (work for external workers).
 
 mod accept;
 mod auth;
@@ -35,6 +35,7 @@ mod query;
 mod ring;
 pub mod serve;
 mod stall;
+mod tasks;
 mod trace;
 mod wait;
 

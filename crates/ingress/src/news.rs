@@ -11,7 +11,7 @@ use std::time::Duration;
 use millstream_core::id::ExecutionKey;
 use millstream_stream::announce::Announcer;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,7 +20,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Who wants to know about which execution.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct News(Arc<Mutex<HashMap<ExecutionKey, Line>>>);
+pub(crate) struct News {
+    lines: Arc<Mutex<HashMap<ExecutionKey, Line>>>,
+    /// Rung when tasks for external workers are announced, or may have been.
+    pub(crate) work: Arc<Notify>,
+}
 
 /// All ears for one execution.
 #[derive(Debug)]
@@ -61,7 +65,7 @@ impl News {
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<ExecutionKey, Line>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wake(&self, execution: &ExecutionKey) {
@@ -71,6 +75,7 @@ impl News {
     }
 
     fn wake_all(&self) {
+        self.work.notify_one();
         for line in self.lines().values() {
             line.sender.send_modify(|count| *count += 1);
         }
@@ -102,6 +107,7 @@ async fn listen(news: News, announcer: Arc<dyn Announcer>, closing: Cancellation
             if let Ok(mut announcements) = announcer.listen().await {
                 loop {
                     match announcements.recv().await {
+                        Ok(word) if word.is_work() => news.work.notify_one(),
                         Ok(word) => news.wake(&word.execution),
                         Err(RecvError::Lagged(_)) => news.wake_all(),
                         Err(RecvError::Closed) => break,

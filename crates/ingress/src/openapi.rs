@@ -87,6 +87,7 @@ fn path_schema(name: &str) -> &'static str {
         "event_id" | "signal_id" => "EventId",
         "incident_id" => "IncidentId",
         "fingerprint" => "Fingerprint",
+        "key" => "TaskKey",
         _ => "Text",
     }
 }

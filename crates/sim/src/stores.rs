@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
@@ -310,7 +311,7 @@ impl TimerStore for Scheduled {
         self.role.send("fire_due", String::new, effect).await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.role.call("next_due", String::new, self.truth.timers.next_due()).await
+    async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>> {
+        self.role.call("next_due", String::new, self.truth.timers.next_due(queues)).await
     }
 }

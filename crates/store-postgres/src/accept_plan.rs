@@ -3,12 +3,15 @@
 //!
 //! Items are judged in order, each seeing what the ones before it will have written.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use millstream_core::id::{AcceptNo, EventId, ExecutionKey, TenantId};
 use millstream_core::status::{EventStatus, Phase};
 use millstream_core::time::Timestamp;
-use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
+use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution, NewSignal};
+
+use crate::signals::{self, Stored, Takers};
 
 /// What the store holds of the things that a batch mentions.
 #[derive(Debug, Default)]
@@ -16,6 +19,12 @@ pub(crate) struct Facts {
     pub keys: HashMap<(TenantId, String), KnownKey>,
     pub executions: HashMap<ExecutionKey, KnownExecution>,
     pub events: HashMap<(TenantId, EventId), EventStatus>,
+    /// Who could take the signals of the batch.
+    pub takers: Takers,
+    /// Which signals of the batch are buffered already.
+    pub buffered: HashSet<(TenantId, EventId)>,
+    /// Buffered signals for the executions that the batch starts, in order.
+    pub waiting: Vec<Stored>,
 }
 
 #[derive(Debug, Clone)]
@@ -39,6 +48,10 @@ pub(crate) struct Plan<'a> {
     /// In the order of the batch.
     pub verdicts: Vec<Verdict>,
     pub keys: Vec<(&'a TenantId, &'a Idempotency, EventId)>,
+    /// Signals to keep.
+    pub buffered: Vec<&'a NewSignal>,
+    /// Kept signals that become events.
+    pub delivered: Vec<i64>,
     pub starts: Vec<(&'a NewExecution, Numbered)>,
     /// Every event to write in order of acceptance, start events included.
     pub events: Vec<PlannedEvent<'a>>,
@@ -52,7 +65,7 @@ pub(crate) struct Numbered(pub usize);
 
 #[derive(Debug)]
 pub(crate) struct PlannedEvent<'a> {
-    pub event: &'a NewEvent,
+    pub event: Cow<'a, NewEvent>,
     /// When a start was applied.
     pub started_at: Option<Timestamp>,
 }
@@ -60,6 +73,7 @@ pub(crate) struct PlannedEvent<'a> {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Accept(Numbered),
+    Deliver(ExecutionKey, Numbered),
     Told(Appended),
 }
 
@@ -67,8 +81,17 @@ impl Verdict {
     pub(crate) fn numbered(self, numbers: &[AcceptNo]) -> Appended {
         match self {
             Self::Accept(Numbered(place)) => Appended::Accepted { accept_no: numbers[place] },
+            Self::Deliver(execution, Numbered(place)) => {
+                Appended::Delivered { execution, accept_no: numbers[place] }
+            }
             Self::Told(appended) => appended,
         }
+    }
+}
+
+impl Plan<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.buffered.is_empty()
     }
 }
 
@@ -79,6 +102,7 @@ impl Facts {
             let verdict = match item {
                 Append::Event(event) => self.judge_event(event, &mut plan),
                 Append::Start(start) => self.judge_start(start, &mut plan),
+                Append::Signal(signal) => self.judge_signal(signal, &mut plan),
             };
             plan.verdicts.push(verdict);
         }
@@ -88,7 +112,7 @@ impl Facts {
     }
 
     fn judge_event<'a>(&mut self, event: &'a NewEvent, plan: &mut Plan<'a>) -> Verdict {
-        if let Some(seen) = self.seen(event) {
+        if let Some(seen) = self.seen_event(event) {
             return Verdict::Told(seen);
         }
         let Some(known) = self.executions.get(&event.execution) else {
@@ -97,11 +121,11 @@ impl Facts {
         if known.phase.is_ended() {
             plan.ended.push(&event.execution);
         }
-        self.take(event, None, plan)
+        Verdict::Accept(self.take(event, None, plan))
     }
 
     fn judge_start<'a>(&mut self, start: &'a NewExecution, plan: &mut Plan<'a>) -> Verdict {
-        if let Some(seen) = self.seen(&start.start) {
+        if let Some(seen) = self.seen_event(&start.start) {
             return Verdict::Told(seen);
         }
         if let Some(known) = self.executions.get(&start.key) {
@@ -118,13 +142,73 @@ impl Facts {
             start: Some(start.start.event_id),
         };
         self.executions.insert(start.key.clone(), known);
-        let verdict = self.take(&start.start, Some(start.state.at), plan);
-        if let Verdict::Accept(numbered) = verdict {
-            plan.starts.push((start, numbered));
-        }
+        let numbered = self.take(&start.start, Some(start.state.at), plan);
+        plan.starts.push((start, numbered));
         for event in &start.events {
             self.take(event, None, plan);
         }
+        if let Some(correlation) =
+            start.state.correlation.as_deref().filter(|_| !start.state.phase.is_ended())
+        {
+            self.correlate(start, correlation, plan);
+        }
+        Verdict::Accept(numbered)
+    }
+
+    /// From here on signals find this execution, and it has those that were kept for it.
+    fn correlate<'a>(&mut self, start: &'a NewExecution, correlation: &str, plan: &mut Plan<'a>) {
+        let (tenant, definition) = (&start.key.tenant, &start.definition.name);
+        let takers = self.takers.entry((tenant.clone(), correlation.to_owned())).or_default();
+        takers.push((start.key.clone(), definition.clone()));
+        let is_for_it = |signal: &NewSignal| {
+            signal.tenant == *tenant
+                && signal.correlation == correlation
+                && signal.definition.as_ref().is_none_or(|name| name == definition)
+        };
+        let waiting = self.waiting.extract_if(.., |stored| is_for_it(&stored.signal));
+        let mut events = Vec::new();
+        for Stored { id, signal, .. } in waiting {
+            plan.delivered.push(id);
+            events.push(signals::as_event(&signal, &start.key));
+        }
+        // Those that the batch itself brought are behind them.
+        let brought = plan.buffered.extract_if(.., |signal| is_for_it(signal));
+        events.extend(brought.map(|signal| signals::as_event(signal, &start.key)));
+        for event in events {
+            self.events.insert((tenant.clone(), event.event_id), EventStatus::Pending);
+            plan.events.push(PlannedEvent { event: Cow::Owned(event), started_at: None });
+        }
+    }
+
+    fn judge_signal<'a>(&mut self, signal: &'a NewSignal, plan: &mut Plan<'a>) -> Verdict {
+        let tenant = &signal.tenant;
+        if let Some(seen) = self.seen(tenant, signal.event_id, signal.idempotency.as_ref()) {
+            return Verdict::Told(seen);
+        }
+        let id = (tenant.clone(), signal.event_id);
+        if self.buffered.contains(&id) {
+            let status = EventStatus::Pending;
+            return Verdict::Told(Appended::Repeat { event_id: signal.event_id, status });
+        }
+        let takers = self.takers.get(&(tenant.clone(), signal.correlation.clone()));
+        let fits = |name| signal.definition.as_ref().is_none_or(|wanted| wanted == name);
+        let mut takers =
+            takers.into_iter().flatten().filter(|(_, name)| fits(name)).map(|(key, _)| key.clone());
+        let verdict = match (takers.next(), takers.count()) {
+            (None, _) => {
+                self.buffered.insert(id);
+                plan.buffered.push(signal);
+                Verdict::Told(Appended::Buffered)
+            }
+            (Some(execution), 0) => {
+                self.events.insert(id, EventStatus::Pending);
+                let event = Cow::Owned(signals::as_event(signal, &execution));
+                plan.events.push(PlannedEvent { event, started_at: None });
+                Verdict::Deliver(execution, Numbered(plan.events.len() - 1))
+            }
+            (Some(_), others) => return Verdict::Told(Appended::Ambiguous { executions: others + 1 }),
+        };
+        self.use_key(tenant, signal.idempotency.as_ref(), signal.event_id, EventStatus::Pending, plan);
         verdict
     }
 
@@ -138,15 +222,23 @@ impl Facts {
         })
     }
 
+    fn seen_event(&self, event: &NewEvent) -> Option<Appended> {
+        self.seen(&event.execution.tenant, event.event_id, event.idempotency.as_ref())
+    }
+
     /// By its key, or by its id when the outcome of an earlier call was in doubt.
-    fn seen(&self, event: &NewEvent) -> Option<Appended> {
-        let tenant = &event.execution.tenant;
-        let by_key = event.idempotency.as_ref().and_then(|key| self.by_key(tenant, key));
+    fn seen(
+        &self,
+        tenant: &TenantId,
+        event_id: EventId,
+        idempotency: Option<&Idempotency>,
+    ) -> Option<Appended> {
+        let by_key = idempotency.and_then(|key| self.by_key(tenant, key));
         if by_key.is_some() {
             return by_key;
         }
-        let status = *self.events.get(&(tenant.clone(), event.event_id))?;
-        Some(Appended::Repeat { event_id: event.event_id, status })
+        let status = *self.events.get(&(tenant.clone(), event_id))?;
+        Some(Appended::Repeat { event_id, status })
     }
 
     fn take<'a>(
@@ -154,20 +246,26 @@ impl Facts {
         event: &'a NewEvent,
         started_at: Option<Timestamp>,
         plan: &mut Plan<'a>,
-    ) -> Verdict {
+    ) -> Numbered {
         let tenant = &event.execution.tenant;
         let status = if started_at.is_some() { EventStatus::Completed } else { EventStatus::Pending };
-        if let Some(idempotency) = &event.idempotency {
-            let known = KnownKey {
-                request_hash: idempotency.request_hash.to_vec(),
-                event_id: event.event_id,
-                status,
-            };
-            self.keys.insert((tenant.clone(), idempotency.key.clone()), known);
-            plan.keys.push((tenant, idempotency, event.event_id));
-        }
+        self.use_key(tenant, event.idempotency.as_ref(), event.event_id, status, plan);
         self.events.insert((tenant.clone(), event.event_id), status);
-        plan.events.push(PlannedEvent { event, started_at });
-        Verdict::Accept(Numbered(plan.events.len() - 1))
+        plan.events.push(PlannedEvent { event: Cow::Borrowed(event), started_at });
+        Numbered(plan.events.len() - 1)
+    }
+
+    fn use_key<'a>(
+        &mut self,
+        tenant: &'a TenantId,
+        idempotency: Option<&'a Idempotency>,
+        event_id: EventId,
+        status: EventStatus,
+        plan: &mut Plan<'a>,
+    ) {
+        let Some(idempotency) = idempotency else { return };
+        let known = KnownKey { request_hash: idempotency.request_hash.to_vec(), event_id, status };
+        self.keys.insert((tenant.clone(), idempotency.key.clone()), known);
+        plan.keys.push((tenant, idempotency, event_id));
     }
 }

@@ -1,10 +1,12 @@
 //! Rows of actions: inserted by a commit, leased, and what a leased one is handed out with.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
-use millstream_core::id::{ActionKey, Epoch, Name, WorkerId};
+use millstream_core::id::{ActionKey, DefinitionRef, Epoch, Name, WorkerId};
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Handling, Lease, LeasedAction};
 use millstream_store::execution_store::{LeaseGrant, NewAction};
@@ -13,7 +15,7 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
-use crate::decode::{self, undecodable};
+use crate::decode;
 use crate::errors::Attempt;
 
 /// Actions as four arrays.
@@ -45,9 +47,33 @@ impl ActionColumns<'_> {
     }
 }
 
-pub(crate) fn millis(length: std::time::Duration) -> i64 {
+pub(crate) fn millis(length: Duration) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 4)
 }
+
+/// When a lease on these terms ends that is granted at `now`. [`lease_length`] says the same.
+pub(crate) fn lease_until(terms: &Terms, ttl: Duration, now: Timestamp) -> Timestamp {
+    let length = terms.heartbeat.or(terms.attempt).unwrap_or(ttl);
+    now.plus(terms.attempt.map_or(length, |attempt| length.min(attempt)))
+}
+
+/// How long a lease of an action lasts; the argument is what its taker asks for.
+macro_rules! lease_length {
+    ($action:literal, $ttl:literal) => {
+        concat!(
+            "least(coalesce(",
+            $action,
+            ".heartbeat_ms, ",
+            $action,
+            ".attempt_ms, ",
+            $ttl,
+            "), ",
+            $action,
+            ".attempt_ms)"
+        )
+    };
+}
+pub(crate) use lease_length;
 
 /// The column of the same name.
 pub(crate) const fn handled(handling: Handling) -> bool {
@@ -102,12 +128,21 @@ pub(crate) struct NewActionColumns<'a> {
     results: Vec<Option<&'a str>>,
     errors: Vec<Option<&'a str>>,
     handled: Vec<bool>,
+    queues: Vec<&'a str>,
+    heartbeats: Vec<Option<i64>>,
+    attempts: Vec<Option<i64>>,
+    starts: Vec<Option<i64>>,
+    closes: Vec<Option<i64>>,
+    undoes: Vec<Option<&'a str>>,
 }
 
 impl<'a> NewActionColumns<'a> {
     pub(crate) fn of(rows: &[PlannedRow<'a>]) -> Self {
         let texts = |text: fn(&NewAction) -> Option<&RawJson>| -> Vec<Option<&'a str>> {
             rows.iter().map(|row| text(row.action).map(RawJson::as_str)).collect()
+        };
+        let lengths = |length: fn(&Terms) -> Option<Duration>| -> Vec<Option<i64>> {
+            rows.iter().map(|row| length(&row.action.terms).map(millis)).collect()
         };
         let status = |row: &PlannedRow<'_>| match row.taken {
             Taken::ByCommitter => ActionStatus::Leased.as_str(),
@@ -125,15 +160,21 @@ impl<'a> NewActionColumns<'a> {
             results: texts(|action| action.result.as_ref()),
             errors: texts(|action| action.error.as_ref()),
             handled: rows.iter().map(|row| handled(row.action.handling)).collect(),
+            queues: rows.iter().map(|row| row.action.terms.queue.as_str()).collect(),
+            heartbeats: lengths(|terms| terms.heartbeat),
+            attempts: lengths(|terms| terms.attempt),
+            starts: lengths(|terms| terms.start),
+            closes: lengths(|terms| terms.close),
+            undoes: rows.iter().map(|row| row.action.undoes.as_ref().map(Name::as_str)).collect(),
         }
     }
 
-    /// As `$1` to `$14`, with the worker as `$15`, the length of a lease as `$16` and `now` as `$17`.
+    /// As `$1` to `$20`, with the worker as `$21`, the length of a lease as `$22` and `now` as `$23`.
     pub(crate) fn bound<'q>(
         &'q self,
         sql: &'static str,
         worker: &'q WorkerId,
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
     ) -> Query<'q, Postgres, PgArguments> {
         self.keys
@@ -148,39 +189,58 @@ impl<'a> NewActionColumns<'a> {
             .bind(&self.results)
             .bind(&self.errors)
             .bind(&self.handled)
+            .bind(&self.queues)
+            .bind(&self.heartbeats)
+            .bind(&self.attempts)
+            .bind(&self.starts)
+            .bind(&self.closes)
+            .bind(&self.undoes)
             .bind(worker.as_str())
             .bind(millis(grant.ttl))
             .bind(now.as_millis())
     }
 }
 
-/// Inserts the columns of [`NewActionColumns`]; the database's time is `clock.now`.
+/// Inserts the columns of [`NewActionColumns`]; the database's time is `clock.now`. None has been begun but
+/// those that the committer takes along.
 macro_rules! insert_new_actions {
     () => {
-        "
+        concat!(
+            "
     INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status, attempts,
-                         epoch, worker_id, due_at, input, scope, result, error, handled, created_at, settled_at)
+                         epoch, worker_id, due_at, input, scope, result, error, handled, created_at, settled_at,
+                         queue, heartbeat_ms, attempt_ms, start_ms, close_ms, ready_at, expires_at, attempt_until,
+                         undoes)
     SELECT k.tenant, k.execution_id, k.seq, k.action, k.event_id, k.ordinal, k.alone, k.needs, k.status,
            CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END, CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END,
-           CASE WHEN k.status = 'leased' THEN $15 END,
-           CASE k.status WHEN 'leased' THEN clock.now + $16 WHEN 'ready' THEN clock.now END,
-           k.input, k.scope, k.result, k.error, k.handled, $17::bigint,
-           CASE WHEN k.status IN ('succeeded', 'failed', 'skipped', 'cancelled') THEN $17 END
+           CASE WHEN k.status = 'leased' THEN $21 END,
+           CASE k.status WHEN 'leased' THEN clock.now + ",
+            crate::action_rows::lease_length!("k", "$22"),
+            " WHEN 'ready' THEN clock.now END,
+           k.input, k.scope, k.result, k.error, k.handled, $23::bigint,
+           CASE WHEN k.status IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled') THEN $23 END,
+           k.queue, k.heartbeat_ms, k.attempt_ms, k.start_ms, k.close_ms,
+           CASE WHEN k.status IN ('ready', 'leased') THEN clock.now END,
+           CASE WHEN k.status = 'ready' THEN clock.now + least(k.start_ms, k.close_ms) END,
+           CASE WHEN k.status = 'leased' THEN clock.now + k.attempt_ms END,
+           k.undoes
     FROM clock, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::uuid[], $6::integer[],
                        $7::boolean[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
-                       $13::text[], $14::boolean[])
+                       $13::text[], $14::boolean[], $15::text[], $16::bigint[], $17::bigint[], $18::bigint[],
+                       $19::bigint[], $20::text[])
         AS k(tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status, input, scope, result,
-             error, handled)"
+             error, handled, queue, heartbeat_ms, attempt_ms, start_ms, close_ms, undoes)"
+        )
     };
 }
 pub(crate) use insert_new_actions;
 
-/// Returns the end of the leases granted here.
+/// Returns the moment of the database at which they were ready, or leased.
 pub(crate) async fn insert_actions(
     connection: &mut PgConnection,
     rows: &[PlannedRow<'_>],
     worker: &WorkerId,
-    grant: LeaseGrant,
+    grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Timestamp> {
     const INSERT: &str = concat!(
@@ -191,7 +251,7 @@ WITH clock AS MATERIALIZED (
         insert_new_actions!(),
         "
 )
-SELECT clock.now + $16 FROM clock"
+SELECT clock.now FROM clock"
     );
     let columns = NewActionColumns::of(rows);
     let row = columns.bound(INSERT, worker, grant, now).fetch_one(connection).await?;
@@ -199,7 +259,7 @@ SELECT clock.now + $16 FROM clock"
 }
 
 /// Results of actions by their keys, as far as there are any.
-pub(crate) async fn read_results<'e>(
+async fn read_results<'e>(
     executor: impl PgExecutor<'e>,
     keys: &[ActionKey],
 ) -> Attempt<HashMap<ActionKey, RawJson>> {
@@ -218,11 +278,11 @@ WHERE a.result IS NOT NULL";
 }
 
 /// The keys of what an action needs.
-pub(crate) fn needed<'a>(key: &'a ActionKey, needs: &'a [Name]) -> impl Iterator<Item = ActionKey> + 'a {
+fn needed<'a>(key: &'a ActionKey, needs: &'a [Name]) -> impl Iterator<Item = ActionKey> + 'a {
     needs.iter().map(|need| ActionKey { action: need.clone(), ..key.clone() })
 }
 
-pub(crate) fn results_of(
+fn results_of(
     key: &ActionKey,
     needs: &[Name],
     found: &HashMap<ActionKey, RawJson>,
@@ -231,21 +291,51 @@ pub(crate) fn results_of(
 }
 
 pub(crate) fn needs(row: &PgRow) -> Attempt<Vec<Name>> {
-    let text: &str = row.try_get("needs")?;
-    serde_json::from_str(text).map_err(|error| undecodable("needs", text, error))
+    decode::list(row, "needs")
 }
 
-/// A leased row (with `definition`, `version` and `traceparent` joined), still without results.
-pub(crate) fn leased(row: &PgRow) -> Attempt<LeasedAction> {
+/// A leased row, still without results.
+pub(crate) fn leased(
+    row: &PgRow,
+    definition: DefinitionRef,
+    traceparent: Option<String>,
+) -> Attempt<LeasedAction> {
+    let closing: bool = row.try_get("closing")?;
     Ok(LeasedAction {
         lease: Lease { key: decode::action_key(row)?, epoch: Epoch(row.try_get("epoch")?) },
         event_id: decode::event_id(row)?,
-        definition: decode::definition_ref(row)?,
+        definition,
         attempt: row.try_get("attempts")?,
         input: decode::json_option(row, "input")?,
         scope: decode::json_option(row, "scope")?,
         results: BTreeMap::new(),
-        traceparent: row.try_get("traceparent")?,
+        traceparent,
         lease_until: decode::time(row, "due_at")?,
+        revision: row.try_get("revision")?,
+        heartbeat: row
+            .try_get::<Option<i64>, _>("heartbeat_ms")?
+            .map(|millis| Duration::from_millis(millis.unsigned_abs())),
+        progress: decode::json_option(row, "progress")?,
+        ready_at: match decode::time_option(row, "ready_at")? {
+            Some(ready_at) => ready_at,
+            None => decode::time(row, "created_at")?,
+        },
+        closing: if closing { decode::json_option(row, "error")? } else { None },
     })
+}
+
+/// Actions with what they need, together with the results of that. Results of settled actions do not
+/// change while something that needs them is open: they may be read after the lease.
+pub(crate) async fn with_results<'e>(
+    executor: impl PgExecutor<'e>,
+    leased: Vec<(LeasedAction, Vec<Name>)>,
+) -> Attempt<Vec<LeasedAction>> {
+    let needed: Vec<ActionKey> =
+        leased.iter().flat_map(|(action, needs)| needed(&action.lease.key, needs)).collect();
+    let results = read_results(executor, &needed).await?;
+    let complete = |(mut action, needs): (LeasedAction, Vec<Name>)| {
+        action.results = results_of(&action.lease.key, &needs, &results);
+        action
+    };
+    Ok(leased.into_iter().map(complete).collect())
 }

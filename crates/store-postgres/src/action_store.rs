@@ -1,51 +1,53 @@
-//! Leases on actions. Settling has its own file.
+//! Leases on actions that are held. Taking them and settling have their own files.
 //!
-//! Whoever leases skips what is locked and waits for nobody. Everything else names the epoch of its
-//! lease, and locks the actions in the order of their keys. Renewals use their own connections. The status
+//! Everything here names the epoch of its lease, and locks the actions in the order of their keys. Renewals use their own connections. The status
 //! is asked for in a way that keeps plans away from the index of due actions (see [`crate`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use millstream_core::id::{ActionKey, Epoch, WorkerId};
+use millstream_core::id::{Epoch, WorkerId};
 use millstream_core::raw::RawJson;
+use millstream_core::status::Phase;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::action_store::{ActionStore, Lease, LeasedAction, Settled, Settlement};
+use millstream_store::action_store::{
+    ActionStore, Beat, Lease, LeasedAction, Pulse, Settled, Settlement, Wanted,
+};
 use millstream_store::execution_store::LeaseGrant;
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 
-use crate::action_rows::{self, ActionColumns, millis};
+use crate::action_rows::{ActionColumns, millis};
 use crate::connect::PostgresStore;
-use crate::decode;
 use crate::errors::Attempt;
+use crate::{decode, leasing};
 
 #[async_trait]
 impl ActionStore for PostgresStore {
     async fn lease(
         &self,
         worker: &WorkerId,
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         _now: Timestamp,
     ) -> Result<Vec<LeasedAction>> {
         if grant.slots == 0 {
             return Ok(Vec::new());
         }
-        self.patiently(|| lease_due(&self.pool, worker, grant)).await
+        self.patiently(|| leasing::lease_due(&self.pool, worker, grant)).await
     }
 
     async fn renew(
         &self,
-        leases: &[Lease],
-        worker: &WorkerId,
-        grant: LeaseGrant,
+        beats: &[Beat],
+        _worker: &WorkerId,
+        grant: &LeaseGrant,
         _now: Timestamp,
-    ) -> Result<Vec<bool>> {
-        if leases.is_empty() {
+    ) -> Result<Vec<Pulse>> {
+        if beats.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| renew_held(&self.leases, leases, worker, grant)).await
+        self.patiently(|| renew_held(&self.leases, beats, grant)).await
     }
 
     async fn record_inputs(&self, inputs: &[(Lease, RawJson)]) -> Result<Vec<bool>> {
@@ -59,7 +61,7 @@ impl ActionStore for PostgresStore {
         &self,
         worker: &WorkerId,
         batch: &[Settlement],
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Settled> {
         if batch.is_empty() {
@@ -76,90 +78,53 @@ impl ActionStore for PostgresStore {
     }
 }
 
-async fn lease_due(pool: &PgPool, worker: &WorkerId, grant: LeaseGrant) -> Attempt<Vec<LeasedAction>> {
-    const LEASE: &str = "
-WITH clock AS MATERIALIZED (
-    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
-), due AS MATERIALIZED (
-    SELECT a.ctid AS place, a.due_at
-    FROM actions a
-    WHERE a.status IN ('ready', 'leased') AND a.due_at <= (SELECT now FROM clock)
-    ORDER BY a.due_at
-    LIMIT $1
-    FOR NO KEY UPDATE SKIP LOCKED
-), taken AS (
-    UPDATE actions a
-    SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + 1, worker_id = $2,
-        due_at = clock.now + $3
-    FROM due d, clock
-    WHERE a.ctid = d.place
-    RETURNING a.*, d.due_at AS waited_since
-)
-SELECT t.*, x.definition, x.version, e.traceparent
-FROM taken t
-CROSS JOIN LATERAL (
-    SELECT x.definition, x.version FROM executions x
-    WHERE x.tenant = t.tenant AND x.execution_id = t.execution_id OFFSET 0) x
-LEFT JOIN LATERAL (
-    SELECT e.traceparent FROM events e WHERE e.tenant = t.tenant AND e.event_id = t.event_id OFFSET 0) e ON TRUE
-ORDER BY t.waited_since, t.tenant, t.execution_id, t.seq, t.ordinal";
-    let rows = sqlx::query(LEASE)
-        .bind(i64::try_from(grant.slots).unwrap_or(i64::MAX))
-        .bind(worker.as_str())
-        .bind(millis(grant.ttl))
-        .fetch_all(pool)
-        .await?;
-    let mut leased = Vec::with_capacity(rows.len());
-    for row in &rows {
-        leased.push((action_rows::leased(row)?, action_rows::needs(row)?));
-    }
-    // Results of settled actions do not change: they may be read after the lease.
-    let needed: Vec<ActionKey> =
-        leased.iter().flat_map(|(action, needs)| action_rows::needed(&action.lease.key, needs)).collect();
-    let results = action_rows::read_results(pool, &needed).await?;
-    Ok(leased
-        .into_iter()
-        .map(|(mut action, needs)| {
-            action.results = action_rows::results_of(&action.lease.key, &needs, &results);
-            action
-        })
-        .collect())
-}
-
-async fn renew_held(
-    pool: &PgPool,
-    leases: &[Lease],
-    worker: &WorkerId,
-    grant: LeaseGrant,
-) -> Attempt<Vec<bool>> {
+async fn renew_held(pool: &PgPool, beats: &[Beat], grant: &LeaseGrant) -> Attempt<Vec<Pulse>> {
     const RENEW: &str = "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), held AS MATERIALIZED (
-    SELECT a.*
-    FROM (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[])
-              AS u(tenant, execution_id, seq, action, epoch)
+    SELECT a.*, k.progress
+    FROM (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $7::text[])
+              AS u(tenant, execution_id, seq, action, epoch, progress)
           ORDER BY u.tenant COLLATE \"C\", u.execution_id COLLATE \"C\", u.seq, u.action COLLATE \"C\") k
     CROSS JOIN LATERAL (
         SELECT a.tenant, a.execution_id, a.seq, a.action FROM actions a
         WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
           AND CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
         FOR NO KEY UPDATE) a
+), renewed AS (
+    UPDATE actions a
+    SET due_at = least(clock.now + coalesce(a.heartbeat_ms, a.attempt_ms, $6), a.attempt_until),
+        progress = coalesce(h.progress, a.progress)
+    FROM held h, clock
+    WHERE a.tenant = h.tenant AND a.execution_id = h.execution_id AND a.seq = h.seq AND a.action = h.action
+    RETURNING a.tenant, a.execution_id, a.seq, a.action, a.epoch, a.due_at
 )
-UPDATE actions a SET due_at = clock.now + $7, worker_id = $6
-FROM held h, clock
-WHERE a.tenant = h.tenant AND a.execution_id = h.execution_id AND a.seq = h.seq AND a.action = h.action
-RETURNING a.tenant, a.execution_id, a.seq, a.action, a.epoch";
-    let columns: ActionColumns<'_> = leases.iter().map(|lease| &lease.key).collect();
+SELECT r.*, x.phase
+FROM renewed r
+CROSS JOIN LATERAL (
+    SELECT x.phase FROM executions x WHERE x.tenant = r.tenant AND x.execution_id = r.execution_id OFFSET 0) x";
+    let columns: ActionColumns<'_> = beats.iter().map(|beat| &beat.lease.key).collect();
     let rows = columns
         .bound(RENEW)
-        .bind(epochs(leases.iter()))
-        .bind(worker.as_str())
+        .bind(epochs(beats.iter().map(|beat| &beat.lease)))
         .bind(millis(grant.ttl))
+        .bind(beats.iter().map(|beat| beat.progress.as_ref().map(RawJson::as_str)).collect::<Vec<_>>())
         .fetch_all(pool)
         .await?;
-    let held = rows.iter().map(lease_of).collect::<Attempt<BTreeSet<_>>>()?;
-    Ok(leases.iter().map(|lease| held.contains(lease)).collect())
+    let held = rows
+        .iter()
+        .map(|row| Ok((lease_of(row)?, held(row)?)))
+        .collect::<Attempt<BTreeMap<Lease, Pulse>>>()?;
+    Ok(beats.iter().map(|beat| held.get(&beat.lease).copied().unwrap_or(Pulse::Lost)).collect())
+}
+
+fn held(row: &PgRow) -> Attempt<Pulse> {
+    let wanted = match decode::parsed(row, "phase")? {
+        Phase::Cancelled => Wanted::Cancelled,
+        Phase::Active | Phase::Completed | Phase::Failed => Wanted::Yes,
+    };
+    Ok(Pulse::Held { until: decode::time(row, "due_at")?, wanted })
 }
 
 async fn write_inputs(pool: &PgPool, inputs: &[(Lease, RawJson)]) -> Attempt<Vec<bool>> {
@@ -205,7 +170,9 @@ WITH clock AS MATERIALIZED (
           AND CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
         FOR NO KEY UPDATE) a
 )
-UPDATE actions a SET status = 'ready', due_at = clock.now, worker_id = NULL, attempts = a.attempts - 1
+UPDATE actions a
+SET status = 'ready', due_at = clock.now, worker_id = NULL, attempts = a.attempts - 1, attempt_until = NULL,
+    expires_at = a.ready_at + least(CASE WHEN a.attempts = 1 THEN a.start_ms END, a.close_ms)
 FROM held h, clock
 WHERE a.tenant = h.tenant AND a.execution_id = h.execution_id AND a.seq = h.seq AND a.action = h.action";
     let columns: ActionColumns<'_> = leases.iter().map(|lease| &lease.key).collect();

@@ -5,7 +5,8 @@
 //! What the winners write needs no further lock: whoever changes an undecided or deferred event, inserts
 //! actions or arms timers holds the execution's row as well. (That is also why the events are looked at
 //! in a statement of its own, after the lock: its snapshot shows what the lock was waited for.) Only
-//! cancelling open actions meets settlements, at the events' rows.
+//! cancelling open actions meets settlements, at the events' rows. A commit that gives its execution a
+//! correlation takes the lock of that correlation first of all ([`crate::signals`]).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,6 +29,8 @@ use crate::decode;
 use crate::errors::Attempt;
 use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
+use crate::incident_rows::{self, Opened};
+use crate::signals::{self, Correlated};
 
 /// What the fence saw of an execution.
 struct Locked {
@@ -47,7 +50,7 @@ impl PostgresStore {
         &self,
         worker: &WorkerId,
         batch: &[Commit],
-        grant: LeaseGrant,
+        grant: &LeaseGrant,
         now: Timestamp,
     ) -> Attempt<Vec<Committed>> {
         if batch.iter().all(commit_plain::is_plain)
@@ -57,6 +60,10 @@ impl PostgresStore {
             return Ok(committed);
         }
         let mut transaction = self.pool.begin().await?;
+        let given = batch
+            .iter()
+            .filter_map(|commit| Some((&commit.execution.tenant, commit_rows::correlation_of(commit)?)));
+        signals::lock_correlations(&mut transaction, given).await?;
         let locked = lock(&mut transaction, batch).await?;
         let open = commit_rows::count_open(&mut transaction, batch).await?;
         let fences: Vec<Fence> = batch
@@ -129,7 +136,7 @@ async fn write(
     connection: &mut PgConnection,
     winners: &[&Commit],
     worker: &WorkerId,
-    grant: LeaseGrant,
+    grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Vec<Committed>> {
     // Before anything else: it concerns what earlier commits left open.
@@ -152,21 +159,49 @@ async fn write(
         each().flat_map(|commit| commit.timers.iter().map(|timer| (&commit.execution, timer))).collect();
     commit_rows::insert_timers(connection, &timers).await?;
 
-    let rows = take_slots(each(), grant.slots);
-    let until = if rows.is_empty() {
+    let rows = take_slots(each(), grant);
+    let moment = if rows.is_empty() {
         now
     } else {
         action_rows::insert_actions(connection, &rows, worker, grant, now).await?
     };
+    open_incidents(connection, winners, now).await?;
+    let ended: Vec<&ExecutionKey> = each()
+        .filter(|commit| commit.state.phase.is_ended() && !commit.transitions.is_empty())
+        .map(|commit| &commit.execution)
+        .collect();
+    incident_rows::end(connection, &ended, now).await?;
     let numbers = emit(connection, winners, now).await?;
-    Ok(hand_out(winners.iter().copied(), &rows, until, numbers))
+    let correlated: Vec<Correlated<'_>> = each().filter_map(Correlated::by).collect();
+    signals::deliver(connection, &correlated, now).await?;
+    Ok(hand_out(each(), &rows, grant, moment, numbers))
 }
 
-/// What each committed item is told: `rows` are the actions of all of them, in order.
+/// Of actions that failed before they began.
+async fn open_incidents(connection: &mut PgConnection, winners: &[&Commit], now: Timestamp) -> Attempt<()> {
+    let incidents: Vec<Opened<'_>> = winners
+        .iter()
+        .flat_map(|commit| commit.actions.iter().map(move |action| (*commit, action)))
+        .filter_map(|(commit, action)| {
+            Some(Opened {
+                execution: &commit.execution,
+                definition: &commit.definition,
+                event_id: action.event_id,
+                action: Some(&action.key),
+                incident: action.incident.as_ref()?,
+                phase: commit.state.phase,
+            })
+        })
+        .collect();
+    incident_rows::open(connection, &incidents, now).await
+}
+
+/// What each committed item is told: `rows` are the actions of all of them, in order, leased at `moment`.
 pub(crate) fn hand_out<'a>(
     winners: impl Iterator<Item = &'a Commit>,
     rows: &[PlannedRow<'_>],
-    until: Timestamp,
+    grant: &LeaseGrant,
+    moment: Timestamp,
     emitted: Vec<AcceptNo>,
 ) -> Vec<Committed> {
     let (mut rows, mut numbers) = (rows.iter(), emitted.into_iter());
@@ -174,7 +209,7 @@ pub(crate) fn hand_out<'a>(
         let (mut leased, mut unleased) = (Vec::new(), 0);
         for row in rows.by_ref().take(commit.actions.len()) {
             match row.taken {
-                Taken::ByCommitter => leased.push(leased_by_commit(commit, row.action, until)),
+                Taken::ByCommitter => leased.push(leased_by_commit(commit, row.action, grant, moment)),
                 Taken::No => unleased += usize::from(row.action.status == ActionStatus::Ready),
             }
         }
@@ -184,7 +219,12 @@ pub(crate) fn hand_out<'a>(
     winners.map(told).collect()
 }
 
-fn leased_by_commit(commit: &Commit, action: &NewAction, until: Timestamp) -> LeasedAction {
+fn leased_by_commit(
+    commit: &Commit,
+    action: &NewAction,
+    grant: &LeaseGrant,
+    moment: Timestamp,
+) -> LeasedAction {
     LeasedAction {
         lease: Lease { key: action.key.clone(), epoch: Epoch::FIRST },
         event_id: action.event_id,
@@ -194,7 +234,12 @@ fn leased_by_commit(commit: &Commit, action: &NewAction, until: Timestamp) -> Le
         scope: action.scope.clone(),
         results: inline_results(commit, action),
         traceparent: action.traceparent.clone(),
-        lease_until: until,
+        lease_until: action_rows::lease_until(&action.terms, grant.ttl, moment),
+        revision: 0,
+        heartbeat: action.terms.heartbeat,
+        progress: None,
+        ready_at: moment,
+        closing: None,
     }
 }
 
@@ -203,20 +248,23 @@ fn moves(commit: &Commit) -> bool {
     !commit.transitions.is_empty() || commit.snapshot == SnapshotWrite::Write || commit.state.phase.is_ended()
 }
 
-/// The first ready actions go to the committer, as many as it has slots for.
+/// The first ready actions of its queues go to the committer, as many as it has slots for.
 pub(crate) fn take_slots<'a>(
     winners: impl Iterator<Item = &'a Commit>,
-    mut slots: usize,
+    grant: &LeaseGrant,
 ) -> Vec<PlannedRow<'a>> {
+    let mut slots = grant.slots;
     let mut plan = |action: &'a NewAction| {
         let taken = match action.status {
-            ActionStatus::Ready if slots > 0 => {
+            ActionStatus::Ready if slots > 0 && grant.serves(&action.terms.queue) => {
                 slots -= 1;
                 Taken::ByCommitter
             }
             ActionStatus::Ready
             | ActionStatus::Waiting
             | ActionStatus::Leased
+            | ActionStatus::Awaiting
+            | ActionStatus::Standby
             | ActionStatus::Succeeded
             | ActionStatus::Failed
             | ActionStatus::Skipped
@@ -269,7 +317,7 @@ JOIN (
     SELECT DISTINCT a.tenant, a.event_id
     FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
     JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id
-    WHERE a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled')
+    WHERE a.status NOT IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled')
 ) o ON e.tenant = o.tenant AND e.event_id = o.event_id
 ORDER BY e.tenant, e.event_id
 FOR NO KEY UPDATE OF e";
@@ -278,12 +326,12 @@ WITH open AS (
     SELECT a.tenant, a.execution_id, a.seq, a.action
     FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
     JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id
-    WHERE a.status NOT IN ('leased', 'succeeded', 'failed', 'skipped', 'cancelled')
+    WHERE a.status NOT IN ('leased', 'awaiting', 'standby', 'succeeded', 'failed', 'skipped', 'cancelled')
     ORDER BY a.tenant, a.execution_id, a.seq, a.action
     FOR NO KEY UPDATE OF a
 )
 UPDATE actions a
-SET status = 'cancelled', due_at = NULL, settled_at = $3
+SET status = 'cancelled', due_at = NULL, expires_at = NULL, settled_at = $3, closing = FALSE
 FROM open o
 WHERE a.tenant = o.tenant AND a.execution_id = o.execution_id AND a.seq = o.seq AND a.action = o.action";
     let cancels = winners.iter().filter(|commit| match commit.open_actions {

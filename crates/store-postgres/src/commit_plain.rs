@@ -9,7 +9,8 @@
 //! execution (a rejection), makes the statement fail as a whole, which undoes it, and the careful path
 //! decides as well.
 //!
-//! Rejections, deferrals, failures, cancellations and emitted events are left to the careful path.
+//! Rejections, deferrals, failures, cancellations, correlations and emitted events are left to the careful
+//! path. An execution that ends here has no open incident: while it has one it is paused.
 
 use millstream_core::id::{ExecutionKey, WorkerId};
 use millstream_core::raw::RawJson;
@@ -23,7 +24,7 @@ use uuid::Uuid;
 
 use crate::action_rows::{NewActionColumns, insert_new_actions};
 use crate::commit::{hand_out, take_slots};
-use crate::commit_rows::LetterColumns;
+use crate::commit_rows::{self, LetterColumns};
 use crate::errors::Attempt;
 use crate::warm::Warm;
 
@@ -36,7 +37,13 @@ pub(crate) fn is_plain(commit: &Commit) -> bool {
         OpenActions::Keep => true,
         OpenActions::Cancel => false,
     };
-    keeps && !commit.transitions.is_empty() && commit.emitted.is_empty() && commit.decided.iter().all(applied)
+    let correlates = commit_rows::correlation_of(commit).is_some();
+    keeps
+        && !correlates
+        && !commit.transitions.is_empty()
+        && commit.emitted.is_empty()
+        && commit.decided.iter().all(applied)
+        && commit.actions.iter().all(|action| action.incident.is_none())
 }
 
 const COMMIT: &str = concat!(
@@ -45,8 +52,8 @@ WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), wanted AS MATERIALIZED (
     SELECT k.*, x.*
-    FROM unnest($18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::text[], $23::text[], $24::text[],
-                $25::bigint[])
+    FROM unnest($24::text[], $25::text[], $26::bigint[], $27::bigint[], $28::text[], $29::text[], $30::text[],
+                $31::bigint[])
         AS k(tenant, execution_id, expected, seq, state, phase, snapshot, updated_at)
     CROSS JOIN LATERAL (
         SELECT x.ctid AS place, x.seq AS stored_seq, x.paused_reason, x.phase AS stored_phase
@@ -55,7 +62,7 @@ WITH clock AS MATERIALIZED (
         OFFSET 0) x
 ), fence AS MATERIALIZED (
     SELECT count(*) FILTER (WHERE stored_seq = expected AND (paused_reason IS NULL OR stored_phase <> 'active'))
-           = cardinality($18) AS holds
+           = cardinality($24) AS holds
     FROM wanted
 ), moved AS (
     UPDATE executions x
@@ -70,10 +77,10 @@ WITH clock AS MATERIALIZED (
       AND (SELECT holds FROM fence)
     RETURNING 1
 ), won AS MATERIALIZED (
-    SELECT count(*) = cardinality($18) AS all FROM moved
+    SELECT count(*) = cardinality($24) AS all FROM moved
 ), letters AS MATERIALIZED (
     SELECT m.place
-    FROM unnest($26::text[], $27::text[], $28::bigint[], $29::uuid[]) AS k(tenant, execution_id, accept_no, event_id)
+    FROM unnest($32::text[], $33::text[], $34::bigint[], $35::uuid[]) AS k(tenant, execution_id, accept_no, event_id)
     CROSS JOIN LATERAL (
         SELECT m.ctid AS place FROM mailbox m
         WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND m.accept_no = k.accept_no
@@ -85,19 +92,19 @@ WITH clock AS MATERIALIZED (
     RETURNING 1
 ), applied AS (
     INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision, worker_id, committed_at)
-    SELECT k.*, $15, $17
-    FROM unnest($30::text[], $31::text[], $32::bigint[], $33::uuid[], $34::text[], $35::bigint[], $36::text[])
+    SELECT k.*, $21, $23
+    FROM unnest($36::text[], $37::text[], $38::bigint[], $39::uuid[], $40::text[], $41::bigint[], $42::text[])
         AS k(tenant, execution_id, seq, event_id, name, at, decision)
     WHERE (SELECT won.all FROM won)
 ), disarmed AS (
     DELETE FROM timers t
-    USING unnest($37::text[], $38::text[], $39::bigint[]) AS k(tenant, execution_id, armed_seq)
+    USING unnest($43::text[], $44::text[], $45::bigint[]) AS k(tenant, execution_id, armed_seq)
     WHERE t.tenant = k.tenant AND t.execution_id = k.execution_id AND t.armed_seq = k.armed_seq
       AND (SELECT won.all FROM won)
 ), armed AS (
     INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send)
     SELECT k.*
-    FROM unnest($40::text[], $41::text[], $42::bigint[], $43::integer[], $44::bigint[], $45::text[])
+    FROM unnest($46::text[], $47::text[], $48::bigint[], $49::integer[], $50::bigint[], $51::text[])
         AS k(tenant, execution_id, armed_seq, ordinal, fire_at, send)
     WHERE (SELECT won.all FROM won)
 ), acting AS (",
@@ -105,10 +112,10 @@ WITH clock AS MATERIALIZED (
     "
     WHERE (SELECT won.all FROM won)
 )
-SELECT fence.holds, clock.now + $16 AS until,
+SELECT fence.holds, clock.now,
        1 / CASE WHEN NOT fence.holds THEN 1
                 WHEN NOT won.all THEN 0
-                WHEN (SELECT count(*) FROM taken) <> cardinality($26) THEN 0
+                WHEN (SELECT count(*) FROM taken) <> cardinality($32) THEN 0
                 ELSE 1 END AS complete
 FROM fence, won, clock"
 );
@@ -118,10 +125,10 @@ pub(crate) async fn commit(
     warm: &Warm,
     worker: &WorkerId,
     batch: &[Commit],
-    grant: LeaseGrant,
+    grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Option<Vec<Committed>>> {
-    let rows = take_slots(batch.iter(), grant.slots);
+    let rows = take_slots(batch.iter(), grant);
     let mut sorted: Vec<&Commit> = batch.iter().collect();
     sorted.sort_unstable_by(|one, other| one.execution.cmp(&other.execution));
     let actions = NewActionColumns::of(&rows);
@@ -168,8 +175,8 @@ pub(crate) async fn commit(
     if !row.try_get::<bool, _>("holds")? {
         return Ok(None);
     }
-    let until = Timestamp::from_millis(row.try_get("until")?);
-    Ok(Some(hand_out(batch.iter(), &rows, until, Vec::new())))
+    let moment = Timestamp::from_millis(row.try_get("now")?);
+    Ok(Some(hand_out(batch.iter(), &rows, grant, moment, Vec::new())))
 }
 
 /// What commits hold of something, each with its execution.

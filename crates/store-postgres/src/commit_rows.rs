@@ -24,12 +24,15 @@ pub(crate) async fn insert_executions(
 ) -> Attempt<usize> {
     const INSERT: &str = "
 INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state, phase,
-                        snapshot, snapshot_seq, created_at, updated_at, ended_at)
+                        snapshot, snapshot_seq, created_at, updated_at, ended_at, parent_id, parent_close,
+                        correlation)
 SELECT k.tenant, k.execution_id, k.definition, k.version, k.input_hash, k.position, k.seq, k.state, k.phase,
-       k.snapshot, k.seq, k.at, k.at, CASE WHEN k.phase <> 'active' THEN k.at END
+       k.snapshot, k.seq, k.at, k.at, CASE WHEN k.phase <> 'active' THEN k.at END,
+       k.parent_id, k.parent_close, k.correlation
 FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::bytea[], $6::bigint[], $7::bigint[],
-            $8::text[], $9::text[], $10::text[], $11::bigint[])
-    AS k(tenant, execution_id, definition, version, input_hash, position, seq, state, phase, snapshot, at)
+            $8::text[], $9::text[], $10::text[], $11::bigint[], $12::text[], $13::text[], $14::text[])
+    AS k(tenant, execution_id, definition, version, input_hash, position, seq, state, phase, snapshot, at,
+         parent_id, parent_close, correlation)
 ORDER BY k.tenant COLLATE \"C\", k.execution_id COLLATE \"C\"
 ON CONFLICT (tenant, execution_id) DO NOTHING";
     if starts.is_empty() {
@@ -37,6 +40,7 @@ ON CONFLICT (tenant, execution_id) DO NOTHING";
     }
     let snapshots: Vec<RawJson> = starts.iter().map(|(start, _)| RawJson::of(&start.state)).collect();
     let each = || starts.iter().map(|(start, _)| *start);
+    let parents = || each().map(|start| start.state.parent.as_ref());
     let keys: KeyColumns<'_> = each().map(|start| &start.key).collect();
     let done = keys
         .bound(INSERT)
@@ -49,6 +53,9 @@ ON CONFLICT (tenant, execution_id) DO NOTHING";
         .bind(each().map(|start| start.state.phase.as_str()).collect::<Vec<_>>())
         .bind(snapshots.iter().map(RawJson::as_str).collect::<Vec<_>>())
         .bind(each().map(|start| start.state.at.as_millis()).collect::<Vec<_>>())
+        .bind(parents().map(|parent| Some(parent?.execution.as_str())).collect::<Vec<_>>())
+        .bind(parents().map(|parent| Some(parent?.close.as_str())).collect::<Vec<_>>())
+        .bind(each().map(|start| start.state.correlation.as_deref()).collect::<Vec<_>>())
         .execute(connection)
         .await?;
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
@@ -151,9 +158,11 @@ SET seq = k.seq, state = k.state, phase = k.phase,
     snapshot_seq = CASE WHEN k.snapshot IS NULL THEN x.snapshot_seq ELSE k.seq END,
     paused_reason = CASE WHEN k.phase = 'active' THEN coalesce(x.paused_reason, k.pause) END,
     updated_at = k.updated_at,
-    ended_at = CASE WHEN k.phase <> 'active' THEN coalesce(x.ended_at, k.updated_at) END
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[])
-    AS k(tenant, execution_id, seq, state, phase, snapshot, pause, updated_at)
+    ended_at = CASE WHEN k.phase <> 'active' THEN coalesce(x.ended_at, k.updated_at) END,
+    correlation = coalesce(k.correlation, x.correlation)
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
+            $9::text[])
+    AS k(tenant, execution_id, seq, state, phase, snapshot, pause, updated_at, correlation)
 WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id";
     let snapshots: Vec<Option<RawJson>> = commits
         .iter()
@@ -175,9 +184,15 @@ WHERE x.tenant = k.tenant AND x.execution_id = k.execution_id";
         .bind(snapshots.iter().map(|text| text.as_ref().map(RawJson::as_str)).collect::<Vec<_>>())
         .bind(pauses.iter().map(|pause| pause.map(decode::message)).collect::<Vec<_>>())
         .bind(times.collect::<Vec<_>>())
+        .bind(commits.iter().map(|commit| correlation_of(commit)).collect::<Vec<_>>())
         .execute(connection)
         .await?;
     Ok(())
+}
+
+/// What the last transition that set one made of the correlation.
+pub(crate) fn correlation_of(commit: &Commit) -> Option<&str> {
+    commit.transitions.iter().rev().find_map(|transition| transition.decision.correlation.as_deref())
 }
 
 /// An event that failed in its own commit holds up an execution that goes on.

@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 
+use millstream_core::action::ErrorClass;
 use millstream_core::id::{
     AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
 };
 use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, EventStatus, PauseState, Phase};
+use millstream_core::status::{ActionStatus, EventStatus, PauseState, Phase, Resolution};
 use millstream_core::time::Timestamp;
+use serde::de::DeserializeOwned;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -45,7 +48,13 @@ macro_rules! parsed_word {
 }
 
 parsed_id!(TenantId, ExecutionId, Name, WorkerId);
-parsed_word!(ActionStatus, EventStatus, Phase, millstream_core::status::Role);
+parsed_word!(ActionStatus, EventStatus, Phase, Resolution, Queue, millstream_core::status::Role);
+
+impl Parsed for ErrorClass {
+    fn parsed(text: &str) -> std::result::Result<Self, String> {
+        Name::parsed(text).map(Self::named)
+    }
+}
 
 pub(crate) fn parsed<T: Parsed>(row: &PgRow, column: &str) -> Attempt<T> {
     let text: &str = row.try_get(column)?;
@@ -71,6 +80,12 @@ pub(crate) fn json(row: &PgRow, column: &str) -> Attempt<RawJson> {
 
 pub(crate) fn json_option(row: &PgRow, column: &str) -> Attempt<Option<RawJson>> {
     Ok(row.try_get::<Option<&str>, _>(column)?.map(RawJson::trusted))
+}
+
+/// A column that holds a JSON array.
+pub(crate) fn list<T: DeserializeOwned>(row: &PgRow, column: &str) -> Attempt<T> {
+    let text: &str = row.try_get(column)?;
+    serde_json::from_str(text).map_err(|error| undecodable(column, text, error))
 }
 
 pub(crate) fn event_id(row: &PgRow) -> Attempt<EventId> {

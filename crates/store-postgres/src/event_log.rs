@@ -1,11 +1,11 @@
 //! Accepting, the moment an event becomes durable.
 //!
 //! Almost every batch is events of active executions: one statement, or four round trips when there are
-//! idempotency keys. Whatever does not fit (starts, repeats, unknown or ended executions) is rolled back
-//! and takes the careful path: read the facts, plan ([`crate::accept_plan`]), write, and begin again when
+//! idempotency keys. Whatever does not fit (starts, signals, repeats, unknown or ended executions) is rolled
+//! back and takes the careful path: read the facts, plan ([`crate::accept_plan`]), write, and begin again when
 //! a key, an execution or an event id appeared meanwhile.
 //!
-//! Keys are inserted first and in order. Of two concurrent batches with the same key the second waits for
+//! Correlations are locked before anything is read ([`crate::signals`]). Then keys are inserted, in order. Of two concurrent batches with the same key the second waits for
 //! the first; it then finds a repeat, or its own key if the first was rolled back.
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,8 +15,8 @@ use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewEvent};
-use sqlx::{PgConnection, Row};
+use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewSignal};
+use sqlx::{PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
 use crate::accept_plan::{Facts, KnownExecution, KnownKey, Plan};
@@ -25,7 +25,7 @@ use crate::decode;
 use crate::errors::{Attempt, Failure};
 use crate::event_rows::{self, EventColumns, NumberedEvent};
 use crate::execution_store::KeyColumns;
-use crate::{commit_rows, doorbells};
+use crate::{commit_rows, doorbells, signals};
 
 #[async_trait]
 impl EventLog for PostgresStore {
@@ -75,8 +75,11 @@ impl PostgresStore {
             return Ok(appended);
         }
         for _ in 0..PLANS {
-            let facts = self.read_facts(batch).await?;
-            if let Some(appended) = self.write_plan(facts.plan(batch), now).await? {
+            let mut transaction = self.pool.begin().await?;
+            let correlations = taken_by(batch).chain(given_by(batch));
+            signals::lock_correlations(&mut transaction, correlations).await?;
+            let facts = read_facts(&mut transaction, batch, now).await?;
+            if let Some(appended) = write_plan(transaction, facts.plan(batch), now).await? {
                 return Ok(appended);
             }
         }
@@ -115,57 +118,67 @@ impl PostgresStore {
             Err(failure) => Err(failure),
         }
     }
+}
 
-    /// On one connection: whoever waits for a second while holding the first waits for ever.
-    async fn read_facts(&self, batch: &[Append]) -> Attempt<Facts> {
-        let mut connection = self.pool.acquire().await?;
-        let events: Vec<&NewEvent> = batch.iter().flat_map(events_of).collect();
-        let ids: Vec<_> =
-            events.iter().map(|event| (event.execution.tenant.clone(), event.event_id)).collect();
-        Ok(Facts {
-            keys: read_keys(&mut connection, keys_of(&events)).await?,
-            executions: read_executions(&mut connection, batch).await?,
-            events: event_rows::read_statuses(&mut *connection, &ids).await?,
+/// On the connection of the transaction: whoever waits for a second while holding the first waits for ever.
+async fn read_facts(connection: &mut PgConnection, batch: &[Append], now: Timestamp) -> Attempt<Facts> {
+    let ids: Vec<_> =
+        batch.iter().flat_map(ids_of).map(|(tenant, event, _)| (tenant.clone(), event)).collect();
+    let keys = batch.iter().flat_map(ids_of).filter_map(|(tenant, _, key)| Some((tenant, key?)));
+    let signals: Vec<_> =
+        batch.iter().filter_map(signal_of).map(|signal| (signal.tenant.clone(), signal.event_id)).collect();
+    Ok(Facts {
+        keys: read_keys(connection, keys).await?,
+        executions: read_executions(connection, batch).await?,
+        events: event_rows::read_statuses(&mut *connection, &ids).await?,
+        takers: signals::read_takers(connection, taken_by(batch)).await?,
+        buffered: signals::known_signals(connection, &signals).await?,
+        waiting: signals::read_waiting(connection, given_by(batch), now).await?,
+    })
+}
+
+/// `None`, and nothing written, when the facts have changed.
+async fn write_plan(
+    mut transaction: Transaction<'_, Postgres>,
+    plan: Plan<'_>,
+    now: Timestamp,
+) -> Attempt<Option<Vec<Appended>>> {
+    if plan.is_empty() {
+        transaction.rollback().await?;
+        return Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.numbered(&[])).collect()));
+    }
+    let numbers = event_rows::take_numbers(&mut transaction, plan.events.len()).await?;
+    let numbered: Vec<_> = plan
+        .events
+        .iter()
+        .zip(&numbers)
+        .map(|(planned, number)| NumberedEvent {
+            event: &planned.event,
+            accept_no: *number,
+            started_at: planned.started_at,
         })
+        .collect();
+    let starts: Vec<_> = plan.starts.iter().map(|(start, place)| (*start, numbers[place.0])).collect();
+    let fits = insert_keys(&mut transaction, &plan.keys, now).await? == plan.keys.len()
+        && commit_rows::insert_executions(&mut transaction, &starts).await? == starts.len()
+        && keep_ended(&mut transaction, &plan.ended).await? == plan.ended.len()
+        && event_rows::insert_numbered(&mut transaction, &numbered, now).await? == numbered.len()
+        && signals::remove(&mut transaction, &plan.delivered).await? == plan.delivered.len()
+        && signals::insert(&mut transaction, &plan.buffered, now).await? == plan.buffered.len();
+    if !fits {
+        transaction.rollback().await?;
+        return Ok(None);
     }
-
-    /// `None`, and nothing written, when the facts have changed.
-    async fn write_plan(&self, plan: Plan<'_>, now: Timestamp) -> Attempt<Option<Vec<Appended>>> {
-        if plan.events.is_empty() {
-            return Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.numbered(&[])).collect()));
-        }
-        let mut transaction = self.pool.begin().await?;
-        let numbers = event_rows::take_numbers(&mut transaction, plan.events.len()).await?;
-        let numbered: Vec<_> = plan
-            .events
-            .iter()
-            .zip(&numbers)
-            .map(|(planned, number)| NumberedEvent {
-                event: planned.event,
-                accept_no: *number,
-                started_at: planned.started_at,
-            })
-            .collect();
-        let starts: Vec<_> = plan.starts.iter().map(|(start, place)| (*start, numbers[place.0])).collect();
-        let fits = insert_keys(&mut transaction, &plan.keys, now).await? == plan.keys.len()
-            && commit_rows::insert_executions(&mut transaction, &starts).await? == starts.len()
-            && keep_ended(&mut transaction, &plan.ended).await? == plan.ended.len()
-            && event_rows::insert_numbered(&mut transaction, &numbered, now).await? == numbered.len();
-        if !fits {
-            transaction.rollback().await?;
-            return Ok(None);
-        }
-        let transitions: Vec<_> =
-            starts.iter().map(|(start, _)| (&start.key, &start.applied.transition)).collect();
-        commit_rows::insert_transitions(&mut transaction, &transitions, None).await?;
-        let timers: Vec<_> = transitions
-            .iter()
-            .flat_map(|(key, transition)| transition.decision.timers.iter().map(|timer| (*key, timer)))
-            .collect();
-        commit_rows::insert_timers(&mut transaction, &timers).await?;
-        transaction.commit().await?;
-        Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.numbered(&numbers)).collect()))
-    }
+    let transitions: Vec<_> =
+        starts.iter().map(|(start, _)| (&start.key, &start.applied.transition)).collect();
+    commit_rows::insert_transitions(&mut transaction, &transitions, None).await?;
+    let timers: Vec<_> = transitions
+        .iter()
+        .flat_map(|(key, transition)| transition.decision.timers.iter().map(|timer| (*key, timer)))
+        .collect();
+    commit_rows::insert_timers(&mut transaction, &timers).await?;
+    transaction.commit().await?;
+    Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.numbered(&numbers)).collect()))
 }
 
 fn only_events(batch: &[Append]) -> Option<Vec<&NewEvent>> {
@@ -173,20 +186,42 @@ fn only_events(batch: &[Append]) -> Option<Vec<&NewEvent>> {
         .iter()
         .map(|item| match item {
             Append::Event(event) => Some(event),
-            Append::Start(_) => None,
+            Append::Start(_) | Append::Signal(_) => None,
         })
         .collect()
 }
 
-fn events_of(item: &Append) -> Vec<&NewEvent> {
+fn signal_of(item: &Append) -> Option<&NewSignal> {
     match item {
-        Append::Event(event) => vec![event],
-        Append::Start(start) => std::iter::once(&start.start).chain(&start.events).collect(),
+        Append::Signal(signal) => Some(signal),
+        Append::Event(_) | Append::Start(_) => None,
     }
 }
 
-fn keys_of<'a>(events: &'a [&NewEvent]) -> impl Iterator<Item = (&'a TenantId, &'a Idempotency)> {
-    events.iter().filter_map(|event| Some((&event.execution.tenant, event.idempotency.as_ref()?)))
+/// Correlations that signals of the batch look for.
+fn taken_by(batch: &[Append]) -> impl Iterator<Item = (&TenantId, &str)> {
+    batch.iter().filter_map(signal_of).map(|signal| (&signal.tenant, signal.correlation.as_str()))
+}
+
+/// Correlations that executions of the batch start with.
+fn given_by(batch: &[Append]) -> impl Iterator<Item = (&TenantId, &str)> {
+    batch.iter().filter_map(|item| match item {
+        Append::Start(start) => Some((&start.key.tenant, start.state.correlation.as_deref()?)),
+        Append::Event(_) | Append::Signal(_) => None,
+    })
+}
+
+/// Every event of an item, with its key if it has one.
+fn ids_of(item: &Append) -> Vec<(&TenantId, EventId, Option<&Idempotency>)> {
+    match item {
+        Append::Event(event) => vec![id_of(event)],
+        Append::Start(start) => std::iter::once(&start.start).chain(&start.events).map(id_of).collect(),
+        Append::Signal(signal) => vec![(&signal.tenant, signal.event_id, signal.idempotency.as_ref())],
+    }
+}
+
+fn id_of(event: &NewEvent) -> (&TenantId, EventId, Option<&Idempotency>) {
+    (&event.execution.tenant, event.event_id, event.idempotency.as_ref())
 }
 
 /// Returns how many were new. A key that occurs twice counts once.
@@ -219,13 +254,17 @@ ON CONFLICT (tenant, key) DO NOTHING";
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
 }
 
-/// A key outlives its event; an event that retention removed had been completed or the like.
+/// A key outlives its event; an event that retention removed had been completed or the like. The event of a
+/// buffered signal is yet to come.
 async fn read_keys(
     connection: &mut PgConnection,
     keys: impl IntoIterator<Item = (&TenantId, &Idempotency)>,
 ) -> Attempt<HashMap<(TenantId, String), KnownKey>> {
     const READ: &str = "
-SELECT i.tenant, i.key, i.request_hash, i.event_id, coalesce(e.status, 'completed') AS status
+SELECT i.tenant, i.key, i.request_hash, i.event_id,
+       CASE WHEN e.status IS NOT NULL THEN e.status
+            WHEN EXISTS (SELECT FROM signals s WHERE s.tenant = i.tenant AND s.event_id = i.event_id) THEN 'pending'
+            ELSE 'completed' END AS status
 FROM unnest($1::text[], $2::text[]) AS k(tenant, key)
 CROSS JOIN LATERAL (SELECT i.* FROM idempotency_keys i WHERE i.tenant = k.tenant AND i.key = k.key OFFSET 0) i
 LEFT JOIN LATERAL (
@@ -264,9 +303,17 @@ LEFT JOIN LATERAL (
     let mut wanted: BTreeMap<&ExecutionKey, bool> = BTreeMap::new();
     for item in batch {
         match item {
-            Append::Event(event) => wanted.entry(&event.execution).or_insert(false),
-            Append::Start(start) => wanted.entry(&start.key).insert_entry(true).into_mut(),
-        };
+            Append::Event(event) => {
+                wanted.entry(&event.execution).or_insert(false);
+            }
+            Append::Start(start) => {
+                wanted.insert(&start.key, true);
+            }
+            Append::Signal(_) => {}
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(HashMap::new());
     }
     let columns: KeyColumns<'_> = wanted.keys().copied().collect();
     let starts: Vec<bool> = wanted.values().copied().collect();

@@ -91,7 +91,8 @@ WITH wanted AS MATERIALIZED (
     RETURNING tenant, execution_id, accept_no, event_id, octet_length(payload) AS bytes, name
 ), posted AS (
     INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
-    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes, a.name = 'millstream.cancel', $9
+    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes,
+           a.name IN ('millstream.cancel', 'millstream.fail'), $9
     FROM accepted a
     RETURNING accept_no
 )
@@ -140,7 +141,8 @@ WITH accepted AS (
     RETURNING tenant, execution_id, accept_no, event_id, octet_length(payload) AS bytes, name
 ), posted AS (
     INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
-    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes, a.name = 'millstream.cancel', $9
+    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes,
+           a.name IN ('millstream.cancel', 'millstream.fail'), $9
     FROM accepted a
     RETURNING accept_no
 )
@@ -151,6 +153,9 @@ SELECT coalesce(array_agg(accept_no ORDER BY accept_no), '{}') FROM posted";
 /// The next `count` acceptance numbers, growing.
 pub(crate) async fn take_numbers(connection: &mut PgConnection, count: usize) -> Attempt<Vec<AcceptNo>> {
     const TAKE: &str = "SELECT nextval('accept_no') FROM generate_series(1, $1)";
+    if count == 0 {
+        return Ok(Vec::new());
+    }
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let mut numbers: Vec<i64> = sqlx::query_scalar(TAKE).bind(count).fetch_all(connection).await?;
     numbers.sort_unstable();
@@ -186,11 +191,15 @@ WITH accepted AS (
     RETURNING tenant, execution_id, accept_no, event_id, octet_length(payload) AS bytes, name
 ), posted AS (
     INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
-    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes, a.name = 'millstream.cancel', $9
+    SELECT a.tenant, a.execution_id, a.accept_no, a.event_id, a.bytes,
+           a.name IN ('millstream.cancel', 'millstream.fail'), $9
     FROM accepted a
     WHERE a.name <> 'millstream.start'
 )
 SELECT count(*) FROM accepted";
+    if events.is_empty() {
+        return Ok(0);
+    }
     let columns: EventColumns<'_> = events.iter().map(|numbered| numbered.event).collect();
     let numbers: Vec<i64> = events.iter().map(|numbered| numbered.accept_no.0).collect();
     let times: Vec<Option<i64>> =

@@ -89,7 +89,8 @@ SELECT (SELECT count(*) FROM mailbox WHERE NOT deferred) AS undecided,
        (SELECT min(created_at) FROM mailbox WHERE NOT deferred) AS oldest,
        (SELECT count(*) FROM events WHERE verdict IN ('failed', 'dead') AND verdict = 'dead') AS dead,
        (SELECT count(*) FROM executions WHERE paused_reason IS NOT NULL AND phase = 'active') AS paused,
-       (SELECT count(*) FROM actions WHERE status IN ('waiting', 'ready', 'leased')) AS open_actions";
+       (SELECT count(*) FROM incidents WHERE resolution IS NULL) AS incidents,
+       (SELECT count(*) FROM actions WHERE status IN ('waiting', 'ready', 'leased', 'awaiting')) AS open_actions";
     let row = sqlx::query(READ).fetch_one(pool).await?;
     let count = |column: &str| -> Attempt<u64> { Ok(row.try_get::<i64, _>(column)?.unsigned_abs()) };
     Ok(Backlog {
@@ -97,6 +98,7 @@ SELECT (SELECT count(*) FROM mailbox WHERE NOT deferred) AS undecided,
         oldest: row.try_get::<Option<i64>, _>("oldest")?.map(Timestamp::from_millis),
         dead: count("dead")?,
         paused: count("paused")?,
+        incidents: count("incidents")?,
         open_actions: count("open_actions")?,
     })
 }

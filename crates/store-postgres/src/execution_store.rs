@@ -35,7 +35,7 @@ impl ExecutionStore for PostgresStore {
         &self,
         worker: &WorkerId,
         batch: &[Commit],
-        lease: LeaseGrant,
+        lease: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Vec<Committed>> {
         if batch.is_empty() {

@@ -190,6 +190,8 @@ fn unreadable_view(row: &PgRow, why: String) -> Attempt<ExecutionView> {
         reason: None,
         context: Context::new(),
         at: decode::time(row, "updated_at")?,
+        parent: None,
+        correlation: row.try_get("correlation")?,
     };
     Ok(ExecutionView {
         execution: decode::execution_key(row)?,
@@ -299,7 +301,7 @@ fn transition(row: &PgRow) -> Attempt<Transition> {
     )
 }
 
-fn action_view(row: &PgRow) -> Attempt<ActionView> {
+pub(crate) fn action_view(row: &PgRow) -> Attempt<ActionView> {
     let status: ActionStatus = decode::parsed(row, "status")?;
     let due_at = decode::time_option(row, "due_at")?;
     Ok(ActionView {
@@ -311,13 +313,17 @@ fn action_view(row: &PgRow) -> Attempt<ActionView> {
         attempts: row.try_get("attempts")?,
         epoch: Epoch(row.try_get("epoch")?),
         worker_id: decode::parsed_option(row, "worker_id")?,
-        lease_until: due_at.filter(|_| status == ActionStatus::Leased),
+        lease_until: due_at.filter(|_| matches!(status, ActionStatus::Leased | ActionStatus::Awaiting)),
         next_attempt_at: due_at.filter(|_| status == ActionStatus::Ready),
         input: decode::json_option(row, "input")?,
         result: decode::json_option(row, "result")?,
         error: decode::json_option(row, "error")?,
         created_at: decode::time(row, "created_at")?,
         settled_at: decode::time_option(row, "settled_at")?,
+        queue: decode::parsed(row, "queue")?,
+        revision: row.try_get("revision")?,
+        progress: decode::json_option(row, "progress")?,
+        ready_at: decode::time_option(row, "ready_at")?,
     })
 }
 

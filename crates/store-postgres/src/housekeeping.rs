@@ -27,6 +27,7 @@ USING (
     SELECT i.tenant, i.key FROM idempotency_keys i
     WHERE i.created_at < $1
       AND NOT EXISTS (SELECT FROM events e WHERE e.tenant = i.tenant AND e.event_id = i.event_id)
+      AND NOT EXISTS (SELECT FROM signals s WHERE s.tenant = i.tenant AND s.event_id = i.event_id)
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 ) g
@@ -39,7 +40,13 @@ WHERE k.tenant = g.tenant AND k.key = g.key";
     }
 
     async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
-        const PURGE: &str = "DELETE FROM workers WHERE seen_at < $1";
+        const PURGE: &str = "
+WITH external AS (
+    DELETE FROM task_workers WHERE seen_at < $1
+), expired AS (
+    DELETE FROM signals WHERE expires_at < $1
+)
+DELETE FROM workers WHERE seen_at < $1";
         self.once(async {
             Ok(sqlx::query(PURGE).bind(before.as_millis()).execute(&self.pool).await?.rows_affected())
         })
@@ -80,7 +87,7 @@ WHERE x.ended_at < greatest($1, $2, $3) AND x.ended_at < kept.time AND x.updated
   AND NOT EXISTS (
     SELECT FROM actions a
     WHERE a.tenant = x.tenant AND a.execution_id = x.execution_id
-      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled')
+      AND a.status NOT IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled')
     OFFSET 0)
   AND NOT EXISTS (
     SELECT FROM mailbox m
@@ -95,13 +102,13 @@ FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
 WHERE NOT EXISTS (
     SELECT FROM actions a
     WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id
-      AND a.status NOT IN ('succeeded', 'failed', 'skipped', 'cancelled')
+      AND a.status NOT IN ('standby', 'succeeded', 'failed', 'skipped', 'cancelled')
     OFFSET 0)
   AND NOT EXISTS (
     SELECT FROM mailbox m
     WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND NOT m.deferred
     OFFSET 0)";
-    const DELETE: [&str; 7] = [
+    const DELETE: [&str; 8] = [
         "DELETE FROM executions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
         "DELETE FROM mailbox r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
@@ -113,6 +120,8 @@ WHERE NOT EXISTS (
         "DELETE FROM timers r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
         "DELETE FROM transitions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+         WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
+        "DELETE FROM incidents r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
         "DELETE FROM decisions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",

@@ -1,22 +1,24 @@
 //! What is decided about stuck work. Locks: executions, then events, then actions.
 
+use std::collections::{BTreeSet, HashMap};
+
 use async_trait::async_trait;
-use millstream_core::id::{EventId, ExecutionKey, TenantId};
-use millstream_core::status::EventStatus;
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
+use millstream_core::status::{EventStatus, Phase};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::action_store::Handling;
 use millstream_store::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
 use millstream_store::reopening::{Settled, reopened};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use crate::action_rows;
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::Attempt;
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
+use crate::incident_rows::{self, Opened};
+use crate::{action_groups, action_rows};
 
 #[async_trait]
 impl Interventions for PostgresStore {
@@ -94,16 +96,23 @@ WITH taken AS (
       AND x.phase = 'active' AND x.paused_reason IS NULL
 )
 INSERT INTO decisions (tenant, execution_id, event_id, kind, reason, at)
-SELECT b.tenant, b.execution_id, b.event_id, 'bury', b.error, $5 FROM buried b ORDER BY b.accept_no";
+SELECT b.tenant, b.execution_id, b.event_id, 'bury', b.error, $5 FROM buried b ORDER BY b.accept_no
+RETURNING tenant, event_id";
         let keys: KeyColumns<'_> = burials.iter().map(|burial| &burial.execution).collect();
         let mut transaction = self.pool.begin().await?;
-        keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
-        keys.bound(BURY)
+        let locked = keys.bound(LOCK_EXECUTIONS).fetch_all(&mut *transaction).await?;
+        let rows = keys
+            .bound(BURY)
             .bind(burials.iter().map(|burial| burial.event_id.0).collect::<Vec<Uuid>>())
             .bind(burials.iter().map(|burial| decode::message(&burial.error)).collect::<Vec<_>>())
             .bind(now.as_millis())
-            .execute(&mut *transaction)
+            .fetch_all(&mut *transaction)
             .await?;
+        let buried = rows
+            .iter()
+            .map(|row| Ok((decode::parsed(row, "tenant")?, decode::event_id(row)?)))
+            .collect::<Attempt<BTreeSet<(TenantId, EventId)>>>()?;
+        open_incidents(&mut transaction, burials, &locked, buried, now).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -157,7 +166,7 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
         };
         let status: EventStatus = decode::parsed(&row, "status")?;
         match status {
-            EventStatus::Dead => reopen_event(&mut transaction, tenant, event).await?,
+            EventStatus::Dead => reopen_dead(&mut transaction, tenant, &[event].into()).await?,
             EventStatus::Failed => reopen_actions(&mut transaction, &execution, event).await?,
             EventStatus::Pending
             | EventStatus::Deferred
@@ -166,23 +175,60 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
             | EventStatus::Rejected => return Ok(Retried::NotApplicable { status }),
         }
         resume(&mut transaction, &execution, event, by, now).await?;
+        incident_rows::retry(&mut transaction, &execution, event, by, now).await?;
         transaction.commit().await?;
         Ok(Retried::Accepted { execution })
     }
 }
 
-async fn reopen_event(connection: &mut PgConnection, tenant: &TenantId, event: EventId) -> Attempt<()> {
+/// For the events that were put aside just now, each once.
+async fn open_incidents(
+    connection: &mut PgConnection,
+    burials: &[Burial],
+    locked: &[PgRow],
+    mut buried: BTreeSet<(TenantId, EventId)>,
+    now: Timestamp,
+) -> Attempt<()> {
+    let executions = locked
+        .iter()
+        .map(|row| {
+            let known = (decode::definition_ref(row)?, decode::parsed(row, "phase")?);
+            Ok((decode::execution_key(row)?, known))
+        })
+        .collect::<Attempt<HashMap<ExecutionKey, (DefinitionRef, Phase)>>>()?;
+    let mut incidents = Vec::with_capacity(buried.len());
+    for Burial { execution, event_id, incident, .. } in burials {
+        let Some((definition, phase)) = executions.get(execution) else { continue };
+        if buried.remove(&(execution.tenant.clone(), *event_id)) {
+            let (event_id, phase) = (*event_id, *phase);
+            incidents.push(Opened { execution, definition, event_id, action: None, incident, phase });
+        }
+    }
+    incident_rows::open(connection, &incidents, now).await
+}
+
+/// Dead events are undecided again, at their old places. Their executions are locked.
+pub(crate) async fn reopen_dead(
+    connection: &mut PgConnection,
+    tenant: &TenantId,
+    events: &BTreeSet<EventId>,
+) -> Attempt<()> {
     const REOPEN: &str = "
 WITH reopened AS (
-    UPDATE events SET verdict = NULL, attempts = 0, error = NULL, closed_at = NULL
-    WHERE tenant = $1 AND event_id = $2
-    RETURNING *
+    UPDATE events e SET verdict = NULL, attempts = 0, error = NULL, closed_at = NULL
+    FROM unnest($2::uuid[]) AS k(event_id)
+    WHERE e.tenant = $1 AND e.event_id = k.event_id
+    RETURNING e.*
 )
 INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
-SELECT r.tenant, r.execution_id, r.accept_no, r.event_id, octet_length(r.payload), r.name = 'millstream.cancel',
-       r.created_at
+SELECT r.tenant, r.execution_id, r.accept_no, r.event_id, octet_length(r.payload),
+       r.name IN ('millstream.cancel', 'millstream.fail'), r.created_at
 FROM reopened r";
-    sqlx::query(REOPEN).bind(tenant.as_str()).bind(event.0).execute(connection).await?;
+    if events.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = events.iter().map(|event| event.0).collect();
+    sqlx::query(REOPEN).bind(tenant.as_str()).bind(&ids).execute(connection).await?;
     Ok(())
 }
 
@@ -209,6 +255,8 @@ WITH clock AS MATERIALIZED (
 UPDATE actions a
 SET status = CASE WHEN a.status = 'failed' THEN 'ready' ELSE 'waiting' END,
     due_at = CASE WHEN a.status = 'failed' THEN clock.now END,
+    ready_at = CASE WHEN a.status = 'failed' THEN clock.now ELSE a.ready_at END,
+    expires_at = CASE WHEN a.status = 'failed' THEN clock.now + least(a.start_ms, a.close_ms) END,
     worker_id = CASE WHEN a.status = 'failed' THEN NULL ELSE a.worker_id END,
     attempts = 0, error = NULL, settled_at = NULL
 FROM clock, transition t
@@ -219,7 +267,7 @@ WHERE a.tenant = $1 AND a.execution_id = $2 AND a.seq = t.seq AND a.action = ANY
         let settled = Settled {
             needs: action_rows::needs(row)?,
             status: decode::parsed(row, "status")?,
-            handling: if row.try_get("handled")? { Handling::Handled } else { Handling::Unhandled },
+            handling: action_groups::handling(row)?,
         };
         Ok((decode::parsed(row, "action")?, settled))
     };

@@ -2,9 +2,9 @@
 //!
 //! Every method is one transaction of few multi-row statements (`unnest` of arrays, never a statement
 //! per row); append, load, commit and settlement are one statement each in almost every case. Locks are
-//! always taken in one order: idempotency keys, executions, events, actions, timers; each kind sorted by
-//! its key, by a statement (or a part of one) of its own before rows are changed in bulk. Whoever changes a
-//! mailbox holds its execution's row. Leases and due times are judged by the clock of the database.
+//! always taken in one order: correlations, idempotency keys, executions, events, actions, timers; each kind
+//! sorted by its key, by a statement (or a part of one) of its own before rows are changed in bulk. Whoever
+//! changes a mailbox or an incident holds its execution's row. Leases and due times are judged by the clock of the database.
 //!
 //! Plans must not depend on statistics, which are always from before the last burst. Hash joins, merge joins,
 //! bitmaps and sequential scans are off for our sessions. Lookups by key in the hot statements are `LATERAL …
@@ -26,6 +26,7 @@ mod accept_plan;
 mod doorbells;
 mod event_log;
 mod event_rows;
+mod signals;
 
 mod commit;
 mod commit_plain;
@@ -33,19 +34,26 @@ mod commit_rows;
 mod execution_store;
 mod loading;
 
+mod action_groups;
 mod action_rows;
 mod action_store;
+mod leasing;
 mod settle;
 mod settle_plain;
 mod settle_plan;
+mod task_board;
 mod timer_store;
 
 mod definition_store;
 mod event_views;
 mod execution_views;
 mod housekeeping;
+mod incident_rows;
+mod incidents;
 mod intervention;
 mod key_store;
+mod relations;
+mod resolving;
 mod worker_store;
 
 pub use connect::{PostgresOptions, PostgresStore};

@@ -15,8 +15,10 @@ use crate::errors::Failure;
 
 /// Every file of `migrations/postgres`: number, description, text. Listed by hand because the macro that would
 /// find them builds the whole of sqlx a second time.
-const FILES: &[(i64, &str, &str)] =
-    &[(1, "spine", include_str!("../../../migrations/postgres/0001_spine.sql"))];
+const FILES: &[(i64, &str, &str)] = &[
+    (1, "spine", include_str!("../../../migrations/postgres/0001_spine.sql")),
+    (2, "work", include_str!("../../../migrations/postgres/0002_work.sql")),
+];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let migration = |&(version, description, text): &(i64, &'static str, &'static str)| {

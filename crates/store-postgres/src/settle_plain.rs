@@ -33,13 +33,14 @@ WITH held AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT a.ctid AS row_place FROM actions a
         WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
-          AND a.alone AND CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
+          AND a.alone AND CASE WHEN a.status IN ('leased', 'awaiting') THEN a.epoch END = k.epoch
         OFFSET 0) a
 ), settled AS (
     UPDATE actions a
-    SET status = 'succeeded', due_at = NULL, result = h.result, error = NULL, handled = FALSE, settled_at = $13
+    SET status = 'succeeded', due_at = NULL, result = h.result, error = NULL, handled = FALSE, closing = FALSE,
+        settled_at = $13
     FROM held h
-    WHERE a.ctid = h.row_place AND CASE a.status WHEN 'leased' THEN a.epoch END = h.epoch
+    WHERE a.ctid = h.row_place AND CASE WHEN a.status IN ('leased', 'awaiting') THEN a.epoch END = h.epoch
     RETURNING h.*
 ), accepted AS (
     INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, actor, traceparent, created_at)
@@ -66,7 +67,10 @@ pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) ->
             Settling::Succeeded { result, emit } => {
                 Some((place, settlement, result.as_str(), emit.as_deref()))
             }
-            Settling::Retry { .. } | Settling::Failed { .. } => None,
+            Settling::Retry { .. }
+            | Settling::Postponed { .. }
+            | Settling::Awaiting { .. }
+            | Settling::Failed { .. } => None,
         })
         .collect();
     // A lease that occurs twice is stale the second time, and would emit twice here.

@@ -1,64 +1,46 @@
-//! What follows from outcomes: which actions change and how, what becomes of their events. Pure.
+//! What outcomes make of actions and their events. Pure.
 //!
 //! All actions of the transitions concerned are known here, and their events are locked: of two
-//! settlements at the same instant the second sees what the first wrote.
+//! settlements at the same instant the second sees what the first wrote. What follows from outcomes is
+//! asked of [`settling`](millstream_store::settling).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use millstream_core::id::{ActionKey, Epoch, EventId, ExecutionKey, Name, Seq, TenantId};
-use millstream_core::planted::{self, Bug};
-use millstream_core::raw::RawJson;
+use millstream_core::id::{ActionKey, EventId, ExecutionKey, Name, TenantId};
+use millstream_core::incident::NewIncident;
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{AfterFailure, Handling, SettleVerdict, Settlement, Settling};
+use millstream_store::action_store::{AfterFailure, SettleVerdict, Settlement, Settling};
 use millstream_store::event_log::NewEvent;
+use millstream_store::execution_store::LeaseGrant;
+use millstream_store::settling::Becomes;
 
-/// An action as it is stored.
-#[derive(Debug, Clone)]
-pub(crate) struct ActionRow {
-    pub event_id: EventId,
-    pub ordinal: i32,
-    pub needs: Vec<Name>,
-    pub status: ActionStatus,
-    pub epoch: Epoch,
-}
-
-/// The actions of one transition, by name.
-pub(crate) type Group = BTreeMap<Name, ActionRow>;
-
-/// How an action is written back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ActionUpdate<'a> {
-    pub status: ActionStatus,
-    pub result: Option<&'a RawJson>,
-    pub error: Option<&'a RawJson>,
-    pub handling: Handling,
-    /// When a ready one may be tried; `None`: at once.
-    pub due_at: Option<Timestamp>,
-}
+use crate::action_groups::{self, Count, Group, GroupKey, Kept, Updates};
 
 #[derive(Debug, Default)]
 pub(crate) struct SettlePlan<'a> {
-    pub actions: BTreeMap<ActionKey, ActionUpdate<'a>>,
+    pub actions: Updates<'a>,
     /// New statuses of events, with the reason where they failed.
     pub events: BTreeMap<(TenantId, EventId), (EventStatus, Option<&'a str>)>,
     pub pauses: BTreeMap<&'a ExecutionKey, &'a str>,
+    /// In the order of the batch, each with the event that fails.
+    pub incidents: Vec<(&'a ActionKey, EventId, &'a NewIncident)>,
     pub emitted: Vec<&'a NewEvent>,
-    /// Dependents that became ready, the leased ones among them first.
+    /// Actions that became ready, with what they need.
     pub freed: Vec<(ActionKey, Vec<Name>)>,
     /// In the order of the batch; `None` is stale.
     recorded: Vec<Option<(TenantId, EventId)>>,
 }
+
+/// Events that exist and where they stand.
+pub(crate) type Statuses = BTreeMap<(TenantId, EventId), EventStatus>;
 
 impl SettlePlan<'_> {
     pub(crate) fn is_empty(&self) -> bool {
         self.actions.is_empty()
     }
 
-    pub(crate) fn verdicts(
-        &self,
-        statuses: &BTreeMap<(TenantId, EventId), EventStatus>,
-    ) -> Vec<SettleVerdict> {
+    pub(crate) fn verdicts(&self, statuses: &Statuses) -> Vec<SettleVerdict> {
         let verdict = |id: &Option<(TenantId, EventId)>| {
             let Some(id) = id else { return SettleVerdict::Stale };
             let now = self.events.get(id).map(|(status, _)| *status);
@@ -71,152 +53,105 @@ impl SettlePlan<'_> {
     }
 }
 
-/// What is stored about the events and executions concerned.
-#[derive(Debug, Default)]
-pub(crate) struct Stored {
-    pub statuses: BTreeMap<(TenantId, EventId), EventStatus>,
-    /// Executions that were cancelled.
-    pub cancelled: BTreeSet<ExecutionKey>,
-}
-
-/// `groups` and `stored` are what is stored; `groups` follows the plan as it grows.
+/// `groups` and `statuses` are what is stored; `groups` follows the plan as it grows.
 pub(crate) fn plan<'a>(
     batch: &'a [Settlement],
-    mut groups: BTreeMap<(ExecutionKey, Seq), Group>,
-    stored: &Stored,
-    slots: usize,
+    mut groups: BTreeMap<GroupKey, Group>,
+    statuses: &Statuses,
+    grant: &LeaseGrant,
+    now: Timestamp,
 ) -> SettlePlan<'a> {
     let mut plan = SettlePlan::default();
     for settlement in batch {
-        record(settlement, &mut groups, stored, &mut plan);
+        let event = record(settlement, &mut groups, statuses, &mut plan, now);
+        plan.recorded.push(event);
     }
-    let mut slots = slots;
-    for ((execution, seq), group) in &mut groups {
-        let key =
-            |action: &Name| ActionKey { execution: execution.clone(), seq: *seq, action: action.clone() };
-        for action in skip_dependents(group) {
-            plan.actions.insert(key(&action), unexplained(ActionStatus::Skipped));
-        }
-        for (action, needs) in free_dependents(group) {
-            let status = if slots > 0 { ActionStatus::Leased } else { ActionStatus::Ready };
-            slots = slots.saturating_sub(1);
-            plan.actions.insert(key(&action), unexplained(status));
-            plan.freed.push((key(&action), needs));
-        }
-        complete(execution, group, &stored.statuses, &mut plan);
+    let mut slots = grant.slots;
+    for (key, group) in &mut groups {
+        let freed = action_groups::follow(key, group, &mut plan.actions, |queue| {
+            let leases = slots > 0 && grant.serves(queue);
+            slots -= usize::from(leases);
+            leases
+        });
+        plan.freed.extend(freed);
+        complete(&key.0, group, statuses, &mut plan);
     }
     plan
 }
 
-fn unexplained<'a>(status: ActionStatus) -> ActionUpdate<'a> {
-    ActionUpdate { status, result: None, error: None, handling: Handling::Unhandled, due_at: None }
-}
-
+/// The event of the action, if the lease is still held.
 fn record<'a>(
     settlement: &'a Settlement,
-    groups: &mut BTreeMap<(ExecutionKey, Seq), Group>,
-    stored: &Stored,
+    groups: &mut BTreeMap<GroupKey, Group>,
+    statuses: &Statuses,
     plan: &mut SettlePlan<'a>,
-) {
+    now: Timestamp,
+) -> Option<(TenantId, EventId)> {
     let key = &settlement.lease.key;
-    let held = groups
-        .get_mut(&(key.execution.clone(), key.seq))
-        .and_then(|group| group.get_mut(&key.action))
-        .filter(|row| row.status == ActionStatus::Leased)
-        .filter(|row| row.epoch == settlement.lease.epoch || planted::is(Bug::AnyToken));
-    let Some(row) = held else {
-        plan.recorded.push(None);
-        return;
+    let group = groups.get_mut(&(key.execution.clone(), key.seq))?;
+    if !group.graph.holds(&key.action, settlement.lease.epoch) {
+        return None;
+    }
+    let event = (key.execution.tenant.clone(), group.event_id);
+    let becomes = group.graph.record(&key.action, &settlement.outcome, now);
+    let status = match becomes {
+        Becomes::Succeeded => ActionStatus::Succeeded,
+        Becomes::Failed => ActionStatus::Failed,
+        Becomes::Cancelled => ActionStatus::Cancelled,
+        Becomes::Skipped => ActionStatus::Skipped,
+        Becomes::Ready(_) | Becomes::Postponed(_) => ActionStatus::Ready,
+        Becomes::Awaiting(_) => ActionStatus::Awaiting,
+        Becomes::Closing => ActionStatus::Waiting,
     };
-    let event = (key.execution.tenant.clone(), row.event_id);
-    let update = match &settlement.outcome {
+    let update = action_groups::change(&mut plan.actions, key.clone(), status);
+    match becomes {
+        Becomes::Succeeded | Becomes::Failed | Becomes::Cancelled | Becomes::Skipped => {
+            update.closing = Some(false);
+        }
+        Becomes::Ready(at) => update.due_at = Some(at),
+        Becomes::Postponed(at) => {
+            update.due_at = Some(at);
+            update.count = Count::OneLess;
+        }
+        Becomes::Awaiting(until) => update.due_at = until,
+        Becomes::Closing => {
+            update.needs = Some(Vec::new());
+            update.closing = Some(true);
+        }
+    }
+    match &settlement.outcome {
         Settling::Succeeded { result, emit } => {
+            update.result = Some(result);
+            update.error = Kept::Gone;
             plan.emitted.extend(emit.as_deref());
-            ActionUpdate { result: Some(result), ..unexplained(ActionStatus::Succeeded) }
         }
-        Settling::Retry { error, .. } if stored.cancelled.contains(&key.execution) => {
-            ActionUpdate { error: Some(error), ..unexplained(ActionStatus::Cancelled) }
-        }
-        Settling::Retry { error, at } => {
-            ActionUpdate { error: Some(error), due_at: Some(*at), ..unexplained(ActionStatus::Ready) }
-        }
+        Settling::Retry { error, at: _ } => update.error = Kept::Now(error),
+        Settling::Postponed { .. } | Settling::Awaiting { .. } => {}
         Settling::Failed { error, then } => {
+            update.error = Kept::Now(error);
+            update.handling = Some(then.handling());
             match then {
                 AfterFailure::Emit(emitted) => plan.emitted.push(emitted),
-                AfterFailure::Pause { reason } => {
-                    if stored.statuses.get(&event) == Some(&EventStatus::Processing) {
-                        plan.events.insert(event.clone(), (EventStatus::Failed, Some(reason)));
+                AfterFailure::Compensate => {}
+                AfterFailure::Incident(incident) => {
+                    if statuses.get(&event) == Some(&EventStatus::Processing) {
+                        let failed = (EventStatus::Failed, Some(incident.reason.as_str()));
+                        plan.events.entry(event.clone()).or_insert(failed);
                     }
-                    plan.pauses.entry(&key.execution).or_insert(reason);
+                    plan.pauses.entry(&key.execution).or_insert(&incident.reason);
+                    plan.incidents.push((key, event.1, incident));
                 }
             }
-            let handling = then.handling();
-            ActionUpdate { error: Some(error), handling, ..unexplained(ActionStatus::Failed) }
-        }
-    };
-    row.status = update.status;
-    plan.recorded.push(Some(event));
-    plan.actions.insert(key.clone(), update);
-}
-
-/// Skip what needs something that failed, and what needs that in turn.
-fn skip_dependents(group: &mut Group) -> Vec<Name> {
-    let mut skipped = Vec::new();
-    loop {
-        let lost = waiting_where(group, |needs| {
-            needs.iter().any(|need| matches!(need, ActionStatus::Failed | ActionStatus::Skipped))
-        });
-        if lost.is_empty() {
-            return skipped;
-        }
-        for action in lost {
-            set_status(group, &action, ActionStatus::Skipped);
-            skipped.push(action);
         }
     }
-}
-
-/// Free what waited for successes that are all there, in the order of the `do` list.
-fn free_dependents(group: &mut Group) -> Vec<(Name, Vec<Name>)> {
-    let mut freed = waiting_where(group, |needs| needs.iter().all(|need| *need == ActionStatus::Succeeded));
-    freed.sort_by_key(|action| group.get(action).map(|row| row.ordinal));
-    for action in &freed {
-        set_status(group, action, ActionStatus::Ready);
-    }
-    freed
-        .into_iter()
-        .map(|action| {
-            let needs = group.get(&action).map(|row| row.needs.clone()).unwrap_or_default();
-            (action, needs)
-        })
-        .collect()
-}
-
-fn set_status(group: &mut Group, action: &Name, status: ActionStatus) {
-    if let Some(row) = group.get_mut(action) {
-        row.status = status;
-    }
-}
-
-fn waiting_where(group: &Group, holds: impl Fn(&[ActionStatus]) -> bool) -> Vec<Name> {
-    let waits = |row: &ActionRow| {
-        let needs: Vec<_> = row.needs.iter().filter_map(|need| Some(group.get(need)?.status)).collect();
-        row.status == ActionStatus::Waiting && holds(&needs)
-    };
-    group.iter().filter(|(_, row)| waits(row)).map(|(action, _)| action.clone()).collect()
+    Some(event)
 }
 
 /// An event that is being processed is complete when none of its actions is open.
-fn complete(
-    execution: &ExecutionKey,
-    group: &Group,
-    statuses: &BTreeMap<(TenantId, EventId), EventStatus>,
-    plan: &mut SettlePlan<'_>,
-) {
-    let Some(row) = group.values().next() else { return };
-    let event = (execution.tenant.clone(), row.event_id);
+fn complete(execution: &ExecutionKey, group: &Group, statuses: &Statuses, plan: &mut SettlePlan<'_>) {
+    let event = (execution.tenant.clone(), group.event_id);
     let processing = statuses.get(&event) == Some(&EventStatus::Processing);
-    if processing && !plan.events.contains_key(&event) && group.values().all(|row| row.status.is_settled()) {
+    if processing && !plan.events.contains_key(&event) && group.graph.is_settled() {
         plan.events.insert(event, (EventStatus::Completed, None));
     }
 }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use millstream_core::id::{EventId, ExecutionKey};
+use millstream_core::placement::Queue;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::timer_store::TimerStore;
@@ -21,8 +22,8 @@ impl TimerStore for PostgresStore {
         self.patiently(|| fire(&self.pool, ids, now)).await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>> {
-        self.once(read_next_due(&self.pool)).await
+    async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>> {
+        self.once(read_next_due(&self.pool, queues)).await
     }
 }
 
@@ -65,10 +66,21 @@ RETURNING tenant, execution_id, accept_no";
     Ok(rung.into_iter().map(|(_, key)| key).collect())
 }
 
-async fn read_next_due(pool: &PgPool) -> Attempt<Option<Timestamp>> {
+/// Actions stand in the order of their times within each queue: from queue to queue, and in each to the
+/// first that is ready.
+async fn read_next_due(pool: &PgPool, queues: &[Queue]) -> Attempt<Option<Timestamp>> {
     const READ: &str = "
-SELECT least((SELECT min(fire_at) FROM timers),
-             (SELECT min(due_at) FROM actions WHERE status IN ('ready', 'leased') AND status = 'ready'))";
-    let next: Option<i64> = sqlx::query_scalar(READ).fetch_one(pool).await?;
+WITH ready AS (
+    SELECT min(a.due_at) AS due_at
+    FROM unnest($1::text[]) AS q(queue)
+    CROSS JOIN LATERAL (
+        SELECT a.due_at
+        FROM actions a
+        WHERE a.status IN ('waiting', 'ready', 'leased', 'awaiting') AND a.status = 'ready' AND a.queue = q.queue
+        ORDER BY a.due_at LIMIT 1) a
+)
+SELECT least((SELECT min(fire_at) FROM timers), (SELECT due_at FROM ready))";
+    let queues: Vec<&str> = queues.iter().map(Queue::as_str).collect();
+    let next: Option<i64> = sqlx::query_scalar(READ).bind(queues).fetch_one(pool).await?;
     Ok(next.map(Timestamp::from_millis))
 }

@@ -13,18 +13,18 @@ use sqlx::postgres::PgRow;
 
 use crate::action_rows::millis;
 use crate::connect::PostgresStore;
-use crate::decode::{self, undecodable};
+use crate::decode;
 use crate::errors::Attempt;
 
 #[async_trait]
 impl WorkerStore for PostgresStore {
     async fn beat(&self, worker: &WorkerBeat, now: Timestamp) -> Result<()> {
         const BEAT: &str = "
-INSERT INTO workers (worker_id, started_at, seen_at, lanes, in_flight, version)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO workers (worker_id, started_at, seen_at, lanes, in_flight, version, calls)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (worker_id) DO UPDATE
 SET started_at = excluded.started_at, seen_at = excluded.seen_at, lanes = excluded.lanes,
-    in_flight = excluded.in_flight, version = excluded.version";
+    in_flight = excluded.in_flight, version = excluded.version, calls = excluded.calls";
         self.patiently(|| async {
             sqlx::query(BEAT)
                 .bind(worker.worker.as_str())
@@ -33,6 +33,7 @@ SET started_at = excluded.started_at, seen_at = excluded.seen_at, lanes = exclud
                 .bind(RawJson::of(&worker.lanes).as_str())
                 .bind(worker.in_flight)
                 .bind(&worker.version)
+                .bind(RawJson::of(&worker.calls).as_str())
                 .execute(&self.leases)
                 .await?;
             Ok(())
@@ -51,7 +52,7 @@ SET started_at = excluded.started_at, seen_at = excluded.seen_at, lanes = exclud
 
     async fn workers(&self, since: Timestamp) -> Result<Vec<WorkerView>> {
         const LIST: &str = "
-SELECT worker_id, started_at, seen_at, lanes, in_flight, version
+SELECT worker_id, started_at, seen_at, lanes, in_flight, version, calls
 FROM workers WHERE seen_at >= $1 ORDER BY worker_id";
         self.once(async {
             let rows = sqlx::query(LIST).bind(since.as_millis()).fetch_all(&self.pool).await?;
@@ -101,14 +102,14 @@ UPDATE duties SET holder = NULL, held_until = 0, done_at = $3 WHERE duty = $1 AN
 }
 
 fn view(row: &PgRow) -> Attempt<WorkerView> {
-    let lanes: &str = row.try_get("lanes")?;
     Ok(WorkerView {
         beat: WorkerBeat {
             worker: decode::parsed(row, "worker_id")?,
             started_at: decode::time(row, "started_at")?,
-            lanes: serde_json::from_str(lanes).map_err(|error| undecodable("lanes", lanes, error))?,
+            lanes: decode::list(row, "lanes")?,
             in_flight: row.try_get("in_flight")?,
             version: row.try_get("version")?,
+            calls: decode::list(row, "calls")?,
         },
         seen_at: decode::time(row, "seen_at")?,
     })

@@ -168,6 +168,7 @@ fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp, now: T
         traceparent: action.traceparent.clone(),
         lease_until: until,
         revision: 0,
+        heartbeat: action.terms.heartbeat,
         progress: None,
         ready_at: now,
         closing: None,

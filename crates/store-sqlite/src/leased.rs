@@ -1,6 +1,7 @@
 //! Leased actions with everything that performing them takes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use millstream_core::id::{ActionKey, Epoch, Name};
 use millstream_core::raw::RawJson;
@@ -36,7 +37,7 @@ pub(crate) fn read_leased(connection: &Connection, keys: &[ActionKey]) -> Attemp
 fn read_action(connection: &Connection, key: &ActionKey) -> Attempt<Option<LeasedAction>> {
     const READ_ACTION: &str = "
         SELECT a.event_id, a.needs, a.attempts, a.epoch, a.due_at, a.input, a.scope, x.definition, x.version,
-               e.traceparent, a.revision, a.progress, coalesce(a.ready_at, a.created_at) AS ready_at,
+               e.traceparent, a.revision, a.progress, a.heartbeat_ms, coalesce(a.ready_at, a.created_at) AS ready_at,
                CASE WHEN a.closing THEN a.error END AS closing
         FROM actions AS a
         CROSS JOIN executions AS x ON x.tenant = a.tenant AND x.execution_id = a.execution_id
@@ -63,6 +64,7 @@ fn read_action(connection: &Connection, key: &ActionKey) -> Attempt<Option<Lease
         traceparent: row.opt_text("traceparent")?,
         lease_until: row.time("due_at")?,
         revision: row.small("revision")?,
+        heartbeat: row.opt_int("heartbeat_ms")?.map(|millis| Duration::from_millis(millis.unsigned_abs())),
         progress: row.opt_raw("progress")?,
         ready_at: row.time("ready_at")?,
         closing: row.opt_raw("closing")?,

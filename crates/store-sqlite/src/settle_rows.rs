@@ -213,7 +213,7 @@ fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timesta
 fn close_action(connection: &Connection, key: &ActionKey, error: Option<&RawJson>) -> Attempt<()> {
     const CLOSE_ACTION: &str = "
         UPDATE actions SET
-            status = 'waiting', closing = 1, needs = '[]', error = ?5, handled = 1,
+            status = 'waiting', closing = 1, queue = '', needs = '[]', error = ?5, handled = 1,
             worker_id = NULL, due_at = NULL, attempt_until = NULL
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
     let (tenant, execution, seq, action) = place(key);

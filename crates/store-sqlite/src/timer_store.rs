@@ -2,12 +2,13 @@
 
 use millstream_core::id::{EventId, ExecutionKey};
 use millstream_core::log::Origin;
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::event_log::NewEvent;
 use millstream_store::timer_store::TimerStore;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::accept::accept_emitted;
 use crate::connect::SqliteStore;
@@ -31,28 +32,26 @@ impl TimerStore for SqliteStore {
         .await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>> {
-        // From queue to queue through the index, whose condition is `settled_at IS NULL`. Waiting actions
-        // stand at the head of each, without a time.
-        const NEXT_DUE: &str = "
-            WITH RECURSIVE queues (queue) AS (
-                SELECT min(queue) FROM actions WHERE settled_at IS NULL
-                UNION ALL
-                SELECT (SELECT min(a.queue) FROM actions AS a
-                        WHERE a.settled_at IS NULL AND a.queue > queues.queue)
-                FROM queues WHERE queues.queue IS NOT NULL
-            )
-            SELECT min(due) FROM (
-                SELECT min(fire_at) AS due FROM timers
-                UNION ALL
-                SELECT (SELECT a.due_at FROM actions AS a
-                        WHERE a.settled_at IS NULL AND a.queue = queues.queue AND a.status = 'ready'
-                          AND a.due_at >= 0
-                        ORDER BY a.due_at LIMIT 1)
-                FROM queues)";
-        self.read(|connection| {
-            let due: Option<i64> = connection.prepare_cached(NEXT_DUE)?.query_row((), |row| row.get(0))?;
-            Ok(due.map(Timestamp::from_millis))
+    async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>> {
+        const NEXT_TIMER: &str = "SELECT min(fire_at) FROM timers";
+        // Through the index, whose condition is `settled_at IS NULL`. Waiting actions stand at the head of
+        // a queue, without a time.
+        const NEXT_ACTION: &str = "
+            SELECT a.due_at FROM actions AS a
+            WHERE a.settled_at IS NULL AND a.queue = ?1 AND a.status = 'ready' AND a.due_at >= 0
+            ORDER BY a.due_at LIMIT 1";
+        let queues = queues.to_vec();
+        self.read(move |connection| {
+            let mut next: Option<i64> =
+                connection.prepare_cached(NEXT_TIMER)?.query_row((), |row| row.get(0))?;
+            for queue in &queues {
+                let due: Option<i64> = connection
+                    .prepare_cached(NEXT_ACTION)?
+                    .query_row([queue.as_str()], |row| row.get(0))
+                    .optional()?;
+                next = next.into_iter().chain(due).min();
+            }
+            Ok(next.map(Timestamp::from_millis))
         })
         .await
     }

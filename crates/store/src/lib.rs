@@ -24,6 +24,7 @@ pub mod incidents;
 pub mod intervention;
 pub mod key_store;
 pub mod memory;
+pub mod outcome;
 pub mod paging;
 pub mod relations;
 pub mod reopening;

@@ -4,7 +4,8 @@
 //! An action that is to be *compensated* is over, but not told yet: it is `waiting` and *closing*.
 //! Whatever of its transition has not begun is skipped, whatever has begun is waited for. Then the undo
 //! actions of what has succeeded are called up, the last success first, each waiting for the one before;
-//! behind the last of them waits the closing action, to be leased once more and told.
+//! behind the last of them waits the closing action, to be leased once more and told. It stands in the
+//! engine's own queue from then on: to tell is nobody else's business.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +75,9 @@ impl Graph {
 
     /// Records one outcome and says what its action becomes.
     pub fn record(&mut self, action: &Name, outcome: &Settling, now: Timestamp) -> Becomes {
-        let compensating = self.members.values().any(|member| member.closing);
+        // The undoing itself goes on whatever else is undone, and so does telling the failure.
+        let goes_on = self.is_undo(action) || self.is_closing(action);
+        let compensating = self.members.values().any(|member| member.closing) && !goes_on;
         let may_go_on = |goes_on: Becomes| match self.phase {
             Phase::Cancelled => Becomes::Cancelled,
             Phase::Active | Phase::Completed | Phase::Failed if compensating => Becomes::Skipped,
@@ -82,13 +85,6 @@ impl Graph {
         };
         let becomes = match outcome {
             Settling::Succeeded { .. } => Becomes::Succeeded,
-            // The undoing itself goes on whatever else is undone, and so does telling the failure.
-            Settling::Retry { at, .. } if self.is_undo(action) || self.is_closing(action) => {
-                match self.phase {
-                    Phase::Cancelled => Becomes::Cancelled,
-                    Phase::Active | Phase::Completed | Phase::Failed => Becomes::Ready(*at),
-                }
-            }
             Settling::Retry { at, .. } => may_go_on(Becomes::Ready(*at)),
             Settling::Postponed { at } => may_go_on(Becomes::Postponed(*at)),
             Settling::Awaiting { until } => Becomes::Awaiting(*until),
@@ -355,6 +351,8 @@ mod tests {
         ]);
         assert_eq!(graph.record(&name("b"), &retry, at(1)), Becomes::Skipped);
         assert_eq!(graph.record(&name("undo-c"), &retry, at(1)), Becomes::Ready(at(9)));
+        let postponed = Settling::Postponed { at: at(9) };
+        assert_eq!(graph.record(&name("undo-c"), &postponed, at(1)), Becomes::Postponed(at(9)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Timers that have come due become events, exactly once.
 
 use millstream_core::id::{EventId, ExecutionKey};
+use millstream_core::placement::Queue;
 use millstream_core::time::Timestamp;
 
 use crate::Result;
@@ -14,7 +15,7 @@ pub trait TimerStore: Send + Sync {
     /// everywhere at once.
     async fn fire_due(&self, ids: &[EventId], now: Timestamp) -> Result<Vec<ExecutionKey>>;
 
-    /// When the next timer or `Ready` action comes due (perhaps in the past), so that a worker need
-    /// not look before. Ends of leases are not in it.
-    async fn next_due(&self) -> Result<Option<Timestamp>>;
+    /// When the next timer, or the next `Ready` action of these queues, comes due (perhaps in the past),
+    /// so that a worker need not look before. Ends of leases are not in it.
+    async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>>;
 }

@@ -71,21 +71,20 @@ impl Fleet {
         Self::start_on(mode, Postgres::Shared, binary, env).await
     }
 
+    /// One process of a worker binary of somebody's own, which is the whole engine when nothing is set.
+    pub async fn start_own(engine: impl AsRef<Path>, env: Env<'_>) -> Self {
+        let mut fleet = Self::prepared(Mode::Embedded, engine.as_ref(), env);
+        let mut command = fleet.command(&[]);
+        command.env("MILLSTREAM_LISTEN", format!("127.0.0.1:{}", fleet.port));
+        command.env("MILLSTREAM_DEV__DIR", fleet.data());
+        command.env_remove("MILLSTREAM_DATABASE_URL");
+        fleet.ingress = Some(Daemon::start("engine", command, &fleet.output("engine"), Ending::Kill));
+        fleet.wait_ready().await;
+        fleet
+    }
+
     pub async fn start_on(mode: Mode, postgres: Postgres, binary: impl AsRef<Path>, env: Env<'_>) -> Self {
-        let directory =
-            tempfile::Builder::new().prefix("millstream-fleet-").tempdir().expect("make a directory");
-        guard::watch_directory(directory.path());
-        let mut fleet = Self {
-            mode,
-            binary: binary.as_ref().into(),
-            env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
-            port: port::free(),
-            directory,
-            ingress: None,
-            workers: Vec::new(),
-            redis: None,
-            database: None,
-        };
+        let mut fleet = Self::prepared(mode, binary.as_ref(), env);
         if let Mode::Fleet { workers } = mode {
             fleet.redis = Some(redis::server().await);
             fleet.database = Some(match postgres {
@@ -104,6 +103,23 @@ impl Fleet {
         }
         fleet.start_ingress(&[]).await;
         fleet
+    }
+
+    fn prepared(mode: Mode, binary: &Path, env: Env<'_>) -> Self {
+        let directory =
+            tempfile::Builder::new().prefix("millstream-fleet-").tempdir().expect("make a directory");
+        guard::watch_directory(directory.path());
+        Self {
+            mode,
+            binary: binary.into(),
+            env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            port: port::free(),
+            directory,
+            ingress: None,
+            workers: Vec::new(),
+            redis: None,
+            database: None,
+        }
     }
 
     pub fn mode(&self) -> Mode {
@@ -201,6 +217,29 @@ impl Fleet {
         &mut self.workers[index]
     }
 
+    /// Starts another program with the fleet's settings: a worker of somebody's own, in any language.
+    pub fn start_other(
+        &self,
+        name: &str,
+        program: impl AsRef<OsStr>,
+        arguments: &[&str],
+        env: Env<'_>,
+    ) -> Daemon {
+        let mut command = self.command_of(program.as_ref(), env);
+        command.args(arguments);
+        Daemon::start(name, command, &self.output(name), Ending::Kill)
+    }
+
+    /// Everything that the fleet's processes have written so far.
+    pub fn outputs(&self) -> String {
+        let entries = std::fs::read_dir(self.directory.path()).expect("read the directory");
+        let logs = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension() == Some(OsStr::new("log")));
+        logs.map(|path| std::fs::read_to_string(path).unwrap_or_default()).collect()
+    }
+
     /// SIGKILL to one worker.
     pub fn kill_worker(&mut self, index: usize) {
         self.workers[index].kill();
@@ -233,7 +272,11 @@ impl Fleet {
 
     /// The binary with this fleet's settings and nothing of the caller's.
     pub fn command(&self, env: Env<'_>) -> Command {
-        let mut command = Command::new(&self.binary);
+        self.command_of(self.binary.as_os_str(), env)
+    }
+
+    fn command_of(&self, program: &OsStr, env: Env<'_>) -> Command {
+        let mut command = Command::new(program);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MILLSTREAM_")) {
             command.env_remove(name);
         }

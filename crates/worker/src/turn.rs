@@ -9,9 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
-use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, Name, Seq};
-use millstream_core::incident::NewIncident;
-use millstream_core::log::{Applied, ArmedTimer, Origin, Outcome, Plan, PlannedAction, State, Turn, Waiting};
+use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq};
+use millstream_core::log::{Applied, ArmedTimer, Outcome, Plan, PlannedAction, State, Turn, Waiting};
 use millstream_core::machine::{self, ActionInput, Machine, Snapshot};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
@@ -21,6 +20,7 @@ use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
     Commit, Decided, EventVerdict, NewAction, OpenActions, SnapshotWrite,
 };
+use millstream_store::outcome;
 
 /// What an execution was before the turn.
 #[derive(Debug)]
@@ -285,9 +285,9 @@ impl Writing<'_> {
                         (Some((name, payload)), None)
                     }
                     OnFailure::Incident | OnFailure::Compensate => {
-                        let reason = format!("action {} failed: {error}", row.key.action);
-                        let id = IncidentId((self.new_id)().0);
-                        row.incident = Some(NewIncident { id, class: error.class, reason: reason.clone() });
+                        let incident = outcome::incident(&row.key, &error, (self.new_id)());
+                        let reason = incident.reason.clone();
+                        row.incident = Some(incident);
                         (None, Some(reason))
                     }
                 }
@@ -298,30 +298,10 @@ impl Writing<'_> {
             }
         };
         if let Some((name, payload)) = emit {
-            let event = outcome_event((self.new_id)(), &row.key, name, payload, row.traceparent.clone());
+            let event = outcome::event((self.new_id)(), &row.key, name, payload, row.traceparent.clone());
             self.rows.emitted.push(event);
         }
         reason
-    }
-}
-
-/// The event that tells an execution what became of its action.
-pub(crate) fn outcome_event(
-    event_id: EventId,
-    key: &ActionKey,
-    name: Name,
-    payload: RawJson,
-    traceparent: Option<String>,
-) -> NewEvent {
-    NewEvent {
-        event_id,
-        execution: key.execution.clone(),
-        name,
-        payload,
-        origin: Origin::Posted,
-        idempotency: None,
-        actor: Some(format!("action:{}", key.action)),
-        traceparent,
     }
 }
 

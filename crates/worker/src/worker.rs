@@ -111,6 +111,10 @@ impl Worker {
         LeaseGrant { slots, ttl: self.options.lease, queues: Arc::clone(&self.queues) }
     }
 
+    pub(crate) fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
     pub(crate) fn can_perform(&self, queue: &Queue) -> bool {
         self.queues.contains(queue)
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use millstream_core::id::{AcceptNo, EventId, ExecutionKey, WorkerId};
+use millstream_core::placement::Queue;
 use millstream_store::action_store::{SettleVerdict, Settlement};
 use millstream_store::event_log::{Append, Appended};
 use millstream_store::execution_store::{Committed, LeaseGrant};
@@ -170,9 +171,9 @@ impl Line {
                 .iter()
                 .map(|(execution, event, no)| self.values.commit(execution, *event, *no))
                 .collect();
-            let grant = LeaseGrant { slots: batch.len(), ttl: LEASE };
+            let grant = grant(batch.len());
             let verdicts =
-                self.store.stores.executions.commit(&self.worker, &batch, grant, self.store.now()).await;
+                self.store.stores.executions.commit(&self.worker, &batch, &grant, self.store.now()).await;
             for (commit, verdict) in batch.iter().zip(verdicts.map_err(failed)?) {
                 match verdict {
                     Committed::Done { .. } => {}
@@ -195,9 +196,9 @@ impl Line {
             if batch.is_empty() {
                 return Ok(());
             }
-            let grant = LeaseGrant { slots: 0, ttl: LEASE };
+            let grant = grant(0);
             let settled =
-                self.store.stores.actions.settle(&self.worker, &batch, grant, self.store.now()).await;
+                self.store.stores.actions.settle(&self.worker, &batch, &grant, self.store.now()).await;
             for verdict in settled.map_err(failed)?.verdicts {
                 match verdict {
                     SettleVerdict::Recorded { .. } => self.settled.fetch_add(1, Ordering::Relaxed),
@@ -223,12 +224,20 @@ async fn fill<T>(from: &Shared<T>, size: usize) -> Vec<T> {
     batch
 }
 
+/// For actions of the engine's own.
+fn grant(slots: usize) -> LeaseGrant {
+    LeaseGrant { slots, ttl: LEASE, queues: [Queue::engine()].into() }
+}
+
 fn accept_no(verdict: &Appended) -> Result<AcceptNo> {
     match verdict {
         Appended::Accepted { accept_no } => Ok(*accept_no),
-        Appended::Repeat { .. } | Appended::Mismatch | Appended::NoExecution => {
-            Err(BenchError::Wrong(format!("the floor's append ended as {verdict:?}")))
-        }
+        Appended::Repeat { .. }
+        | Appended::Delivered { .. }
+        | Appended::Buffered
+        | Appended::Ambiguous { .. }
+        | Appended::Mismatch
+        | Appended::NoExecution => Err(BenchError::Wrong(format!("the floor's append ended as {verdict:?}"))),
     }
 }
 

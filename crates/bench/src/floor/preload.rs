@@ -43,7 +43,12 @@ impl Preload {
             for verdict in stores.events.append(&batch, self.store.now()).await.map_err(failed)? {
                 match verdict {
                     Appended::Accepted { .. } => {}
-                    Appended::Repeat { .. } | Appended::Mismatch | Appended::NoExecution => {
+                    Appended::Repeat { .. }
+                    | Appended::Delivered { .. }
+                    | Appended::Buffered
+                    | Appended::Ambiguous { .. }
+                    | Appended::Mismatch
+                    | Appended::NoExecution => {
                         return Err(BenchError::Wrong(format!("the backlog was refused: {verdict:?}")));
                     }
                 }

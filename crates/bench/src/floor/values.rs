@@ -11,6 +11,7 @@ use millstream_core::log::{Kept, Origin, Outcome, Plan, State, Waiting};
 use millstream_core::machine::{self, Machine};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, PauseState};
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Handling, Lease, Settlement, Settling};
 use millstream_store::definition_store::NewDefinition;
@@ -179,6 +180,9 @@ fn decide(
             result: None,
             error: None,
             handling: Handling::Unhandled,
+            terms: Terms::engine(),
+            undoes: None,
+            incident: None,
         });
     }
     let status = if actions.is_empty() { EventStatus::Completed } else { EventStatus::Processing };

@@ -18,6 +18,8 @@ mod router;
 mod signals;
 mod start;
 mod tail;
+mod task_outcomes;
+mod tasks;
 mod views;
 mod workers;
 

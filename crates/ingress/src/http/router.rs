@@ -12,7 +12,7 @@ use axum::middleware::from_fn_with_state;
 use super::route::Route;
 use super::{
     batch, definitions, events, executions, group_resolutions, health, history, incidents, interventions,
-    resolutions, signals, start, tail, workers,
+    resolutions, signals, start, tail, task_outcomes, tasks, workers,
 };
 use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
@@ -56,6 +56,8 @@ fn api_routes() -> Vec<Route> {
         group_resolutions::routes(),
         tail::routes(),
         workers::routes(),
+        tasks::routes(),
+        task_outcomes::routes(),
     ]
     .into_iter()
     .flatten()

@@ -12,7 +12,6 @@ use millstream_core::entropy::Entropy;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
 use millstream_core::log::{Outcome, Plan, Transition};
 use millstream_core::machine::{Machine, turn};
-use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Role};
 use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
@@ -177,26 +176,37 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
                 let (seq, decision) = (applied.transition.seq, applied.transition.decision.clone());
                 let status =
                     if applied.actions.is_empty() { EventStatus::Completed } else { EventStatus::Processing };
-                actions.extend(applied.actions.into_iter().map(|planned| NewAction {
-                    terms:
-                        machine.action(&planned.name).map_or_else(Terms::engine, |of| Terms::of(of, &tenant)),
-                    key: ActionKey { execution: key(id), seq, action: planned.name },
-                    event_id,
-                    traceparent: None,
-                    ordinal: planned.ordinal,
-                    status: if planned.needs.is_empty() {
-                        ActionStatus::Ready
-                    } else {
-                        ActionStatus::Waiting
-                    },
-                    needs: planned.needs,
-                    input: input(planned.plan),
-                    scope: None,
-                    result: None,
-                    error: None,
-                    handling: Handling::Unhandled,
-                    undoes: None,
-                    incident: None,
+                actions.extend(applied.actions.into_iter().map(|planned| {
+                    NewAction {
+                        terms: machine
+                            .action(&planned.name)
+                            .map_or_else(Terms::engine, |spec| Terms::of(spec, &TenantId::default_tenant())),
+                        undoes: None,
+                        incident: None,
+                        key: ActionKey { execution: key(id), seq, action: planned.name },
+                        event_id,
+                        traceparent: None,
+                        ordinal: planned.ordinal,
+                        needs: planned.needs,
+                        status: match planned.plan {
+                            Plan::Waiting { .. } => ActionStatus::Waiting,
+                            Plan::Standby { .. } => ActionStatus::Standby,
+                            Plan::Inline { .. } | Plan::Ready { .. } | Plan::Broken { .. } => {
+                                ActionStatus::Ready
+                            }
+                        },
+                        scope: match &planned.plan {
+                            Plan::Waiting { scope } | Plan::Standby { scope } => Some(scope.clone()),
+                            Plan::Inline { .. } | Plan::Ready { .. } | Plan::Broken { .. } => None,
+                        },
+                        input: match planned.plan {
+                            Plan::Inline { input, .. } | Plan::Ready { input } => Some(input),
+                            Plan::Waiting { .. } | Plan::Standby { .. } | Plan::Broken { .. } => None,
+                        },
+                        result: None,
+                        error: None,
+                        handling: Handling::Unhandled,
+                    }
                 }));
                 transitions.push(applied.transition);
                 EventVerdict::Applied { seq, from: decision.from, to: decision.to, status, error: None }
@@ -232,13 +242,6 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
     stores.executions.commit(&worker, &[commit], &lease, clock.now()).await.unwrap();
     let news = News { execution: key(id), seq: turn.state.seq, event: None };
     streams.announcer.announce(&[news]).await.unwrap();
-}
-
-fn input(plan: Plan) -> Option<RawJson> {
-    match plan {
-        Plan::Inline { input, .. } | Plan::Ready { input } => Some(input),
-        Plan::Waiting { .. } | Plan::Standby { .. } | Plan::Broken { .. } => None,
-    }
 }
 
 #[derive(Debug)]

@@ -27,6 +27,7 @@ mod signals;
 mod slow;
 mod sockets;
 mod tail;
+mod tasks;
 mod trouble;
 mod waiting;
 mod wire;

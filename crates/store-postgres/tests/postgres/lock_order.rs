@@ -35,7 +35,7 @@ async fn two_actions_that_settle_at_the_same_instant_complete_their_event() {
         }
         store.append(&posts, now).await.unwrap();
         let commits = fixture.placed(commits).await;
-        let committed = store.commit(&worker(), &commits, grant(usize::MAX), now).await.unwrap();
+        let committed = store.commit(&worker(), &commits, &grant(usize::MAX), now).await.unwrap();
         let pairs = committed.into_iter().map(|committed| match committed {
             Committed::Done { leased, .. } => leased,
             other @ (Committed::Conflict | Committed::Missing) => panic!("not committed: {other:?}"),
@@ -48,7 +48,7 @@ async fn two_actions_that_settle_at_the_same_instant_complete_their_event() {
                         event_id: leased[n].event_id,
                         outcome: Settling::Succeeded { result: raw("1"), emit: None },
                     }];
-                    async move { store.settle(&worker(), &batch, grant(0), now).await.unwrap() }
+                    async move { store.settle(&worker(), &batch, &grant(0), now).await.unwrap() }
                 };
                 tokio::join!(settle(0), settle(1));
             })
@@ -114,10 +114,10 @@ async fn commits_of_crossed_executions_win_once_each() {
                     let batch = fixture.placed(batch).await;
                     let mut back = batch.clone();
                     back.reverse();
-                    let worker = worker();
+                    let (worker, grant) = (worker(), grant(3));
                     let (forth, back) = tokio::join!(
-                        store.commit(&worker, &batch, grant(3), now),
-                        store.commit(&worker, &back, grant(3), now)
+                        store.commit(&worker, &batch, &grant, now),
+                        store.commit(&worker, &back, &grant, now)
                     );
                     let won = |committed: &[Committed]| {
                         committed.iter().filter(|one| matches!(one, Committed::Done { .. })).count()
@@ -147,9 +147,12 @@ async fn acceptance_numbers_follow_the_batch_whatever_the_ids() {
             .into_iter()
             .map(|appended| match appended {
                 Appended::Accepted { accept_no } => accept_no,
-                other @ (Appended::Repeat { .. } | Appended::Mismatch | Appended::NoExecution) => {
-                    panic!("{other:?}")
-                }
+                other @ (Appended::Repeat { .. }
+                | Appended::Delivered { .. }
+                | Appended::Buffered
+                | Appended::Ambiguous { .. }
+                | Appended::Mismatch
+                | Appended::NoExecution) => panic!("{other:?}"),
             })
             .collect();
         assert!(numbers.is_sorted(), "{numbers:?}");

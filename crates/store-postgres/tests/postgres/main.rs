@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests and what they stand on")]
 
+mod crossings;
 mod lock_order;
 mod plans;
+mod queues;
 mod refusals;
 mod restarts;
 mod retention;
 mod support;
+mod upgrades;

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use crate::support::{self, Fixture, event, grant, raw, worker};
+use crate::support::{self, Fixture, event, grant, raw, rows_read, worker};
 use millstream_core::id::{EventId, ExecutionKey, Seq};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{ActionStore, Settlement, Settling};
+use millstream_store::action_store::{ActionStore, Beat, Pulse, Settlement, Settling};
 use millstream_store::event_log::{Append, EventLog};
 use millstream_store::execution_store::{
     Committed, ExecutionStore, Loaded, LoadedExecution, MailboxLimits, Wanted,
@@ -42,15 +42,17 @@ async fn a_visit_reads_its_own_mailbox_and_nothing_else() {
         let first: EventId = loaded.mailbox[0].event_id;
         let mut commit = support::act(key, first, &["a"], now);
         commit.decided[0].accept_no = loaded.mailbox[0].accept_no;
-        let mut committed = store.commit(&worker(), &[commit], grant(1), now).await.unwrap();
+        let mut committed = store.commit(&worker(), &[commit], &grant(1), now).await.unwrap();
         let Committed::Done { leased, .. } = committed.remove(0) else { panic!("not committed") };
-        assert_eq!(store.renew(&[leased[0].lease.clone()], &worker(), grant(1), now).await.unwrap(), [true]);
+        let beat = Beat::from(leased[0].lease.clone());
+        let pulse = store.renew(&[beat], &worker(), &grant(1), now).await.unwrap().remove(0);
+        assert!(matches!(pulse, Pulse::Held { .. }), "{pulse:?}");
         let settlement = Settlement {
             lease: leased[0].lease.clone(),
             event_id: first,
             outcome: Settling::Succeeded { result: raw("1"), emit: None },
         };
-        store.settle(&worker(), &[settlement], grant(0), now).await.unwrap();
+        store.settle(&worker(), &[settlement], &grant(0), now).await.unwrap();
         assert_eq!(load(&store, key).await.seq, Seq(2));
     }
     store.close().await;
@@ -108,14 +110,14 @@ async fn visit(store: &PostgresStore, key: &ExecutionKey, now: Timestamp) -> Vis
     if key.execution.as_str().starts_with("first") {
         commit.expected = Seq(99);
     }
-    let mut committed = store.commit(&worker(), &[commit], grant(1), now).await.unwrap();
+    let mut committed = store.commit(&worker(), &[commit], &grant(1), now).await.unwrap();
     let Committed::Done { leased, .. } = committed.remove(0) else { return Visited::Lost };
     let settlement = Settlement {
         lease: leased[0].lease.clone(),
         event_id: first.event_id,
         outcome: Settling::Succeeded { result: raw("1"), emit: None },
     };
-    store.settle(&worker(), &[settlement], grant(0), now).await.unwrap();
+    store.settle(&worker(), &[settlement], &grant(0), now).await.unwrap();
     Visited::Done
 }
 
@@ -162,13 +164,4 @@ async fn load(store: &PostgresStore, key: &ExecutionKey) -> LoadedExecution {
 async fn execute(fixture: &Fixture, sql: &'static str) {
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
     sqlx::query(sql).execute(&mut connection).await.unwrap();
-}
-
-/// Sessions report what they read when they end, so ask after they are closed.
-async fn rows_read(fixture: &Fixture) -> i64 {
-    const READ: &str = "
-SELECT (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes)::bigint
-     + (SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables)::bigint";
-    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
-    sqlx::query_scalar(READ).fetch_one(&mut connection).await.unwrap()
 }

@@ -41,7 +41,11 @@ async fn an_event_accepted_while_its_execution_is_being_purged_is_not_lost() {
                     assert!(found[0].is_some(), "round {round}: accepted for {} and lost", sent.execution);
                 }
                 Appended::NoExecution => {}
-                other @ (Appended::Repeat { .. } | Appended::Mismatch) => panic!("{other:?}"),
+                other @ (Appended::Repeat { .. }
+                | Appended::Delivered { .. }
+                | Appended::Buffered
+                | Appended::Ambiguous { .. }
+                | Appended::Mismatch) => panic!("{other:?}"),
             }
         }
     }

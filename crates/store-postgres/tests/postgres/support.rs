@@ -8,8 +8,10 @@ use millstream_core::id::{
 };
 use millstream_core::log::{Applied, Decision, Entry, FORMAT, Origin, State, Transition};
 use millstream_core::machine::evolve;
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::Handling;
 use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewExecution};
@@ -76,7 +78,7 @@ pub(crate) fn raw(text: &str) -> RawJson {
 }
 
 pub(crate) fn grant(slots: usize) -> LeaseGrant {
-    LeaseGrant { slots, ttl: Duration::from_secs(30) }
+    LeaseGrant { slots, ttl: Duration::from_secs(30), queues: [Queue::engine()].into() }
 }
 
 pub(crate) fn event(key: &ExecutionKey, name: &str) -> NewEvent {
@@ -115,6 +117,8 @@ fn transition(seq: Seq, event_id: EventId, from: Option<&str>, to: &str, at: Tim
             reason: None,
             timers: Vec::new(),
             actions: Vec::new(),
+            parent: None,
+            correlation: None,
         },
     }
 }
@@ -153,6 +157,9 @@ pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: 
         result: None,
         error: None,
         handling: Handling::Unhandled,
+        terms: Terms::engine(),
+        undoes: None,
+        incident: None,
     };
     Commit {
         execution: key.clone(),
@@ -201,7 +208,7 @@ impl Fixture {
         let posts: Vec<_> = posts.into_iter().map(Append::Event).collect();
         self.store.append(&posts, at).await.unwrap();
         let ends = self.placed(ends).await;
-        for committed in self.store.commit(&worker(), &ends, grant(0), at).await.unwrap() {
+        for committed in self.store.commit(&worker(), &ends, &grant(0), at).await.unwrap() {
             assert!(matches!(committed, Committed::Done { .. }), "{committed:?}");
         }
         keys
@@ -217,4 +224,13 @@ impl Fixture {
         }
         batch
     }
+}
+
+/// Sessions report what they read when they end, so ask after they are closed.
+pub(crate) async fn rows_read(fixture: &Fixture) -> i64 {
+    const READ: &str = "
+SELECT (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes)::bigint
+     + (SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables)::bigint";
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    sqlx::query_scalar(READ).fetch_one(&mut connection).await.unwrap()
 }

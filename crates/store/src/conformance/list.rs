@@ -206,6 +206,7 @@ macro_rules! conformance_tests {
                 what_is_under_way_is_waited_for_and_what_is_not_is_skipped,
                 an_undo_that_nothing_calls_for_holds_up_nothing,
                 an_undo_that_fails_for_good_waits_for_a_person_and_goes_on_from_there,
+                a_failure_that_is_to_be_told_is_the_engine_s_business,
             }
             incidents {
                 a_failure_opens_an_incident_and_pauses,

@@ -109,7 +109,7 @@ pub async fn open_queues_are_named_once_each_in_order(bench: Bench) {
     assert_eq!(tasks(bench.clone()).await, [resize(&[]), resize(&["gpu"])]);
     assert_eq!(bench.stores.tasks.open_queues("call:").await.unwrap(), [charge()]);
     settle(&bench, vec![succeed(&done.leased[0], "1")], grant(0)).await;
-    assert_eq!(tasks(bench).await, [resize(&[]), resize(&["big"]), resize(&["gpu"])]);
+    assert_eq!(tasks(bench.clone()).await, [resize(&[]), resize(&["big"]), resize(&["gpu"])]);
 }
 
 pub async fn a_lease_lasts_as_long_as_the_heartbeat_and_a_beat_extends_it(bench: Bench) {
@@ -219,9 +219,11 @@ pub async fn what_is_postponed_is_not_counted(bench: Bench) {
     assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: EventStatus::Processing }]);
     let view = bench.action(&key, "nap").await;
     assert_eq!((view.status, view.attempts, view.next_attempt_at), (ActionStatus::Ready, 0, Some(later)));
-    assert!(lease(&bench, &grant(5)).await.is_empty());
+    let mut again = lease(&bench, &grant(5)).await;
+    assert!(again.is_empty() || bench.now().await >= later, "too early");
     bench.passed(later).await;
-    let again = lease(&bench, &grant(5)).await.remove(0);
+    again.extend(lease(&bench, &grant(5)).await);
+    let again = again.remove(0);
     assert_eq!((again.attempt, again.lease.epoch), (1, Epoch(2)));
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use millstream_core::id::ExecutionKey;
 use millstream_core::log::State;
+use millstream_core::placement::Queue;
 use millstream_core::status::{EventStatus, Phase};
 use millstream_core::time::Timestamp;
 
@@ -102,7 +103,7 @@ pub async fn everything_of_an_execution_goes_with_it(bench: Bench) {
     let views = &bench.stores.execution_views;
     assert!(views.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.is_empty());
     assert!(bench.actions(&key).await.is_empty() && bench.timers(&key).await.is_empty());
-    assert_eq!(bench.stores.timers.next_due().await.unwrap(), None);
+    assert_eq!(bench.stores.timers.next_due(&[Queue::engine()]).await.unwrap(), None);
     let all = bench.stores.event_views.list_events(&key.tenant, &EventFilter::default(), None, 10).await;
     assert!(all.unwrap().is_empty());
     assert!(bench.stores.interventions.decisions(&key).await.unwrap().is_empty());

@@ -137,9 +137,9 @@ pub async fn the_next_due_is_looked_for_in_every_queue(bench: Bench) {
     let (_, _, done) = bench.acting(&key, &actions, grant(1)).await;
     settle(&bench, vec![retry(&done.leased[0], now.plus(HOUR * 2))], grant(0)).await;
     let b = lease(&bench).await.remove(0);
-    assert_eq!(bench.stores.timers.next_due().await.unwrap(), Some(now.plus(HOUR * 2)));
+    assert_eq!(bench.stores.timers.next_due(&[Queue::engine()]).await.unwrap(), Some(now.plus(HOUR * 2)));
     settle(&bench, vec![retry(&b, now.plus(HOUR))], grant(0)).await;
-    assert_eq!(bench.stores.timers.next_due().await.unwrap(), Some(now.plus(HOUR)));
+    assert_eq!(bench.stores.timers.next_due(&[Queue::engine()]).await.unwrap(), Some(now.plus(HOUR)));
 }
 
 pub async fn a_cancellation_amid_an_undoing_ends_it(bench: Bench) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use millstream_core::id::{EventId, ExecutionKey, Seq};
 use millstream_core::log::Origin;
+use millstream_core::placement::Queue;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 
@@ -132,12 +133,16 @@ pub async fn every_timer_fires_once_whoever_asks(bench: Bench) {
 
 pub async fn the_next_due_time_is_of_timers_and_ready_actions(bench: Bench) {
     let timers = &bench.stores.timers;
-    assert_eq!(timers.next_due().await.unwrap(), None);
+    assert_eq!(timers.next_due(&[Queue::engine()]).await.unwrap(), None);
     let now = bench.now().await;
     armed(&bench, &execution("one"), now.plus(HOUR * 2), "expire").await;
-    assert_eq!(timers.next_due().await.unwrap(), Some(now.plus(HOUR * 2)));
+    assert_eq!(timers.next_due(&[Queue::engine()]).await.unwrap(), Some(now.plus(HOUR * 2)));
     let (_, _, done) = bench.acting(&execution("two"), &[ready("a")], grant(1)).await;
-    assert_eq!(timers.next_due().await.unwrap(), Some(now.plus(HOUR * 2)), "a lease is not in it");
+    assert_eq!(
+        timers.next_due(&[Queue::engine()]).await.unwrap(),
+        Some(now.plus(HOUR * 2)),
+        "a lease is not in it"
+    );
     settle(&bench, vec![retry(&done.leased[0], now.plus(HOUR))], grant(0)).await;
-    assert_eq!(timers.next_due().await.unwrap(), Some(now.plus(HOUR)));
+    assert_eq!(timers.next_due(&[Queue::engine()]).await.unwrap(), Some(now.plus(HOUR)));
 }

@@ -1,12 +1,15 @@
 //! Compensation: what has succeeded is undone in reverse order, then the failure is told.
 
+use millstream_core::placement::Queue;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_core::terms::Terms;
 
 use super::Bench;
-use super::fixture::{event, execution, grant, name, raw};
+use super::fixture::{event, execution, grant, name, raw, worker};
 use super::settle::{fail, fail_and_tell, settle, succeed};
 use super::visit::{ready, standby};
 use crate::action_store::{AfterFailure, LeasedAction, SettleVerdict, Settlement, Settling};
+use crate::execution_store::LeaseGrant;
 
 pub(super) fn compensate(action: &LeasedAction) -> Settlement {
     let outcome = Settling::Failed { error: raw(r#"{"class":"status"}"#), then: AfterFailure::Compensate };
@@ -90,4 +93,17 @@ pub async fn an_undo_that_fails_for_good_waits_for_a_person_and_goes_on_from_the
     let settled = settle(&bench, vec![succeed(&undo, "1")], grant(5)).await;
     assert_eq!(settled.leased[0].lease.key.action, name("b"));
     assert!(settled.leased[0].closing.is_some());
+}
+
+pub async fn a_failure_that_is_to_be_told_is_the_engine_s_business(bench: Bench) {
+    let key = execution("one");
+    let queue = Queue::call(&name("charge"));
+    let terms = Terms { queue: queue.clone(), ..Terms::engine() };
+    let serving = LeaseGrant { queues: [queue].into(), ..grant(1) };
+    let (_, _, done) = bench.acting(&key, &[ready("charge").on(terms)], serving).await;
+    settle(&bench, vec![compensate(&done.leased[0])], grant(0)).await;
+    let now = bench.now().await;
+    let found = bench.stores.actions.lease(&worker("w2"), &grant(5), now).await.unwrap();
+    let [closing] = &found[..] else { panic!("{found:?}") };
+    assert!(closing.closing.is_some());
 }

@@ -33,7 +33,7 @@ impl ActionStore for Memory {
     async fn renew(
         &self,
         beats: &[Beat],
-        worker: &WorkerId,
+        _worker: &WorkerId,
         grant: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Vec<Pulse>> {
@@ -43,7 +43,6 @@ impl ActionStore for Memory {
             let Some(action) = tables.held(&beat.lease) else { return Pulse::Lost };
             let until = action.lease_until(grant, now);
             action.view.lease_until = Some(until);
-            action.view.worker_id = Some(worker.clone());
             if beat.progress.is_some() {
                 action.view.progress.clone_from(&beat.progress);
             }

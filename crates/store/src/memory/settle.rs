@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::id::{ExecutionKey, Name, Seq, WorkerId};
+use millstream_core::placement::Queue;
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
 
@@ -162,6 +163,8 @@ fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
             action.view.next_attempt_at = None;
             action.view.needs.clear();
             action.closing = true;
+            action.terms.queue = Queue::engine();
+            action.view.queue = Queue::engine();
         }
     }
     match &item.outcome {

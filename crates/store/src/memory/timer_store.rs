@@ -2,6 +2,7 @@
 
 use millstream_core::id::{EventId, ExecutionKey};
 use millstream_core::log::Origin;
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 
@@ -42,12 +43,14 @@ impl TimerStore for Memory {
         Ok(rung)
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>> {
+    async fn next_due(&self, queues: &[Queue]) -> Result<Option<Timestamp>> {
         let tables = self.tables();
         let rows = || tables.executions.values();
         let timers = rows().flat_map(|row| row.timers.values()).map(|timer| timer.fire_at);
-        let actions =
-            rows().flat_map(|row| row.actions.values()).filter_map(|action| action.view.next_attempt_at);
+        let actions = rows()
+            .flat_map(|row| row.actions.values())
+            .filter(|action| queues.contains(&action.terms.queue))
+            .filter_map(|action| action.view.next_attempt_at);
         Ok(timers.chain(actions).min())
     }
 }

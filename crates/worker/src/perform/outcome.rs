@@ -1,17 +1,15 @@
-//! From what came of an attempt to what is settled: the shell around [`action::conclude`].
+//! From what came of an attempt to what is settled: the worker's side of [`millstream_store::outcome`].
 
-use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
+use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass};
 use millstream_core::definition::ActionSpec;
-use millstream_core::id::{ActionKey, IncidentId};
-use millstream_core::incident::NewIncident;
 use millstream_core::machine;
 use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_store::StoreError;
 use millstream_store::action_store::{AfterFailure, LeasedAction, Settling};
+use millstream_store::outcome::{self, Whose};
 
 use crate::metrics;
-use crate::turn::outcome_event;
 use crate::worker::Worker;
 
 pub(crate) fn conclude(
@@ -27,40 +25,26 @@ pub(crate) fn conclude(
         Attempt::Pause { .. } => "pause",
     };
     ::metrics::counter!(metrics::ATTEMPTS, "outcome" => outcome).increment(1);
-    let key = &action.lease.key;
     let attempts = u32::try_from(action.attempt).unwrap_or(1);
-    let shown = key.with_revision(action.revision);
-    let event = |name, payload| {
-        Box::new(outcome_event(worker.event_id(), key, name, payload, action.traceparent.clone()))
-    };
+    let shown = whose(action).shown();
     let left = schedule::left(&spec.timeouts, action.ready_at, worker.now());
-    match action::conclude_within(spec, &shown, attempts, attempt, worker.unit(), left) {
-        Conclusion::Succeeded { result, emit } => {
-            Settling::Succeeded { result, emit: emit.map(|(name, payload)| event(name, payload)) }
-        }
-        Conclusion::Retry { wait, error } => {
+    let conclusion = action::conclude_within(spec, &shown, attempts, attempt, worker.unit(), left);
+    match &conclusion {
+        Conclusion::Succeeded { .. } => {}
+        Conclusion::Retry { wait: _, error } => {
             ::metrics::counter!(metrics::RETRIES).increment(1);
             tracing::debug!(action.key = %shown, action.attempt = attempts, error = %error, "an attempt failed, there will be another");
-            Settling::Retry { error: RawJson::of(&error), at: worker.now().plus(wait) }
         }
-        Conclusion::Failed { error, then } => {
+        Conclusion::Failed { error, then: _ } => {
             tracing::warn!(action.key = %shown, action.attempt = attempts, error = %error, "an action failed for good");
-            let then = match then {
-                OnFailure::Emit(name, payload) => AfterFailure::Emit(event(name, payload)),
-                OnFailure::Compensate => AfterFailure::Compensate,
-                OnFailure::Incident => AfterFailure::Incident(incident(worker, key, &error)),
-            };
-            Settling::Failed { error: RawJson::of(&error), then }
         }
     }
+    outcome::settling(whose(action), conclusion, worker.now(), &mut || worker.event_id())
 }
 
-fn incident(worker: &Worker, key: &ActionKey, error: &ActionError) -> NewIncident {
-    NewIncident {
-        id: IncidentId(worker.event_id().0),
-        class: error.class.clone(),
-        reason: format!("action {} failed: {error}", key.action),
-    }
+fn whose(action: &LeasedAction) -> Whose<'_> {
+    let traceparent = action.traceparent.as_deref();
+    Whose { key: &action.lease.key, revision: action.revision, traceparent }
 }
 
 /// Everything is undone: the failure is told.
@@ -70,18 +54,9 @@ pub(crate) fn compensated(
     action: &LeasedAction,
     error: &RawJson,
 ) -> Settling {
-    let key = &action.lease.key;
+    // This lease is none of its attempts.
     let attempts = u32::try_from(action.attempt - 1).unwrap_or(1);
-    let told: ActionError =
-        error.decode().unwrap_or_else(|_| internal("the recorded error cannot be read".to_owned()));
-    let then = match action::compensated(spec, &key.with_revision(action.revision), attempts, &told) {
-        Some((name, payload)) => {
-            let event = outcome_event(worker.event_id(), key, name, payload, action.traceparent.clone());
-            AfterFailure::Emit(Box::new(event))
-        }
-        None => AfterFailure::Incident(incident(worker, key, &told)),
-    };
-    Settling::Failed { error: error.clone(), then }
+    outcome::compensated(whose(action), spec, attempts, error, &mut || worker.event_id())
 }
 
 /// What an attempt means for an action that somebody else is settling: `None` when its definition does
@@ -100,7 +75,8 @@ pub(crate) async fn of_other(
 /// Nothing can be concluded without the definition: the event fails and a person decides.
 pub(crate) fn unusable(worker: &Worker, action: &LeasedAction, reason: &str) -> Settling {
     let error = internal(reason.to_owned());
-    let then = AfterFailure::Incident(incident(worker, &action.lease.key, &error));
+    let incident = outcome::incident(&action.lease.key, &error, worker.event_id());
+    let then = AfterFailure::Incident(incident);
     Settling::Failed { error: RawJson::of(&error), then }
 }
 

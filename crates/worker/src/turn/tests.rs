@@ -7,6 +7,8 @@ use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
 use uuid::Uuid;
 
+use millstream_core::log::Origin;
+
 use super::*;
 
 const DEFINITION: &str = r#"

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
 use millstream_core::lane::Lane;
+use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
@@ -242,8 +243,8 @@ impl TimerStore for Faulty<dyn TimerStore> {
         self.call(Call::FireDue, self.inner.fire_due(ids, now)).await
     }
 
-    async fn next_due(&self) -> Stored<Option<Timestamp>> {
-        self.call(Call::NextDue, self.inner.next_due()).await
+    async fn next_due(&self, queues: &[Queue]) -> Stored<Option<Timestamp>> {
+        self.call(Call::NextDue, self.inner.next_due(queues)).await
     }
 }
 

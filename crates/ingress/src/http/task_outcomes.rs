@@ -1,0 +1,173 @@
+//! How a task ends: completed with a result, or failed with a word about what should follow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
+use millstream_core::id::{Epoch, Name};
+use millstream_core::raw::RawJson;
+use millstream_core::schedule;
+use millstream_core::status::{EventStatus, Role};
+use millstream_core::{duration, entropy};
+use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
+use millstream_store::outcome::{self, Whose};
+use millstream_store::views::ActionView;
+use millstream_stream::doorbell::Bell;
+use serde::Serialize;
+
+use super::problem::Problem;
+use super::route::Route;
+use super::tasks::{held, key_of, passed_on, read, token};
+use crate::auth::Submitter;
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::query::Params;
+
+/// A result becomes part of an event, which has at most 256 KiB.
+const MAX_RESULT: usize = 192 * 1024;
+const BODY_BYTES: usize = 256 * 1024;
+const MAX_MESSAGE: usize = 4 * 1024;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/tasks/{key}/complete", "complete_task", complete)
+            .summary("Finish a task with its result")
+            .needs(Role::Submit)
+            .body("application/json", "TaskResult")
+            .answer(200, "TaskSettled", "Recorded")
+            .problems(&[404, 409, 413, 415]),
+        Route::post("/v1/tasks/{key}/fail", "fail_task", fail)
+            .summary("Give up an attempt at a task: to be retried, for good, or for a person to decide")
+            .needs(Role::Submit)
+            .body("application/json", "TaskFailure")
+            .answer(200, "TaskSettled", "Recorded")
+            .problems(&[404, 409, 413, 415]),
+    ]
+}
+
+#[derive(Debug, Serialize)]
+struct SettledOut {
+    /// What became of the task.
+    outcome: Became,
+    /// Of the event that called for it.
+    event_status: EventStatus,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Became {
+    Completed,
+    /// There will be another attempt.
+    Retried,
+    /// The definition handles it.
+    Failed,
+    /// A person has to decide.
+    Incident,
+}
+
+async fn complete(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    Path(key): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Json<SettledOut>, Problem> {
+    params.finish()?;
+    let (key, revision) = key_of(&caller, &key)?;
+    let body = read(&door, request, BODY_BYTES).await?;
+    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
+    let token = token(&mut fields);
+    let result = fields.raw("result").unwrap_or_else(RawJson::null);
+    if result.len() > MAX_RESULT {
+        fields.fault("result", format!("is {} bytes long, at most {MAX_RESULT} are kept", result.len()));
+    }
+    fields.finish().map_err(Problem::invalid)?;
+    let view = held(&door, &key, revision, token).await?;
+    settle(&door, view, token, Attempt::Success { result }).await
+}
+
+async fn fail(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    Path(key): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Json<SettledOut>, Problem> {
+    params.finish()?;
+    let (key, revision) = key_of(&caller, &key)?;
+    let body = read(&door, request, BODY_BYTES).await?;
+    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
+    let token = token(&mut fields);
+    let attempt = failure(&mut fields);
+    fields.finish().map_err(Problem::invalid)?;
+    let view = held(&door, &key, revision, token).await?;
+    settle(&door, view, token, attempt).await
+}
+
+/// `then` is retry (the default), fail or pause.
+fn failure(fields: &mut Fields<'_>) -> Attempt {
+    let message: String = fields.required("message").unwrap_or_default().chars().take(MAX_MESSAGE).collect();
+    let class = fields.text("class");
+    let class = fields.parsed("class", class, |text: &str| Name::parse(text));
+    let class = class.map_or(ErrorClass::Failed, ErrorClass::named);
+    let error = ActionError { class, message, status: None };
+    let given = fields.text("retry_after");
+    let retry_after: Option<Duration> =
+        fields.parsed("retry_after", given, |text: &str| duration::parse(text));
+    match fields.text("then").as_deref() {
+        None | Some("retry") => Attempt::Transient { error, retry_after },
+        Some("fail") => Attempt::Permanent { error },
+        Some("pause") => Attempt::Pause { error },
+        Some(_) => {
+            fields.fault("then", "must be retry, fail or pause");
+            Attempt::Transient { error, retry_after }
+        }
+    }
+}
+
+async fn settle(
+    door: &Door,
+    view: ActionView,
+    token: Epoch,
+    attempt: Attempt,
+) -> Result<Json<SettledOut>, Problem> {
+    let key = &view.key;
+    let targets = door.machines.targets(std::slice::from_ref(&key.execution)).await?;
+    let unknown = || Problem::not_found("task", key);
+    let definition = targets.into_iter().next().flatten().ok_or_else(unknown)?;
+    let found = door.machines.find(&key.execution.tenant, &definition.name, Some(definition.version)).await?;
+    let (_, machine) = found.ok_or_else(unknown)?;
+    let spec = machine.action(&key.action).ok_or_else(unknown)?;
+
+    let now = door.clock.now();
+    let whose = Whose { key, revision: view.revision, traceparent: None };
+    let attempts = u32::try_from(view.attempts).unwrap_or(1);
+    let left = view.ready_at.and_then(|ready_at| schedule::left(&spec.timeouts, ready_at, now));
+    let unit = entropy::unit(&*door.entropy);
+    let conclusion = action::conclude_within(spec, &whose.shown(), attempts, attempt, unit, left);
+    let outcome = became(&conclusion);
+    let settling = outcome::settling(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
+    let lease = Lease { key: key.clone(), epoch: token };
+    let settlement = Settlement { lease, event_id: view.event_id, outcome: settling };
+    match door.reports.settle(settlement).await? {
+        SettleVerdict::Recorded { event } => {
+            // Its outcome is in the mailbox, what needed it is ready: whoever is free takes them.
+            let execution = key.execution.clone();
+            door.ring.ring([Bell::Mailbox(execution.clone()), Bell::Actions(execution)]);
+            door.news.work.notify_one();
+            Ok(Json(SettledOut { outcome, event_status: event }))
+        }
+        SettleVerdict::Stale => Err(passed_on(door, key, token).await),
+    }
+}
+
+fn became(conclusion: &Conclusion) -> Became {
+    match conclusion {
+        Conclusion::Succeeded { .. } => Became::Completed,
+        Conclusion::Retry { .. } => Became::Retried,
+        Conclusion::Failed { then: OnFailure::Emit(..) | OnFailure::Compensate, .. } => Became::Failed,
+        Conclusion::Failed { then: OnFailure::Incident, .. } => Became::Incident,
+    }
+}

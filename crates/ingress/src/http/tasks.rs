@@ -1,0 +1,360 @@
+//! Tasks for external workers: lease them, keep them, finish them.
+//!
+//! A worker asks for types, waits until there is something, and gets tasks with a key and a token. Every
+//! word about a task carries the token: once the lease has passed on, the answer is 409 and says who has
+//! it now.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use millstream_core::duration;
+use millstream_core::id::{ActionKey, Epoch, ExecutionId, Name, WorkerId};
+use millstream_core::placement::Capability;
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, Role};
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::{Beat, Lease, Pulse, Wanted};
+use millstream_store::views::ActionView;
+use serde::Serialize;
+
+use super::problem::{Kind, Problem};
+use super::route::Route;
+use crate::auth::{Caller, Reader, Submitter};
+use crate::body::{Allowance, Body, Media};
+use crate::door::Door;
+use crate::fields::{self, Fields, ItemsError};
+use crate::gate::Slot;
+use crate::query::Params;
+use crate::tasks::hand_out::{Task, prepare};
+use crate::tasks::why::{Why, why};
+
+const BODY_BYTES: usize = 16 * 1024;
+/// Tasks in one answer.
+const MOST: usize = 256;
+/// Types or labels of one worker.
+const MANY: usize = 64;
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Of a worker that does not say what it is called.
+const UNNAMED: &str = "unnamed";
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/tasks/lease", "lease_tasks", lease)
+            .summary("Take tasks of these types, waiting until there are some")
+            .needs(Role::Submit)
+            .body("application/json", "LeaseTasks")
+            .answer(200, "Tasks", "Tasks that are this worker's now; none when nothing came in time")
+            .problems(&[413, 415]),
+        Route::post("/v1/tasks/{key}/heartbeat", "heartbeat_task", heartbeat)
+            .summary("Say that a task is being worked on")
+            .needs(Role::Submit)
+            .body("application/json", "TaskHeartbeat")
+            .answer(200, "TaskHeld", "It is still this worker's")
+            .problems(&[404, 409, 413, 415]),
+        Route::get("/v1/tasks/{key}/why", "why_task", explain)
+            .summary("Why nobody performs an action, and who is connected")
+            .needs(Role::Read)
+            .answer(200, "TaskWhy", "Where it stands, in words")
+            .problems(&[404]),
+    ]
+}
+
+#[derive(Debug, Serialize)]
+struct TaskOut {
+    key: String,
+    token: Epoch,
+    #[serde(rename = "type")]
+    kind: Name,
+    labels: BTreeSet<Name>,
+    execution_id: ExecutionId,
+    action: Name,
+    attempt: i32,
+    /// When the attempt has to be over.
+    deadline: Timestamp,
+    /// Until when it is this worker's, without a sign of life.
+    lease_until: Timestamp,
+    heartbeat_ms: Option<u64>,
+    input: RawJson,
+    /// What the attempt before this one told last.
+    progress: Option<RawJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct Tasks {
+    tasks: Vec<TaskOut>,
+}
+
+/// What a worker asks for.
+struct Wish {
+    worker: WorkerId,
+    can: Capability,
+    most: usize,
+    wait: Duration,
+}
+
+async fn lease(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    slot: Slot,
+    params: Params,
+    request: Request,
+) -> Result<Json<Tasks>, Problem> {
+    params.finish()?;
+    let body = read(&door, request, BODY_BYTES).await?;
+    let Wish { worker, can, most, wait } = wish(&caller, body.json()?)?;
+    drop(body);
+    let permit = door.gate.wait().ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?;
+    // Waiting costs others nothing.
+    slot.give_back();
+    let until = tokio::time::Instant::now() + wait;
+    loop {
+        let asked = door.clock.now();
+        let leased = door.board.wait(worker.clone(), can.clone(), most);
+        let leased = tokio::select! {
+            biased;
+            leased = leased => leased.unwrap_or_default(),
+            () = tokio::time::sleep_until(until) => Vec::new(),
+            () = door.draining.cancelled() => Vec::new(),
+        };
+        if leased.is_empty() {
+            return Ok(Json(Tasks { tasks: Vec::new() }));
+        }
+        let tasks = prepare(&door, leased, asked).await?;
+        // Everything that was leased had to be given up.
+        if tasks.is_empty() && tokio::time::Instant::now() < until {
+            continue;
+        }
+        drop(permit);
+        return Ok(Json(Tasks { tasks: tasks.into_iter().map(shown).collect() }));
+    }
+}
+
+fn shown(task: Task) -> TaskOut {
+    let Task { action, input, deadline } = task;
+    TaskOut {
+        key: action.lease.key.with_revision(action.revision),
+        token: action.lease.epoch,
+        kind: input.kind,
+        labels: input.labels,
+        execution_id: action.lease.key.execution.execution.clone(),
+        action: action.lease.key.action.clone(),
+        attempt: action.attempt,
+        deadline,
+        lease_until: action.lease_until,
+        heartbeat_ms: action.heartbeat.map(|length| u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
+        input: input.input,
+        progress: action.progress,
+    }
+}
+
+fn wish(caller: &Caller, text: &str) -> Result<Wish, Problem> {
+    let mut fields = Fields::of(text, "").map_err(Problem::invalid)?;
+    let kinds = names(&mut fields, "types").unwrap_or_default();
+    if kinds.is_empty() {
+        fields.fault("types", "names no type: at least one is needed");
+    }
+    let labels = names(&mut fields, "labels").unwrap_or_default();
+    let most = match fields.take("max").map(str::parse::<usize>) {
+        None => 1,
+        Some(Ok(most)) if (1..=MOST).contains(&most) => most,
+        Some(_) => {
+            fields.fault("max", format!("must be a whole number from 1 to {MOST}"));
+            1
+        }
+    };
+    let wait = wait(&mut fields);
+    let given = fields.text("worker");
+    let named = fields.parsed("worker", given, |text: &str| WorkerId::parse(text));
+    fields.finish().map_err(Problem::invalid)?;
+    let worker = match (named, caller.actor.as_deref().map(WorkerId::parse)) {
+        (Some(worker), _) => worker,
+        (None, Some(Ok(actor))) => actor,
+        (None, Some(Err(_)) | None) => {
+            WorkerId::parse(UNNAMED).map_err(|_| Problem::new(Kind::Internal, "the worker has no name"))?
+        }
+    };
+    let can = Capability { tenant: caller.tenant.clone(), kinds, labels };
+    Ok(Wish { worker, can, most, wait })
+}
+
+/// Seconds, or a duration such as `20s`.
+fn wait(fields: &mut Fields<'_>) -> Duration {
+    let Some(text) = fields.take("wait") else { return Duration::ZERO };
+    let given = match text.parse::<u64>() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => serde_json::from_str::<String>(text).ok().and_then(|text| duration::parse(&text).ok()),
+    };
+    match given {
+        Some(wait) if wait <= LONGEST_WAIT => wait,
+        Some(_) | None => {
+            fields.fault("wait", "must be seconds from 0 to 60, or a duration such as \"20s\"");
+            Duration::ZERO
+        }
+    }
+}
+
+fn names(fields: &mut Fields<'_>, field: &'static str) -> Option<BTreeSet<Name>> {
+    let text = fields.take(field)?;
+    let items = match fields::items(text, MANY) {
+        Ok(items) => items,
+        Err(ItemsError::TooMany) => {
+            fields.fault(field, format!("has more than {MANY} items"));
+            return None;
+        }
+        Err(ItemsError::Syntax(_)) => {
+            fields.fault(field, "must be a list of names");
+            return None;
+        }
+    };
+    let mut names = BTreeSet::new();
+    for (at, item) in items.into_iter().enumerate() {
+        match serde_json::from_str::<String>(item).map(Name::parse) {
+            Ok(Ok(name)) => {
+                names.insert(name);
+            }
+            Ok(Err(error)) => fields.fault(&format!("{field}[{at}]"), format!("the name {error}")),
+            Err(_) => fields.fault(&format!("{field}[{at}]"), "must be a text"),
+        }
+    }
+    Some(names)
+}
+
+#[derive(Debug, Serialize)]
+struct HeldOut {
+    lease_until: Timestamp,
+    /// The execution was cancelled: the worker may stop.
+    cancelled: bool,
+}
+
+async fn heartbeat(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    Path(key): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let (key, revision) = key_of(&caller, &key)?;
+    let body = read(&door, request, BODY_BYTES).await?;
+    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
+    let token = token(&mut fields);
+    let progress = fields.raw("progress");
+    fields.finish().map_err(Problem::invalid)?;
+    let view = held(&door, &key, revision, token).await?;
+    let lease = Lease { key: view.key.clone(), epoch: token };
+    match door.reports.beat(Beat { lease, progress }).await? {
+        Pulse::Held { until, wanted } => {
+            let cancelled = wanted == Wanted::Cancelled;
+            Ok((StatusCode::OK, Json(HeldOut { lease_until: until, cancelled })).into_response())
+        }
+        Pulse::Lost => Err(passed_on(&door, &key, token).await),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct WhyOut {
+    key: String,
+    status: ActionStatus,
+    attempts: i32,
+    #[serde(flatten)]
+    why: Why,
+}
+
+async fn explain(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    Path(key): Path<String>,
+    params: Params,
+) -> Result<Json<WhyOut>, Problem> {
+    params.finish()?;
+    let (key, _) = key_of(&caller, &key)?;
+    let view = find(&door, &key).await?;
+    let now = door.clock.now();
+    let since = now.minus(door.options.worker_ttl);
+    let external = door.stores.tasks.connected(&caller.tenant, since).await?;
+    let engine = door.stores.workers.workers(since).await?;
+    let shown = view.key.with_revision(view.revision);
+    let (status, attempts) = (view.status, view.attempts);
+    Ok(Json(WhyOut { key: shown, status, attempts, why: why(&view, external, engine, now) }))
+}
+
+pub(super) async fn read(door: &Door, request: Request, bytes: usize) -> Result<Body, Problem> {
+    let (parts, body) = request.into_parts();
+    Media::of(&parts.headers, &[Media::Json])?;
+    let allowed = Allowance { bytes, time: door.options.limits.body_timeout };
+    Body::read(body, &parts.headers, allowed, &door.bodies).await
+}
+
+/// The key of a path; what belongs to another tenant is not there.
+pub(super) fn key_of(caller: &Caller, text: &str) -> Result<(ActionKey, i32), Problem> {
+    ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| Problem::not_found("task", text))
+}
+
+pub(super) fn token(fields: &mut Fields<'_>) -> Epoch {
+    match fields.take("token").map(str::parse::<i64>) {
+        Some(Ok(token)) => Epoch(token),
+        Some(Err(_)) => {
+            fields.fault("token", "must be the whole number that came with the task");
+            Epoch::NONE
+        }
+        None => {
+            fields.fault("token", "is required: it came with the task");
+            Epoch::NONE
+        }
+    }
+}
+
+pub(super) async fn find(door: &Door, key: &ActionKey) -> Result<ActionView, Problem> {
+    door.reports.find(key.clone()).await?.ok_or_else(|| Problem::not_found("task", key))
+}
+
+/// The task, if the token is that of its lease.
+pub(super) async fn held(
+    door: &Door,
+    key: &ActionKey,
+    revision: i32,
+    token: Epoch,
+) -> Result<ActionView, Problem> {
+    let view = find(door, key).await?;
+    if view.revision != revision || view.epoch != token || view.status != ActionStatus::Leased {
+        return Err(lost(&view, token));
+    }
+    if !view.queue.is_external() {
+        let detail = format!("{key} is no task: only actions of the kind `task` are leased over HTTP");
+        return Err(Problem::new(Kind::Conflict, detail));
+    }
+    Ok(view)
+}
+
+pub(super) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Problem {
+    match find(door, key).await {
+        Ok(view) => lost(&view, token),
+        Err(problem) => problem,
+    }
+}
+
+/// Why a token is not good (any more).
+fn lost(view: &ActionView, token: Epoch) -> Problem {
+    let holder = view.worker_id.as_ref().map_or("another worker", WorkerId::as_str);
+    let detail = match view.status {
+        ActionStatus::Leased if view.epoch == token => "the task was given another input".to_owned(),
+        ActionStatus::Leased => {
+            format!(
+                "the lease has passed on: {holder} has the task with token {}, yours is {token}",
+                view.epoch
+            )
+        }
+        ActionStatus::Succeeded | ActionStatus::Failed | ActionStatus::Skipped | ActionStatus::Cancelled => {
+            format!("the task is {} already", view.status)
+        }
+        ActionStatus::Ready | ActionStatus::Waiting | ActionStatus::Awaiting | ActionStatus::Standby => {
+            format!("the task is not leased: it is {}", view.status)
+        }
+    };
+    Problem::new(Kind::Conflict, detail)
+}

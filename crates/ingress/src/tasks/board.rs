@@ -1,0 +1,241 @@
+//! Who waits for tasks, and the one loop that leases for all of them.
+//!
+//! Two hundred workers that each asked the store whenever one task became ready would ask two hundred
+//! times. Here one loop asks: it is woken by those who come to wait, by announcements of work, and by a
+//! tick in case one was lost (a retry that came due, a lease that ran out). It asks the store which queues
+//! have open tasks, and leases for the worker that has waited longest among those who serve one of them;
+//! those who can do the same are passed over once one of them came back with nothing.
+//!
+//! A worker that has gone meanwhile gets nothing: what was leased for it is released, uncounted.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use millstream_core::id::{TenantId, WorkerId};
+use millstream_core::placement::{Capability, Queue};
+use millstream_store::action_store::LeasedAction;
+use millstream_store::clock::Clock;
+use millstream_store::execution_store::LeaseGrant;
+use millstream_store::task_board::Presence;
+use millstream_store::{Result, Stores};
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How often the store is asked while somebody waits and nothing is announced.
+const TICK: Duration = Duration::from_millis(500);
+/// How often it is said who is connected.
+const PRESENCE: Duration = Duration::from_secs(5);
+/// Leases asked for at the same time: a slow answer to one holds up few others.
+const AT_ONCE: usize = 4;
+/// A lease on a task whose terms name no length of their own; every task's do.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// Handle to the board.
+#[derive(Debug, Clone)]
+pub(crate) struct Board {
+    waiting: Arc<Mutex<Waiting>>,
+    wake: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    workers: VecDeque<Waiter>,
+    /// Who came lately, to be told to the store.
+    seen: BTreeMap<(TenantId, WorkerId), Presence>,
+}
+
+/// A worker that waits.
+#[derive(Debug)]
+struct Waiter {
+    worker: WorkerId,
+    can: Capability,
+    most: usize,
+    reply: oneshot::Sender<Vec<LeasedAction>>,
+}
+
+impl Board {
+    /// Starts the loop; it ends when `closing` is cancelled.
+    pub(crate) fn start(
+        stores: Stores,
+        clock: Arc<dyn Clock>,
+        work: Arc<Notify>,
+        closing: CancellationToken,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let board = Self { waiting: Arc::default(), wake: work };
+        let (run, tell) = (board.clone(), board.clone());
+        let (told_stores, told_clock) = (stores.clone(), clock.clone());
+        let ending = closing.clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = ending.cancelled() => {}
+                () = run.serve(&stores, &*clock) => {}
+            }
+        });
+        tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = closing.cancelled() => {}
+                () = tell.tell_presence(&told_stores, &*told_clock) => {}
+            }
+        });
+        board
+    }
+
+    /// Waits for up to `most` tasks that the worker can do. Dropping the receiver is going away.
+    pub(crate) fn wait(
+        &self,
+        worker: WorkerId,
+        can: Capability,
+        most: usize,
+    ) -> oneshot::Receiver<Vec<LeasedAction>> {
+        let (reply, leased) = oneshot::channel();
+        let presence = Presence {
+            tenant: can.tenant.clone(),
+            name: worker.to_string(),
+            kinds: can.kinds.clone(),
+            labels: can.labels.clone(),
+        };
+        let mut waiting = self.waiting();
+        waiting.seen.insert((can.tenant.clone(), worker.clone()), presence);
+        waiting.workers.push_back(Waiter { worker, can, most, reply });
+        drop(waiting);
+        self.wake.notify_one();
+        leased
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn serve(&self, stores: &Stores, clock: &dyn Clock) {
+        loop {
+            let is_waited_for = {
+                let mut waiting = self.waiting();
+                waiting.workers.retain(|waiter| !waiter.reply.is_closed());
+                !waiting.workers.is_empty()
+            };
+            if is_waited_for {
+                let _ = tokio::time::timeout(TICK, self.wake.notified()).await;
+            } else {
+                self.wake.notified().await;
+            }
+            // What the store cannot answer now is asked again at the next tick.
+            if let Err(error) = self.hand_out(stores, clock).await {
+                tracing::debug!(%error, "tasks could not be leased");
+            }
+        }
+    }
+
+    /// Serves everybody who can be served now.
+    async fn hand_out(&self, stores: &Stores, clock: &dyn Clock) -> Result<()> {
+        let tenants: BTreeSet<TenantId> =
+            self.waiting().workers.iter().map(|waiter| waiter.can.tenant.clone()).collect();
+        for tenant in tenants {
+            let open = stores.tasks.open_queues(&Queue::tasks_of(&tenant)).await?;
+            if open.is_empty() {
+                continue;
+            }
+            let mut empty: BTreeSet<Capability> = BTreeSet::new();
+            let mut asking = FuturesUnordered::new();
+            loop {
+                while asking.len() < AT_ONCE
+                    && let Some((waiter, queues)) = self.next(&tenant, &open, &empty)
+                {
+                    asking.push(lease(stores, clock, waiter, queues));
+                }
+                match asking.next().await {
+                    None => break,
+                    Some(Ok(Served::Answered)) => {}
+                    Some(Ok(Served::Nothing(waiter))) => {
+                        empty.insert(waiter.can.clone());
+                        self.waiting().workers.push_front(waiter);
+                    }
+                    Some(Err((waiter, error))) => {
+                        self.waiting().workers.push_front(waiter);
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out the one who has waited longest among those who serve a queue and are not known to find
+    /// nothing.
+    fn next(
+        &self,
+        tenant: &TenantId,
+        open: &[Queue],
+        empty: &BTreeSet<Capability>,
+    ) -> Option<(Waiter, Arc<[Queue]>)> {
+        let mut waiting = self.waiting();
+        waiting.workers.retain(|waiter| !waiter.reply.is_closed());
+        let mut served: Arc<[Queue]> = Arc::new([]);
+        let at = waiting.workers.iter().position(|waiter| {
+            if waiter.can.tenant != *tenant || empty.contains(&waiter.can) {
+                return false;
+            }
+            served = open.iter().filter(|queue| waiter.can.serves(queue)).cloned().collect();
+            !served.is_empty()
+        })?;
+        waiting.workers.remove(at).map(|waiter| (waiter, served))
+    }
+
+    /// Those who wait now, and those who came since the last time: a worker that works does not wait.
+    async fn tell_presence(&self, stores: &Stores, clock: &dyn Clock) {
+        loop {
+            tokio::time::sleep(PRESENCE).await;
+            let present: Vec<Presence> = {
+                let mut waiting = self.waiting();
+                let mut seen = std::mem::take(&mut waiting.seen);
+                for waiter in waiting.workers.iter().filter(|waiter| !waiter.reply.is_closed()) {
+                    seen.entry((waiter.can.tenant.clone(), waiter.worker.clone())).or_insert_with(|| {
+                        Presence {
+                            tenant: waiter.can.tenant.clone(),
+                            name: waiter.worker.to_string(),
+                            kinds: waiter.can.kinds.clone(),
+                            labels: waiter.can.labels.clone(),
+                        }
+                    });
+                }
+                seen.into_values().collect()
+            };
+            if !present.is_empty()
+                && let Err(error) = stores.tasks.present(&present, clock.now()).await
+            {
+                tracing::debug!(%error, "the store was not told who is connected");
+            }
+        }
+    }
+}
+
+enum Served {
+    Answered,
+    Nothing(Waiter),
+}
+
+async fn lease(
+    stores: &Stores,
+    clock: &dyn Clock,
+    waiter: Waiter,
+    queues: Arc<[Queue]>,
+) -> std::result::Result<Served, (Waiter, millstream_store::StoreError)> {
+    let grant = LeaseGrant { slots: waiter.most, ttl: LEASE, queues };
+    let leased = match stores.actions.lease(&waiter.worker, &grant, clock.now()).await {
+        Ok(leased) if leased.is_empty() => return Ok(Served::Nothing(waiter)),
+        Ok(leased) => leased,
+        Err(error) => return Err((waiter, error)),
+    };
+    if let Err(leased) = waiter.reply.send(leased) {
+        let leases: Vec<_> = leased.into_iter().map(|action| action.lease).collect();
+        // If it fails the leases run out.
+        let _ = stores.actions.release(&leases, clock.now()).await;
+    }
+    Ok(Served::Answered)
+}

@@ -1,0 +1,128 @@
+//! What is done to a leased task before a worker may have it: its input is rendered if it had to wait for
+//! others, and one that has been lost too often, or too late, is given up instead.
+
+use std::sync::Arc;
+
+use millstream_core::action::{self, ActionError, Attempt, ErrorClass};
+use millstream_core::definition::ActionSpec;
+use millstream_core::entropy;
+use millstream_core::machine::{self, ActionInput, Machine, TaskInput};
+use millstream_core::schedule;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::action_store::{LeasedAction, Settlement};
+use millstream_store::outcome::{self, Whose};
+use millstream_stream::doorbell::Bell;
+
+use crate::door::Door;
+
+/// A task that a worker may do now.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) action: LeasedAction,
+    pub(crate) input: TaskInput,
+    /// When the attempt has to be over.
+    pub(crate) deadline: Timestamp,
+}
+
+/// Makes tasks of what was leased. What cannot become one is settled, or given back when this build cannot
+/// read its definition.
+pub(crate) async fn prepare(door: &Door, leased: Vec<LeasedAction>, asked: Timestamp) -> Result<Vec<Task>> {
+    let mut tasks = Vec::with_capacity(leased.len());
+    for action in leased {
+        let key = &action.lease.key;
+        let found = door
+            .machines
+            .find(&key.execution.tenant, &action.definition.name, Some(action.definition.version))
+            .await;
+        let machine = match found {
+            Ok(Some((_, machine))) => machine,
+            Ok(None) | Err(_) => {
+                tracing::error!(action.key = %key, "the definition of a task cannot be read here");
+                give_back(door, &action).await;
+                continue;
+            }
+        };
+        let Some(spec) = machine.action(&key.action) else {
+            give_back(door, &action).await;
+            continue;
+        };
+        match ready(door, &machine, spec, &action).await? {
+            Ok(input) => {
+                let limit = schedule::attempt_within(&spec.timeouts, action.ready_at, asked);
+                tasks.push(Task { deadline: asked.plus(limit), action, input });
+            }
+            Err(Some(error)) => give_up(door, spec, &action, error).await?,
+            // The lease has passed on.
+            Err(None) => {}
+        }
+    }
+    Ok(tasks)
+}
+
+/// The input, or why the task is given up; nothing when the lease is gone.
+async fn ready(
+    door: &Door,
+    machine: &Arc<Machine>,
+    spec: &ActionSpec,
+    action: &LeasedAction,
+) -> Result<std::result::Result<TaskInput, Option<ActionError>>> {
+    if let Some(error) = schedule::missed(&spec.timeouts, action.attempt, action.ready_at, door.clock.now()) {
+        return Ok(Err(Some(error)));
+    }
+    // The attempts before this one ended with their lease: nobody said anything about them.
+    if i64::from(action.attempt) > i64::from(spec.retry.attempts) {
+        let (class, what) = match spec.timeouts.heartbeat {
+            Some(_) => (ErrorClass::Heartbeat, "the last one gave no sign of life"),
+            None => (ErrorClass::Timeout, "the last one gave no outcome in time"),
+        };
+        let message = format!("{} attempts are used up; {what}", action.attempt - 1);
+        return Ok(Err(Some(ActionError { class, message, status: None })));
+    }
+    let input = match (&action.input, &action.scope) {
+        (Some(input), _) => input.clone(),
+        (None, Some(scope)) => {
+            match machine::render(machine, &action.lease.key.action, scope, &action.results) {
+                Ok(input) => {
+                    let recorded = [(action.lease.clone(), input.clone())];
+                    if door.stores.actions.record_inputs(&recorded).await? != [true] {
+                        return Ok(Err(None));
+                    }
+                    input
+                }
+                Err(message) => {
+                    return Ok(Err(Some(ActionError { class: ErrorClass::Input, message, status: None })));
+                }
+            }
+        }
+        (None, None) => return Ok(Err(Some(internal("the task has neither input nor scope")))),
+    };
+    Ok(match input.decode() {
+        Ok(ActionInput::Task(input)) => Ok(input),
+        Ok(_) | Err(_) => Err(Some(internal("the recorded input is not that of a task"))),
+    })
+}
+
+async fn give_up(door: &Door, spec: &ActionSpec, action: &LeasedAction, error: ActionError) -> Result<()> {
+    let traceparent = action.traceparent.as_deref();
+    let whose = Whose { key: &action.lease.key, revision: action.revision, traceparent };
+    let attempts = u32::try_from(action.attempt - 1).unwrap_or(1);
+    let conclusion = action::conclude(spec, &whose.shown(), attempts, Attempt::Permanent { error }, 0.0);
+    let now = door.clock.now();
+    let outcome = outcome::settling(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
+    let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
+    door.reports.settle(settlement).await?;
+    let execution = action.lease.key.execution.clone();
+    door.ring.ring([Bell::Mailbox(execution.clone()), Bell::Actions(execution)]);
+    Ok(())
+}
+
+async fn give_back(door: &Door, action: &LeasedAction) {
+    // If it fails the lease runs out.
+    let leases = std::slice::from_ref(&action.lease);
+    let _ = door.stores.actions.release(leases, door.clock.now()).await;
+}
+
+fn internal(message: &str) -> ActionError {
+    ActionError { class: ErrorClass::Internal, message: message.to_owned(), status: None }
+}

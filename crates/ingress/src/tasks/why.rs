@@ -1,0 +1,142 @@
+//! Why nobody performs an action: a pure look at where it stands and who could take it.
+
+use std::collections::BTreeSet;
+
+use millstream_core::id::{Name, WorkerId};
+use millstream_core::placement::{Capability, QueueParts, Unfit};
+use millstream_core::status::ActionStatus;
+use millstream_core::time::Timestamp;
+use millstream_store::task_board::Connected;
+use millstream_store::views::ActionView;
+use millstream_store::worker_store::WorkerView;
+use serde::Serialize;
+
+/// What is wrong, in words, and everybody who is connected.
+#[derive(Debug, Serialize)]
+pub(crate) struct Why {
+    pub(crate) reason: String,
+    pub(crate) connected: Vec<Candidate>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Candidate {
+    worker: String,
+    /// Of an external worker.
+    types: BTreeSet<Name>,
+    labels: BTreeSet<Name>,
+    /// Of a worker of the engine.
+    functions: Vec<Name>,
+    seen_at: Timestamp,
+    /// Why this one cannot take it; nothing when it can.
+    missing: Option<String>,
+}
+
+pub(crate) fn why(
+    view: &ActionView,
+    external: Vec<Connected>,
+    engine: Vec<WorkerView>,
+    now: Timestamp,
+) -> Why {
+    let connected: Vec<Candidate> = match view.queue.parts() {
+        Some(QueueParts::Task { tenant: _, kind, labels }) => {
+            external.into_iter().map(|found| external_candidate(found, &kind, &labels)).collect()
+        }
+        Some(QueueParts::Call { function }) => {
+            engine.into_iter().map(|found| engine_candidate(found, Some(&function))).collect()
+        }
+        Some(QueueParts::Engine) | None => {
+            engine.into_iter().map(|found| engine_candidate(found, None)).collect()
+        }
+    };
+    Why { reason: reason(view, &connected, now), connected }
+}
+
+fn external_candidate(found: Connected, kind: &Name, labels: &BTreeSet<Name>) -> Candidate {
+    let presence = found.presence;
+    let can = Capability { tenant: presence.tenant, kinds: presence.kinds, labels: presence.labels };
+    let missing = match can.fits(kind, labels) {
+        Ok(()) => None,
+        Err(Unfit::Kind) => Some(format!("does not ask for the type {:?}", kind.as_str())),
+        Err(Unfit::Labels(labels)) => {
+            Some(format!("has not the labels {}", listed(labels.iter().map(Name::as_str))))
+        }
+    };
+    Candidate {
+        worker: presence.name,
+        types: can.kinds,
+        labels: can.labels,
+        functions: Vec::new(),
+        seen_at: found.seen_at,
+        missing,
+    }
+}
+
+fn engine_candidate(found: WorkerView, function: Option<&Name>) -> Candidate {
+    let missing = function
+        .filter(|function| !found.beat.calls.contains(function))
+        .map(|function| format!("has no function {:?}", function.as_str()));
+    Candidate {
+        worker: found.beat.worker.to_string(),
+        types: BTreeSet::new(),
+        labels: BTreeSet::new(),
+        functions: found.beat.calls,
+        seen_at: found.seen_at,
+        missing,
+    }
+}
+
+fn reason(view: &ActionView, connected: &[Candidate], now: Timestamp) -> String {
+    match view.status {
+        ActionStatus::Waiting => {
+            format!("it waits for {}", listed(view.needs.iter().map(Name::as_str)))
+        }
+        ActionStatus::Ready => match view.next_attempt_at.filter(|at| *at > now) {
+            Some(at) => format!("the next attempt, number {}, begins at {at}", view.attempts + 1),
+            None => nobody(view, connected),
+        },
+        ActionStatus::Leased => {
+            let holder = view.worker_id.as_ref().map_or("somebody", WorkerId::as_str);
+            match view.lease_until {
+                Some(until) if until <= now => format!(
+                    "{holder} has it and was last heard of before {until}; {}",
+                    nobody(view, connected)
+                ),
+                Some(until) => format!("{holder} has it, until {until} unless it gives a sign of life"),
+                None => format!("{holder} has it"),
+            }
+        }
+        ActionStatus::Awaiting => "it has begun and waits for the end of its child execution".to_owned(),
+        ActionStatus::Standby => "it undoes another action and nothing has called for that".to_owned(),
+        ActionStatus::Succeeded | ActionStatus::Failed | ActionStatus::Skipped | ActionStatus::Cancelled => {
+            format!("it is over: {}", view.status)
+        }
+    }
+}
+
+/// Why somebody else does not take it.
+fn nobody(view: &ActionView, connected: &[Candidate]) -> String {
+    let what = match view.queue.parts() {
+        Some(QueueParts::Task { kind, labels, .. }) if labels.is_empty() => {
+            format!("a worker that asks for the type {:?}", kind.as_str())
+        }
+        Some(QueueParts::Task { kind, labels, .. }) => format!(
+            "a worker that asks for the type {:?} and has the labels {}",
+            kind.as_str(),
+            listed(labels.iter().map(Name::as_str))
+        ),
+        Some(QueueParts::Call { function }) => {
+            format!("a worker with the function {:?}", function.as_str())
+        }
+        Some(QueueParts::Engine) | None => "a worker".to_owned(),
+    };
+    let able = connected.iter().filter(|candidate| candidate.missing.is_none()).count();
+    match (able, connected.len()) {
+        (0, 0) => format!("it needs {what}, and no worker is connected"),
+        (0, others) => format!("it needs {what}, and none of the {others} that are connected is one"),
+        (able, _) => format!("it is ready, and {able} connected workers can take it: they may be busy"),
+    }
+}
+
+fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.collect::<Vec<_>>().join(", ")
+}

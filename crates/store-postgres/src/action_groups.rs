@@ -1,0 +1,284 @@
+//! The actions of whole transitions: locked together, changed together.
+//!
+//! Whoever records outcomes or reopens actions holds the event of the transition, locks all its actions in
+//! the order of their keys, lets [`settling`](millstream_store::settling) and
+//! [`reopening`](millstream_store::reopening) say what follows, and writes every change in one statement.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use millstream_core::id::{ActionKey, Epoch, EventId, ExecutionKey, Name, Seq, WorkerId};
+use millstream_core::placement::Queue;
+use millstream_core::planted::{self, Bug};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, Phase};
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::Handling;
+use millstream_store::execution_store::LeaseGrant;
+use millstream_store::settling::{Followed, Graph, Member};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use crate::action_rows::{self, ActionColumns, lease_length, millis};
+use crate::decode;
+use crate::errors::Attempt;
+use crate::execution_store::KeyColumns;
+
+/// One transition.
+pub(crate) type GroupKey = (ExecutionKey, Seq);
+
+/// Its actions.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub event_id: EventId,
+    pub graph: Graph,
+    pub queues: BTreeMap<Name, Queue>,
+    pub handling: BTreeMap<Name, Handling>,
+}
+
+/// The statement as it is, unless a test took its lock away.
+pub(crate) fn locking(statement: &'static str, lock: &str) -> &'static str {
+    if planted::is(Bug::SettleWithoutLock) {
+        return statement.strip_suffix(lock).unwrap_or(statement);
+    }
+    statement
+}
+
+/// All actions of these transitions. Whose execution was cancelled is not known here.
+pub(crate) async fn lock(
+    connection: &mut PgConnection,
+    groups: &BTreeSet<(&ExecutionKey, Seq)>,
+) -> Attempt<BTreeMap<GroupKey, Group>> {
+    const LOCK: &str = "
+SELECT a.tenant, a.execution_id, a.seq, a.action, a.event_id, a.ordinal, a.needs, a.status, a.epoch,
+       a.settled_at, a.closing, a.undoes, a.queue, a.handled
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k(tenant, execution_id, seq)
+JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq
+ORDER BY a.tenant, a.execution_id, a.seq, a.action
+FOR NO KEY UPDATE OF a";
+    let mut found: BTreeMap<GroupKey, Group> = BTreeMap::new();
+    if groups.is_empty() {
+        return Ok(found);
+    }
+    let keys: KeyColumns<'_> = groups.iter().map(|(execution, _)| *execution).collect();
+    let seqs: Vec<i64> = groups.iter().map(|(_, seq)| seq.0).collect();
+    let rows =
+        keys.bound(locking(LOCK, "\nFOR NO KEY UPDATE OF a")).bind(&seqs).fetch_all(connection).await?;
+    for row in &rows {
+        let ActionKey { execution, seq, action } = decode::action_key(row)?;
+        let event_id = decode::event_id(row)?;
+        let group = found.entry((execution, seq)).or_insert_with(|| Group {
+            event_id,
+            graph: Graph { members: BTreeMap::new(), phase: Phase::Active },
+            queues: BTreeMap::new(),
+            handling: BTreeMap::new(),
+        });
+        group.queues.insert(action.clone(), decode::parsed(row, "queue")?);
+        group.handling.insert(action.clone(), handling(row)?);
+        group.graph.members.insert(action, member(row)?);
+    }
+    Ok(found)
+}
+
+fn member(row: &PgRow) -> Attempt<Member> {
+    Ok(Member {
+        ordinal: row.try_get("ordinal")?,
+        needs: action_rows::needs(row)?,
+        status: decode::parsed(row, "status")?,
+        epoch: Epoch(row.try_get("epoch")?),
+        settled_at: decode::time_option(row, "settled_at")?,
+        closing: row.try_get("closing")?,
+        undoes: decode::parsed_option(row, "undoes")?,
+    })
+}
+
+pub(crate) fn handling(row: &PgRow) -> Attempt<Handling> {
+    Ok(if row.try_get("handled")? { Handling::Handled } else { Handling::Unhandled })
+}
+
+/// How an action is written back. What is `None` stays as it is.
+#[derive(Debug, Clone)]
+pub(crate) struct ActionUpdate<'a> {
+    pub status: ActionStatus,
+    pub result: Option<&'a RawJson>,
+    pub error: Kept<&'a RawJson>,
+    pub handling: Option<Handling>,
+    /// When a ready one may be tried (`None`: at once), or how long one that is awaited is waited for.
+    pub due_at: Option<Timestamp>,
+    pub needs: Option<Vec<Name>>,
+    pub closing: Option<bool>,
+    pub count: Count,
+    /// Whether its time to be performed begins now.
+    pub begins: bool,
+    /// Another input, which is another revision.
+    pub input: Option<&'a RawJson>,
+}
+
+/// What becomes of something stored that may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept<T> {
+    AsItIs,
+    Gone,
+    Now(T),
+}
+
+/// What becomes of the number of attempts. A lease counts in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Count {
+    Stays,
+    /// The attempt that was under way is not counted.
+    OneLess,
+    Begins,
+}
+
+impl ActionUpdate<'_> {
+    pub(crate) const fn to(status: ActionStatus) -> Self {
+        Self {
+            status,
+            result: None,
+            error: Kept::AsItIs,
+            handling: None,
+            due_at: None,
+            needs: None,
+            closing: None,
+            count: Count::Stays,
+            begins: false,
+            input: None,
+        }
+    }
+}
+
+/// The changes to actions, each action once.
+pub(crate) type Updates<'a> = BTreeMap<ActionKey, ActionUpdate<'a>>;
+
+/// The change to one action, to be made more of.
+pub(crate) fn change<'u, 'a>(
+    updates: &'u mut Updates<'a>,
+    key: ActionKey,
+    status: ActionStatus,
+) -> &'u mut ActionUpdate<'a> {
+    let update = updates.entry(key).or_insert_with(|| ActionUpdate::to(status));
+    update.status = status;
+    update
+}
+
+/// What follows from outcomes; returns what became ready, in order, with what it needs. Those that `leases`
+/// names are leased.
+pub(crate) fn follow(
+    (execution, seq): &GroupKey,
+    group: &mut Group,
+    updates: &mut Updates<'_>,
+    mut leases: impl FnMut(&Queue) -> bool,
+) -> Vec<(ActionKey, Vec<Name>)> {
+    let key = |action: Name| ActionKey { execution: execution.clone(), seq: *seq, action };
+    let Followed { freed, skipped, linked } = group.graph.follow();
+    for (action, needs) in linked {
+        change(updates, key(action), ActionStatus::Waiting).needs = Some(needs);
+    }
+    for action in skipped {
+        change(updates, key(action), ActionStatus::Skipped).closing = Some(false);
+    }
+    let mut ready = Vec::with_capacity(freed.len());
+    for action in freed {
+        let leased = group.queues.get(&action).is_some_and(&mut leases);
+        let status = if leased { ActionStatus::Leased } else { ActionStatus::Ready };
+        let needs = group.graph.members.get(&action).map(|member| member.needs.clone()).unwrap_or_default();
+        let update = change(updates, key(action.clone()), status);
+        update.begins = true;
+        update.due_at = None;
+        ready.push((key(action), needs));
+    }
+    ready
+}
+
+/// Who takes what is leased, and for how long.
+pub(crate) type Taker<'a> = (&'a WorkerId, &'a LeaseGrant);
+
+/// Writes changes to actions that are locked. Returns the rows that are leased now; without a taker there are
+/// none.
+pub(crate) async fn update(
+    connection: &mut PgConnection,
+    updates: &Updates<'_>,
+    taker: Option<Taker<'_>>,
+    now: Timestamp,
+) -> Attempt<Vec<PgRow>> {
+    const UPDATE: &str = concat!(
+        "
+WITH clock AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+), updated AS (
+    UPDATE actions a
+    SET status = k.status,
+        attempts = CASE WHEN k.anew THEN 0 ELSE a.attempts + k.counted END,
+        epoch = a.epoch + CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END,
+        worker_id = CASE k.status WHEN 'leased' THEN $17 WHEN 'ready' THEN NULL WHEN 'waiting' THEN NULL
+                                  ELSE a.worker_id END,
+        due_at = CASE k.status WHEN 'leased' THEN clock.now + ",
+        lease_length!("a", "$18"),
+        "
+                               WHEN 'ready' THEN coalesce(k.due_at, clock.now)
+                               WHEN 'awaiting' THEN k.due_at END,
+        attempt_until = CASE k.status WHEN 'leased' THEN clock.now + a.attempt_ms END,
+        ready_at = CASE WHEN k.begins THEN clock.now ELSE a.ready_at END,
+        expires_at = CASE WHEN k.status = 'ready'
+                          THEN CASE WHEN k.begins THEN clock.now ELSE a.ready_at END
+                               + least(CASE WHEN k.anew OR a.attempts + k.counted = 0 THEN a.start_ms END,
+                                       a.close_ms) END,
+        result = coalesce(k.result, a.result),
+        error = CASE WHEN k.keeps_error THEN a.error ELSE k.error END,
+        handled = coalesce(k.handled, a.handled),
+        needs = coalesce(k.needs, a.needs),
+        closing = coalesce(k.closing, a.closing),
+        queue = CASE WHEN k.closing THEN '' ELSE a.queue END,
+        input = coalesce(k.input, a.input),
+        revision = a.revision + CASE WHEN k.input IS NULL THEN 0 ELSE 1 END,
+        settled_at = CASE WHEN k.status IN ('succeeded', 'failed', 'skipped', 'cancelled') THEN $19 END
+    FROM clock, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::boolean[],
+                       $8::text[], $9::boolean[], $10::bigint[], $11::text[], $12::boolean[], $13::integer[],
+                       $14::boolean[], $15::boolean[], $16::text[])
+        AS k(tenant, execution_id, seq, action, status, result, keeps_error, error, handled, due_at, needs, closing,
+             counted, anew, begins, input)
+    WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
+    RETURNING a.*
+)
+SELECT * FROM updated WHERE status = 'leased'"
+    );
+    if updates.is_empty() {
+        return Ok(Vec::new());
+    }
+    let columns: ActionColumns<'_> = updates.keys().collect();
+    let each = || updates.values();
+    let error = |update: &ActionUpdate<'_>| match update.error {
+        Kept::AsItIs | Kept::Gone => None,
+        Kept::Now(error) => Some(error.as_str().to_owned()),
+    };
+    let counted = |update: &ActionUpdate<'_>| {
+        let leased = i32::from(update.status == ActionStatus::Leased);
+        match update.count {
+            Count::Stays | Count::Begins => leased,
+            Count::OneLess => leased - 1,
+        }
+    };
+    Ok(columns
+        .bound(UPDATE)
+        .bind(each().map(|update| update.status.as_str()).collect::<Vec<_>>())
+        .bind(each().map(|update| update.result.map(RawJson::as_str)).collect::<Vec<_>>())
+        .bind(each().map(|update| update.error == Kept::AsItIs).collect::<Vec<_>>())
+        .bind(each().map(error).collect::<Vec<_>>())
+        .bind(each().map(|update| update.handling.map(action_rows::handled)).collect::<Vec<_>>())
+        .bind(each().map(|update| update.due_at.map(Timestamp::as_millis)).collect::<Vec<_>>())
+        .bind(
+            each()
+                .map(|update| update.needs.as_ref().map(|needs| RawJson::of(needs).as_str().to_owned()))
+                .collect::<Vec<_>>(),
+        )
+        .bind(each().map(|update| update.closing).collect::<Vec<_>>())
+        .bind(each().map(counted).collect::<Vec<_>>())
+        .bind(each().map(|update| update.count == Count::Begins).collect::<Vec<_>>())
+        .bind(each().map(|update| update.begins).collect::<Vec<_>>())
+        .bind(each().map(|update| update.input.map(RawJson::as_str)).collect::<Vec<_>>())
+        .bind(taker.map(|(worker, _)| worker.as_str()))
+        .bind(taker.map(|(_, grant)| millis(grant.ttl)))
+        .bind(now.as_millis())
+        .fetch_all(connection)
+        .await?)
+}

@@ -1,0 +1,134 @@
+//! Taking leases: one statement finds what is due, locks it and hands it out.
+//!
+//! Whoever leases skips what is locked and waits for nobody.
+
+use std::collections::BTreeSet;
+
+use millstream_core::id::WorkerId;
+use millstream_core::placement::Queue;
+use millstream_store::action_store::LeasedAction;
+use millstream_store::execution_store::LeaseGrant;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgPool, Postgres, Row};
+
+use crate::action_rows::{self, lease_length, millis};
+use crate::decode;
+use crate::errors::Attempt;
+
+/// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, to `$2` for `$3`.
+macro_rules! lease {
+    ($due:literal) => {
+        concat!(
+            "
+WITH clock AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
+), ",
+            $due,
+            ", taken AS (
+    UPDATE actions a
+    SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + 1, worker_id = $2,
+        due_at = clock.now + ",
+            lease_length!("a", "$3"),
+            ",
+        attempt_until = clock.now + a.attempt_ms, expires_at = NULL
+    FROM due d, clock
+    WHERE a.ctid = d.place
+    RETURNING a.*, d.due_at AS waited_since
+)
+SELECT t.*, x.definition, x.version, e.traceparent
+FROM taken t
+CROSS JOIN LATERAL (
+    SELECT x.definition, x.version FROM executions x
+    WHERE x.tenant = t.tenant AND x.execution_id = t.execution_id OFFSET 0) x
+LEFT JOIN LATERAL (
+    SELECT e.traceparent FROM events e WHERE e.tenant = t.tenant AND e.event_id = t.event_id OFFSET 0) e ON TRUE
+ORDER BY t.waited_since, t.tenant, t.execution_id, t.seq, t.ordinal"
+        )
+    };
+}
+
+/// What is due in the queues that the grant names, the longest due of each first.
+pub(crate) async fn lease_due(
+    pool: &PgPool,
+    worker: &WorkerId,
+    grant: &LeaseGrant,
+) -> Attempt<Vec<LeasedAction>> {
+    // One range of the index, read until it is enough.
+    const OF_ONE: &str = lease!(
+        "due AS MATERIALIZED (
+    SELECT a.ctid AS place, a.due_at
+    FROM actions a
+    WHERE a.status IN ('ready', 'leased', 'awaiting') AND a.queue = $4 AND a.due_at <= (SELECT now FROM clock)
+    ORDER BY a.due_at
+    LIMIT $1
+    FOR NO KEY UPDATE SKIP LOCKED
+)"
+    );
+    // One range per queue. The first of each come before the second of any, so that a long queue does not
+    // stand in front of the others; whatever that leaves over is unlocked again in a moment.
+    const OF_EACH: &str = lease!(
+        "found AS MATERIALIZED (
+    SELECT q.queue, a.place, a.due_at
+    FROM unnest($4::text[]) AS q(queue)
+    CROSS JOIN LATERAL (
+        SELECT a.ctid AS place, a.due_at
+        FROM actions a
+        WHERE a.status IN ('ready', 'leased', 'awaiting') AND a.queue = q.queue
+          AND a.due_at <= (SELECT now FROM clock)
+        ORDER BY a.due_at
+        LIMIT $1
+        FOR NO KEY UPDATE SKIP LOCKED) a
+), due AS MATERIALIZED (
+    SELECT f.place, f.due_at
+    FROM (SELECT *, row_number() OVER (PARTITION BY queue ORDER BY due_at) AS turn FROM found) f
+    ORDER BY f.turn, f.due_at
+    LIMIT $1
+)"
+    );
+    let queues: BTreeSet<&str> = grant.queues.iter().map(Queue::as_str).collect();
+    let queues: Vec<&str> = queues.into_iter().collect();
+    match &queues[..] {
+        [] => Ok(Vec::new()),
+        [queue] => take(pool, granted(OF_ONE, worker, grant).bind(*queue)).await,
+        [..] => take(pool, granted(OF_EACH, worker, grant).bind(&queues)).await,
+    }
+}
+
+/// What has missed a deadline of its schedule, in whichever queue.
+pub(crate) async fn lease_overdue(
+    pool: &PgPool,
+    worker: &WorkerId,
+    grant: &LeaseGrant,
+) -> Attempt<Vec<LeasedAction>> {
+    const OVERDUE: &str = lease!(
+        "due AS MATERIALIZED (
+    SELECT a.ctid AS place, a.expires_at AS due_at
+    FROM actions a
+    WHERE a.expires_at <= (SELECT now FROM clock)
+    ORDER BY a.expires_at
+    LIMIT $1
+    FOR NO KEY UPDATE SKIP LOCKED
+)"
+    );
+    take(pool, granted(OVERDUE, worker, grant)).await
+}
+
+type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
+
+fn granted<'q>(sql: &'static str, worker: &'q WorkerId, grant: &LeaseGrant) -> PgQuery<'q> {
+    sqlx::query(sql)
+        .bind(i64::try_from(grant.slots).unwrap_or(i64::MAX))
+        .bind(worker.as_str())
+        .bind(millis(grant.ttl))
+}
+
+async fn take(pool: &PgPool, lease: PgQuery<'_>) -> Attempt<Vec<LeasedAction>> {
+    let rows = lease.fetch_all(pool).await?;
+    let mut leased = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let action = action_rows::leased(row, decode::definition_ref(row)?, row.try_get("traceparent")?)?;
+        leased.push((action, action_rows::needs(row)?));
+    }
+    action_rows::with_results(pool, leased).await
+}

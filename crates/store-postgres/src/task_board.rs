@@ -1,0 +1,143 @@
+//! Work for others: open queues, what nobody began in time, actions by their keys, who is connected.
+
+use std::collections::{BTreeMap, HashMap};
+
+use async_trait::async_trait;
+use millstream_core::id::{ActionKey, TenantId, WorkerId};
+use millstream_core::placement::Queue;
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::action_store::LeasedAction;
+use millstream_store::execution_store::LeaseGrant;
+use millstream_store::task_board::{Connected, Presence, TaskBoard};
+use millstream_store::views::ActionView;
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row};
+
+use crate::action_rows::ActionColumns;
+use crate::connect::PostgresStore;
+use crate::errors::Attempt;
+use crate::execution_views::action_view;
+use crate::{decode, leasing};
+
+#[async_trait]
+impl TaskBoard for PostgresStore {
+    async fn open_queues(&self, prefix: &str) -> Result<Vec<Queue>> {
+        self.once(read_queues(&self.pool, prefix)).await
+    }
+
+    async fn overdue(
+        &self,
+        worker: &WorkerId,
+        grant: &LeaseGrant,
+        _now: Timestamp,
+    ) -> Result<Vec<LeasedAction>> {
+        if grant.slots == 0 {
+            return Ok(Vec::new());
+        }
+        self.patiently(|| leasing::lease_overdue(&self.pool, worker, grant)).await
+    }
+
+    async fn find(&self, keys: &[ActionKey]) -> Result<Vec<Option<ActionView>>> {
+        self.once(find_actions(&self.pool, keys)).await
+    }
+
+    /// On the connections of the renewals, as the beats of workers.
+    async fn present(&self, workers: &[Presence], now: Timestamp) -> Result<()> {
+        if workers.is_empty() {
+            return Ok(());
+        }
+        self.patiently(|| write_presence(&self.leases, workers, now)).await
+    }
+
+    async fn connected(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<Connected>> {
+        const LIST: &str = "
+SELECT tenant, name, kinds, labels, seen_at FROM task_workers
+WHERE tenant = $1 AND seen_at >= $2 ORDER BY name";
+        self.once(async {
+            let query = sqlx::query(LIST).bind(tenant.as_str()).bind(since.as_millis());
+            query.fetch_all(&self.pool).await?.iter().map(connected).collect()
+        })
+        .await
+    }
+}
+
+/// From each queue to the next one, by one look into the index: the first entry of a queue is the one that is
+/// due longest, and without a time if all of them wait.
+async fn read_queues(pool: &PgPool, prefix: &str) -> Attempt<Vec<Queue>> {
+    const READ: &str = "
+WITH RECURSIVE open AS (
+    (SELECT a.queue, a.due_at
+     FROM actions a
+     WHERE a.status IN ('waiting', 'ready', 'leased', 'awaiting') AND a.queue >= $1
+     ORDER BY a.queue, a.due_at LIMIT 1)
+    UNION ALL
+    SELECT n.queue, n.due_at
+    FROM open o
+    CROSS JOIN LATERAL (
+        SELECT a.queue, a.due_at
+        FROM actions a
+        WHERE a.status IN ('waiting', 'ready', 'leased', 'awaiting') AND a.queue > o.queue
+        ORDER BY a.queue, a.due_at LIMIT 1) n
+    WHERE starts_with(o.queue, $1)
+)
+SELECT o.queue FROM open o WHERE starts_with(o.queue, $1) AND o.due_at IS NOT NULL ORDER BY o.queue";
+    let rows = sqlx::query(READ).bind(prefix).fetch_all(pool).await?;
+    rows.iter().map(|row| decode::parsed(row, "queue")).collect()
+}
+
+async fn find_actions(pool: &PgPool, keys: &[ActionKey]) -> Attempt<Vec<Option<ActionView>>> {
+    const FIND: &str = "
+SELECT a.*
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) AS k(tenant, execution_id, seq, action)
+CROSS JOIN LATERAL (
+    SELECT a.* FROM actions a
+    WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
+    OFFSET 0) a";
+    let columns: ActionColumns<'_> = keys.iter().collect();
+    let rows = columns.bound(FIND).fetch_all(pool).await?;
+    let found = rows
+        .iter()
+        .map(|row| {
+            let view = action_view(row)?;
+            Ok((view.key.clone(), view))
+        })
+        .collect::<Attempt<HashMap<_, _>>>()?;
+    Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+}
+
+async fn write_presence(pool: &PgPool, workers: &[Presence], now: Timestamp) -> Attempt<()> {
+    const WRITE: &str = "
+INSERT INTO task_workers (tenant, name, kinds, labels, seen_at)
+SELECT k.tenant, k.name, k.kinds, k.labels, $5
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS k(tenant, name, kinds, labels)
+ORDER BY k.tenant COLLATE \"C\", k.name COLLATE \"C\"
+ON CONFLICT (tenant, name) DO UPDATE
+SET kinds = excluded.kinds, labels = excluded.labels, seen_at = excluded.seen_at";
+    // Each once, as it said last.
+    let each: BTreeMap<(&str, &str), &Presence> =
+        workers.iter().map(|one| ((one.tenant.as_str(), one.name.as_str()), one)).collect();
+    let texts = |text: fn(&Presence) -> RawJson| -> Vec<String> {
+        each.values().map(|one| text(one).as_str().to_owned()).collect()
+    };
+    sqlx::query(WRITE)
+        .bind(each.keys().map(|(tenant, _)| *tenant).collect::<Vec<_>>())
+        .bind(each.keys().map(|(_, name)| *name).collect::<Vec<_>>())
+        .bind(texts(|one| RawJson::of(&one.kinds)))
+        .bind(texts(|one| RawJson::of(&one.labels)))
+        .bind(now.as_millis())
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
+fn connected(row: &PgRow) -> Attempt<Connected> {
+    let presence = Presence {
+        tenant: decode::parsed(row, "tenant")?,
+        name: row.try_get("name")?,
+        kinds: decode::list(row, "kinds")?,
+        labels: decode::list(row, "labels")?,
+    };
+    Ok(Connected { presence, seen_at: decode::time(row, "seen_at")? })
+}

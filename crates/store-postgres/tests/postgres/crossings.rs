@@ -1,0 +1,212 @@
+//! Signals, starts, decisions of people and settlements that cross each other: nothing is lost, nothing
+//! happens twice, and nobody waits in a circle.
+
+use futures::stream::{self, StreamExt};
+use millstream_core::action::ErrorClass;
+use millstream_core::id::{EventId, IncidentId, Name, TenantId};
+use millstream_core::incident::NewIncident;
+use millstream_core::status::{ActionStatus, ExecutionStatus};
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::{ActionStore, AfterFailure, LeasedAction, Settlement, Settling};
+use millstream_store::event_log::{Append, Appended, EventLog, Idempotency, NewSignal};
+use millstream_store::execution_store::{Committed, ExecutionStore};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store::incidents::{IncidentFilter, Incidents, Resolved, Resolving};
+use millstream_store::intervention::Decision;
+use millstream_store::relations::Relations;
+use millstream_store::views::{EventViews, ExecutionViews};
+use uuid::Uuid;
+
+use crate::support::{self, Fixture, event, grant, key, raw, worker};
+
+const AT_ONCE: usize = 6;
+
+fn signal(correlation: &str, now: Timestamp) -> NewSignal {
+    NewSignal {
+        event_id: EventId(Uuid::now_v7()),
+        tenant: TenantId::default_tenant(),
+        correlation: correlation.to_owned(),
+        definition: None,
+        name: Name::parse("paid").unwrap(),
+        payload: raw("1"),
+        idempotency: Some(Idempotency { key: format!("key of {correlation}"), request_hash: [1; 32] }),
+        actor: None,
+        traceparent: None,
+        expires_at: now.plus(std::time::Duration::from_secs(3600)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_and_starts_with_crossed_correlations_find_each_other() {
+    let fixture = Fixture::fresh().await;
+    let store = &fixture.store;
+    let now = store.ping().await.unwrap();
+    stream::iter(0..300)
+        .for_each_concurrent(AT_ONCE, |round| async move {
+            let name = |n: usize| format!("c-{round}-{n}");
+            let signals: Vec<_> = (0..4).map(|n| signal(&name(n), now)).collect();
+            let starts = (0..4).rev().map(|n| {
+                let mut start = support::start(&key(&name(n)), now);
+                start.state.correlation = Some(name(n));
+                start.applied.transition.decision.correlation = Some(name(n));
+                Append::Start(Box::new(start))
+            });
+            let starts: Vec<_> = starts.collect();
+            let sent: Vec<_> = signals.iter().cloned().map(|one| Append::Signal(Box::new(one))).collect();
+            let (started, sent) = tokio::join!(store.append(&starts, now), store.append(&sent, now));
+            assert!(started.unwrap().iter().all(|one| matches!(one, Appended::Accepted { .. })));
+            for (n, sent) in sent.unwrap().into_iter().enumerate() {
+                let fits = match &sent {
+                    Appended::Buffered => true,
+                    Appended::Delivered { execution, .. } => *execution == key(&name(n)),
+                    Appended::Accepted { .. }
+                    | Appended::Repeat { .. }
+                    | Appended::Ambiguous { .. }
+                    | Appended::Mismatch
+                    | Appended::NoExecution => false,
+                };
+                assert!(fits, "round {round}: {sent:?}");
+            }
+            let ids: Vec<_> = signals.iter().map(|one| (one.tenant.clone(), one.event_id)).collect();
+            for (n, view) in store.events(&ids).await.unwrap().into_iter().enumerate() {
+                assert_eq!(view.unwrap().execution, key(&name(n)), "round {round}");
+            }
+            assert!(store.signals(&ids).await.unwrap().iter().all(Option::is_none));
+        })
+        .await;
+    fixture.assert_no_deadlock().await;
+}
+
+#[tokio::test]
+async fn items_of_one_batch_see_the_signals_and_starts_before_them() {
+    let fixture = Fixture::fresh().await;
+    let store = &fixture.store;
+    let now = store.ping().await.unwrap();
+    let start = |id: &str| {
+        let mut start = support::start(&key(id), now);
+        start.state.correlation = Some("c".to_owned());
+        start.applied.transition.decision.correlation = Some("c".to_owned());
+        Append::Start(Box::new(start))
+    };
+    let stored = NewSignal { idempotency: None, ..signal("c", now) };
+    store.append(&[Append::Signal(Box::new(stored.clone()))], now).await.unwrap();
+    let (before, after) = (signal("c", now), NewSignal { idempotency: None, ..signal("c", now) });
+    let posted = event(&key("one"), "go");
+    let batch = [
+        Append::Signal(Box::new(before.clone())),
+        Append::Signal(Box::new(before.clone())),
+        start("one"),
+        Append::Event(posted.clone()),
+        Append::Signal(Box::new(after.clone())),
+        start("two"),
+        Append::Signal(Box::new(NewSignal { idempotency: None, ..signal("c", now) })),
+    ];
+    let appended = store.append(&batch, now).await.unwrap();
+    assert!(
+        matches!(
+            &appended[..],
+            [
+                Appended::Buffered,
+                Appended::Repeat { .. },
+                Appended::Accepted { .. },
+                Appended::Accepted { .. },
+                Appended::Delivered { .. },
+                Appended::Accepted { .. },
+                Appended::Ambiguous { executions: 2 },
+            ]
+        ),
+        "{appended:?}"
+    );
+    let ids = [stored.event_id, before.event_id, posted.event_id, after.event_id];
+    let ids = ids.map(|id| (TenantId::default_tenant(), id));
+    let places: Vec<_> =
+        store.events(&ids).await.unwrap().into_iter().map(|view| view.unwrap().accept_no).collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+fn failed(action: &LeasedAction) -> Settlement {
+    let incident = NewIncident {
+        id: IncidentId(Uuid::now_v7()),
+        class: ErrorClass::Status,
+        reason: "answered 500".to_owned(),
+    };
+    let outcome = Settling::Failed { error: raw("{}"), then: AfterFailure::Incident(incident) };
+    Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
+}
+
+/// Decisions about all incidents in one direction, in the other, and settlements of what they reopened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn decisions_in_crossed_order_happen_once_each() {
+    let fixture = Fixture::fresh().await;
+    let store = &fixture.store;
+    let tenant = TenantId::default_tenant();
+    let by = Decision { actor: Some("ann".to_owned()), reason: None };
+    let now = store.ping().await.unwrap();
+    for round in 0..20 {
+        let keys = fixture.start(20, &format!("r{round}")).await;
+        let posts: Vec<_> = keys.iter().map(|key| event(key, "go")).collect();
+        let commits = keys.iter().zip(&posts);
+        let commits = commits.map(|(key, post)| support::act(key, post.event_id, &["a", "b"], now)).collect();
+        let batch: Vec<_> = posts.into_iter().map(Append::Event).collect();
+        store.append(&batch, now).await.unwrap();
+        let commits = fixture.placed(commits).await;
+        let committed = store.commit(&worker(), &commits, &grant(usize::MAX), now).await.unwrap();
+        let leased: Vec<LeasedAction> = committed
+            .into_iter()
+            .flat_map(|committed| match committed {
+                Committed::Done { leased, .. } => leased,
+                other @ (Committed::Conflict | Committed::Missing) => panic!("not committed: {other:?}"),
+            })
+            .collect();
+        let (forth, back): (Vec<_>, Vec<_>) =
+            leased.iter().map(failed).partition(|one| one.lease.key.action.as_str() == "a");
+        let back: Vec<_> = back.into_iter().rev().collect();
+        let (worker, none) = (worker(), grant(0));
+        let settled =
+            tokio::join!(store.settle(&worker, &forth, &none, now), store.settle(&worker, &back, &none, now));
+        assert!(settled.0.is_ok() && settled.1.is_ok(), "{settled:?}");
+        let open = IncidentFilter {
+            status: Some(millstream_store::incidents::IncidentStatus::Open),
+            ..IncidentFilter::default()
+        };
+        let open = store.list_incidents(&tenant, &open, None, 100).await.unwrap();
+        assert_eq!(open.len(), 40, "round {round}");
+        let retries: Vec<_> = open.iter().map(|view| (view.id, Resolving::Retry)).collect();
+        let skip = || Resolving::Skip { result: raw("1"), emit: None };
+        let skips: Vec<_> = open.iter().rev().map(|view| (view.id, skip())).collect();
+        let ((retried, skipped), ()) = tokio::join!(
+            async {
+                tokio::join!(
+                    store.resolve(&tenant, &retries, &by, now),
+                    store.resolve(&tenant, &skips, &by, now)
+                )
+            },
+            async {
+                for _ in 0..10 {
+                    let leased = store.lease(&worker, &grant(5), now).await.unwrap();
+                    let batch: Vec<_> = leased
+                        .into_iter()
+                        .map(|action| Settlement {
+                            lease: action.lease,
+                            event_id: action.event_id,
+                            outcome: Settling::Succeeded { result: raw("2"), emit: None },
+                        })
+                        .collect();
+                    store.settle(&worker, &batch, &grant(0), now).await.unwrap();
+                }
+            }
+        );
+        let done = |verdicts: &[Resolved]| {
+            verdicts.iter().filter(|one| matches!(one, Resolved::Done { .. })).count()
+        };
+        assert_eq!(done(&retried.unwrap()) + done(&skipped.unwrap()), 40, "round {round}");
+        for view in store.executions(&keys).await.unwrap() {
+            assert_eq!(view.unwrap().status, ExecutionStatus::Active, "round {round}");
+        }
+        for key in &keys {
+            let actions = store.actions(key, None, 10).await.unwrap();
+            assert!(actions.iter().all(|view| view.status != ActionStatus::Failed), "round {round}");
+        }
+    }
+    fixture.assert_no_deadlock().await;
+}

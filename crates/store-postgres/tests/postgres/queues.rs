@@ -1,0 +1,110 @@
+//! Queues cost what is taken out of them, not what stands in them; and nobody is starved.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::support::{self, Fixture, event, rows_read, worker};
+use millstream_core::id::Name;
+use millstream_core::placement::Queue;
+use millstream_core::terms::Terms;
+use millstream_store::action_store::ActionStore;
+use millstream_store::event_log::{Append, EventLog};
+use millstream_store::execution_store::{Committed, ExecutionStore, LeaseGrant};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store::task_board::TaskBoard;
+use millstream_store::timer_store::TimerStore;
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
+
+const EACH: usize = 1_000;
+
+fn call(function: &str) -> Queue {
+    Queue::call(&Name::parse(function).unwrap())
+}
+
+fn serving(slots: usize, queues: &[Queue]) -> LeaseGrant {
+    LeaseGrant { slots, ttl: Duration::from_secs(30), queues: queues.into() }
+}
+
+/// A thousand ready actions in each of these queues.
+async fn filled(queues: &[Queue]) -> Fixture {
+    let fixture = Fixture::fresh().await;
+    let store = &fixture.store;
+    let now = store.ping().await.unwrap();
+    for (n, queue) in queues.iter().enumerate() {
+        let keys = fixture.start(EACH, &format!("q{n}")).await;
+        let posts: Vec<_> = keys.iter().map(|key| event(key, "go")).collect();
+        let mut commits = Vec::new();
+        for (key, post) in keys.iter().zip(&posts) {
+            let mut commit = support::act(key, post.event_id, &["a"], now);
+            commit.actions[0].terms = Terms { queue: queue.clone(), ..Terms::engine() };
+            commits.push(commit);
+        }
+        let posts: Vec<_> = posts.into_iter().map(Append::Event).collect();
+        store.append(&posts, now).await.unwrap();
+        let commits = fixture.placed(commits).await;
+        for committed in store.commit(&worker(), &commits, &serving(0, &[]), now).await.unwrap() {
+            assert!(matches!(committed, Committed::Done { unleased: 1, .. }), "{committed:?}");
+        }
+    }
+    fixture
+}
+
+#[tokio::test]
+async fn open_queues_and_leases_read_little_of_long_queues() {
+    let queues = ["a", "b", "c", "d"].map(call);
+    let fixture = filled(&queues).await;
+    fixture.store.close().await;
+    let before = rows_read(&fixture).await;
+    let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
+    let now = store.ping().await.unwrap();
+    assert_eq!(store.open_queues("call:").await.unwrap(), queues);
+    assert!(store.open_queues("task:").await.unwrap().is_empty());
+    assert!(store.next_due(&queues).await.unwrap().is_some());
+    assert_eq!(store.lease(&worker(), &serving(3, &queues[1..2]), now).await.unwrap().len(), 3);
+    assert_eq!(store.lease(&worker(), &serving(6, &queues), now).await.unwrap().len(), 6);
+    assert!(store.overdue(&worker(), &serving(5, &[]), now).await.unwrap().is_empty());
+    store.close().await;
+    let read = rows_read(&fixture).await - before;
+    assert!(read < 300, "a few looks into four queues of {EACH} read {read} index entries");
+}
+
+#[tokio::test]
+async fn a_long_queue_does_not_stand_in_front_of_a_short_one() {
+    let fixture = filled(&[call("long")]).await;
+    let store = &fixture.store;
+    let now = store.ping().await.unwrap();
+    let keys = fixture.start(1, "short").await;
+    let post = event(&keys[0], "go");
+    let mut commit = support::act(&keys[0], post.event_id, &["a", "b"], now);
+    for action in &mut commit.actions {
+        action.terms = Terms { queue: call("short"), ..Terms::engine() };
+    }
+    store.append(&[Append::Event(post)], now).await.unwrap();
+    let commits = fixture.placed(vec![commit]).await;
+    store.commit(&worker(), &commits, &serving(0, &[]), now).await.unwrap();
+    let both = serving(4, &[call("long"), call("short")]);
+    let leased = store.lease(&worker(), &both, now).await.unwrap();
+    let of_short = leased.iter().filter(|action| action.lease.key.execution == keys[0]).count();
+    assert_eq!((leased.len(), of_short), (4, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_of_several_queues_share_everything_without_waiting_for_each_other() {
+    let queues = ["a", "b"].map(call);
+    let fixture = filled(&queues).await;
+    let (store, all) = (&fixture.store, serving(50, &queues));
+    let now = store.ping().await.unwrap();
+    let take = || async {
+        let (worker, mut taken) = (worker(), Vec::new());
+        for _ in 0..100 {
+            let leased = store.lease(&worker, &all, now).await.unwrap();
+            taken.extend(leased.into_iter().map(|action| action.lease.key));
+        }
+        taken
+    };
+    let (one, two, three) = tokio::join!(take(), take(), take());
+    let taken: Vec<_> = one.into_iter().chain(two).chain(three).collect();
+    let distinct: BTreeSet<_> = taken.iter().collect();
+    assert_eq!((taken.len(), distinct.len()), (2 * EACH, 2 * EACH));
+    fixture.assert_no_deadlock().await;
+}

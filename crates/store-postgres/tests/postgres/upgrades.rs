@@ -1,0 +1,164 @@
+//! A database that an older build has worked with: its rows are kept, and work goes on where it was.
+
+use crate::support::{self, Fixture, event, grant, key, raw, worker};
+use millstream_core::id::{Epoch, EventId, Seq};
+use millstream_core::placement::Queue;
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus};
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::{ActionStore, SettleVerdict, Settlement, Settling};
+use millstream_store::execution_store::{ExecutionStore, Loaded, MailboxLimits, Wanted};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store::intervention::Interventions;
+use millstream_store::timer_store::TimerStore;
+use millstream_store::views::{EventViews, ExecutionViews};
+use millstream_store::worker_store::WorkerStore;
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::{Connection, PgConnection, SqlStr};
+use uuid::Uuid;
+
+const SPINE: &str = include_str!("../../../../migrations/postgres/0001_spine.sql");
+const THEN: i64 = 1_700_000_000_000;
+
+/// An execution as 0001 has it, at seq 2 with three actions: one settled, one ready, one that waits for both.
+async fn old_rows(connection: &mut PgConnection, acted: EventId, waiting: EventId) {
+    let key = key("old");
+    let at = Timestamp::from_millis(THEN);
+    let commit = support::act(&key, acted, &["done", "next", "last"], at);
+    let (tenant, execution) = (key.tenant.as_str(), key.execution.as_str());
+    const EXECUTION: &str = "
+INSERT INTO executions (tenant, execution_id, definition, version, input_hash, position, seq, state, phase,
+                        snapshot, snapshot_seq, created_at, updated_at)
+VALUES ($1, $2, 'order', 1, '\\x01', 1, 2, 'working', 'active', $3, 2, $4, $4)";
+    sqlx::query(EXECUTION)
+        .bind(tenant)
+        .bind(execution)
+        .bind(RawJson::of(&commit.state).as_str())
+        .bind(THEN)
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    const EVENTS: &str = "
+INSERT INTO events (tenant, event_id, execution_id, accept_no, name, payload, created_at)
+VALUES ($1, $3, $2, 2, 'go', '1', $5), ($1, $4, $2, 3, 'millstream.cancel', '2', $5)";
+    const MAILBOX: &str = "
+INSERT INTO mailbox (tenant, execution_id, accept_no, event_id, bytes, cancels, created_at)
+VALUES ($1, $2, 3, $4, 1, $3 <> $4, $5)";
+    for statement in [EVENTS, MAILBOX] {
+        sqlx::query(statement)
+            .bind(tenant)
+            .bind(execution)
+            .bind(acted.0)
+            .bind(waiting.0)
+            .bind(THEN)
+            .execute(&mut *connection)
+            .await
+            .unwrap();
+    }
+    const TRANSITION: &str = "
+INSERT INTO transitions (tenant, execution_id, seq, event_id, name, at, decision, worker_id, committed_at)
+VALUES ($1, $2, 2, $3, 'go', $4, $5, 'w-1', $4)";
+    sqlx::query(TRANSITION)
+        .bind(tenant)
+        .bind(execution)
+        .bind(acted.0)
+        .bind(THEN)
+        .bind(RawJson::of(&commit.transitions[0].decision).as_str())
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    const ACTIONS: &str = "
+INSERT INTO actions (tenant, execution_id, seq, action, event_id, ordinal, alone, needs, status, attempts, epoch,
+                     due_at, input, result, created_at, settled_at)
+VALUES ($1, $2, 2, 'done', $3, 0, FALSE, '[]', 'succeeded', 1, 1, NULL, '{}', '7', $4, $4),
+       ($1, $2, 2, 'next', $3, 1, FALSE, '[\"done\"]', 'ready', 1, 1, $4, '{}', NULL, $4, NULL),
+       ($1, $2, 2, 'last', $3, 2, FALSE, '[\"next\"]', 'waiting', 0, 0, NULL, '{}', NULL, $4, NULL)";
+    sqlx::query(ACTIONS)
+        .bind(tenant)
+        .bind(execution)
+        .bind(acted.0)
+        .bind(THEN)
+        .execute(&mut *connection)
+        .await
+        .unwrap();
+    const OTHERS: &str = "
+WITH decision AS (
+    INSERT INTO decisions (tenant, execution_id, kind, reason, at) VALUES ($1, $2, 'pause', 'why', $3)
+), worker AS (
+    INSERT INTO workers (worker_id, started_at, seen_at, lanes, in_flight, version)
+    VALUES ('w-1', $3, $3, '[1]', 2, '0.1')
+)
+INSERT INTO timers (tenant, execution_id, armed_seq, ordinal, fire_at, send) VALUES ($1, $2, 2, 0, $3 + 9, 'late')";
+    sqlx::query(OTHERS).bind(tenant).bind(execution).bind(THEN).execute(connection).await.unwrap();
+}
+
+#[tokio::test]
+async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
+    let database = millstream_testkit::postgres::database().await;
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
+    let spine = Migration::new(1, "spine".into(), MigrationType::Simple, SqlStr::from_static(SPINE), false);
+    Migrator::with_migrations(vec![spine]).run_direct(None, &mut connection, false).await.unwrap();
+    let (acted, waiting) = (EventId(Uuid::now_v7()), EventId(Uuid::now_v7()));
+    old_rows(&mut connection, acted, waiting).await;
+
+    let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
+    assert_eq!(store.pending().await.unwrap(), ["0002 work"]);
+    store.migrate().await.unwrap();
+    let key = key("old");
+    let then = Timestamp::from_millis(THEN);
+    let found = store.executions(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
+    assert_eq!((found.state.seq, found.state.state.as_str()), (Seq(2), "working"));
+    let wanted = [Wanted { execution: key.clone(), known: None }];
+    let Loaded::Found(loaded) = store.load(&wanted, MailboxLimits::default()).await.unwrap().remove(0) else {
+        panic!("not there")
+    };
+    assert_eq!(loaded.mailbox.iter().map(|event| event.event_id).collect::<Vec<_>>(), [waiting]);
+    let actions = store.actions(&key, None, 10).await.unwrap();
+    let shape: Vec<_> = actions.iter().map(|view| (view.status, view.ready_at, view.revision)).collect();
+    let of = |status| (status, Some(then), 0);
+    assert_eq!(shape, [ActionStatus::Succeeded, ActionStatus::Ready, ActionStatus::Waiting].map(of));
+    assert!(actions.iter().all(|view| view.queue == Queue::engine() && view.progress.is_none()));
+    assert_eq!(store.decisions(&key).await.unwrap()[0].kind, "pause");
+    assert!(store.workers(then).await.unwrap()[0].beat.calls.is_empty());
+    assert_eq!(store.next_due(&[Queue::engine()]).await.unwrap(), Some(then));
+
+    let now = store.ping().await.unwrap();
+    let next = store.lease(&worker(), &grant(5), now).await.unwrap().remove(0);
+    assert_eq!((next.lease.epoch, next.attempt, next.ready_at), (Epoch(2), 2, then));
+    assert_eq!(next.results.values().collect::<Vec<_>>(), [&raw("7")]);
+    let succeeded = |lease| Settlement {
+        lease,
+        event_id: acted,
+        outcome: Settling::Succeeded { result: raw("8"), emit: None },
+    };
+    let settled = store.settle(&worker(), &[succeeded(next.lease)], &grant(1), now).await.unwrap();
+    let last = settled.leased[0].lease.clone();
+    let settled = store.settle(&worker(), &[succeeded(last)], &grant(0), now).await.unwrap();
+    assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: EventStatus::Completed }]);
+    let views = store.events(&[(key.tenant.clone(), acted)]).await.unwrap();
+    assert_eq!(views[0].as_ref().unwrap().status, EventStatus::Completed);
+}
+
+/// Every commit writes a new version of its execution's row; within the page, as long as no index is concerned.
+#[tokio::test]
+async fn commits_change_no_index_of_executions() {
+    const UPDATES: &str = "
+SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'executions'";
+    let fixture = Fixture::fresh().await;
+    let store = &fixture.store;
+    let now = store.ping().await.unwrap();
+    let keys = fixture.start(50, "hot").await;
+    let posts: Vec<_> = keys.iter().map(|key| event(key, "go")).collect();
+    let commits = keys.iter().zip(&posts).map(|(key, post)| support::act(key, post.event_id, &["a"], now));
+    let commits: Vec<_> = commits.collect();
+    let batch: Vec<_> = posts.into_iter().map(millstream_store::event_log::Append::Event).collect();
+    millstream_store::event_log::EventLog::append(&**store, &batch, now).await.unwrap();
+    let commits = fixture.placed(commits).await;
+    store.commit(&worker(), &commits, &grant(0), now).await.unwrap();
+    store.close().await;
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    let (all, within): (i64, i64) = sqlx::query_as(UPDATES).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(all, 50);
+    assert!(within > 40, "{within} of {all} stayed within their page");
+}
