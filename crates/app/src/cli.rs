@@ -1,10 +1,16 @@
 //! The command line: what can be asked, and how it is explained.
 
+mod incidents;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use millstream_runtime::config::Flags;
+
+pub(crate) use incidents::{
+    IncidentsArgs, IncidentsCommand, IncidentsListArgs, SignalArgs, WhichIncidents, Why,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 a check found a difference · 2 wrong usage or invalid input · \
@@ -72,6 +78,8 @@ pub(crate) enum Command {
     Start(StartArgs),
     /// Send an event to an execution
     Send(SendArgs),
+    /// Send an event to whichever execution has a correlation, now or soon
+    Signal(SignalArgs),
     /// Show an execution, or an event with --event
     Get(GetArgs),
     /// List executions
@@ -80,6 +88,8 @@ pub(crate) enum Command {
     Tail(TailArgs),
     /// Rebuild executions from their log and compare with what is stored
     Replay(ReplayArgs),
+    /// Failures that wait for a decision: list, retry, skip, fail, cancel
+    Incidents(IncidentsArgs),
     /// Events that were put aside because they could not be decided
     #[command(subcommand)]
     Dead(DeadCommand),

@@ -27,6 +27,7 @@ mod crashes;
 mod deciding;
 mod errors;
 mod idempotency;
+mod incidents;
 mod load;
 mod malformed;
 mod outages;

@@ -8,6 +8,7 @@
 
 mod acting;
 mod calling;
+mod deciding;
 mod fleet;
 mod following;
 mod listing;
