@@ -26,7 +26,7 @@ fn shown(output: &Output) -> Value {
 async fn stuck(world: &World) -> (String, String) {
     let id = world.api.start("fragile", json!({})).await;
     world.api.send_and_settle(&id, "work", json!({})).await;
-    let found = shown(&world.fleet.cli(&["--json", "incidents", "--status", "open", "--execution", &id]));
+    let found = shown(&world.fleet.cli(["--json", "incidents", "--status", "open", "--execution", &id]));
     (id, text(&found["items"][0], "incident_id"))
 }
 
