@@ -95,6 +95,8 @@ pub(crate) enum Command {
     Dead(DeadCommand),
     /// Cancel an execution
     Cancel(CancelArgs),
+    /// Say why nobody performs an action, and who is connected
+    Why(WhyArgs),
     /// Show who is up
     Workers,
     /// API keys
@@ -120,6 +122,12 @@ impl Command {
         }
         None
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The key of the action, as `millstream get` and incidents show it: default/o-1/4/charge
+    pub key: String,
 }
 
 #[derive(Debug, Args)]

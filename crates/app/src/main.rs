@@ -82,6 +82,7 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         Command::Incidents(args) => cmd::incidents::run(args, &Client::new(&config)?, output).await,
         Command::Dead(command) => cmd::dead::run(command, &Client::new(&config)?, output).await,
         Command::Cancel(args) => cmd::cancel::run(args, &Client::new(&config)?, output).await,
+        Command::Why(args) => cmd::why::run(args, &Client::new(&config)?, output).await,
         Command::Workers => cmd::workers::run(&Client::new(&config)?, output).await,
         Command::Keys(command) => {
             let (stores, now) = open(&config).await?;

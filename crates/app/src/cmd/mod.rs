@@ -21,5 +21,6 @@ pub(crate) mod send;
 pub(crate) mod signal;
 pub(crate) mod start;
 pub(crate) mod tail;
+pub(crate) mod why;
 pub(crate) mod worker;
 pub(crate) mod workers;

@@ -21,6 +21,7 @@ mod signals;
 mod sse;
 mod start;
 mod tail;
+mod tasks;
 mod transport;
 
 pub use answer::{
@@ -42,3 +43,4 @@ pub use send::{Cancelling, Sending, Sent};
 pub use signals::{Signal, SignalAccepted, Signalling};
 pub use start::{NewExecution, Starting};
 pub use tail::Tail;
+pub use tasks::{Task, TaskHeld, TaskWish, ThenDo};

@@ -15,5 +15,6 @@ mod listing;
 mod refusing;
 mod repeating;
 mod stub;
+mod tasking;
 mod working;
 mod world;
