@@ -16,9 +16,10 @@ use crate::action_rows::{self, lease_length, millis};
 use crate::decode;
 use crate::errors::Attempt;
 
-/// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, to `$2` for `$3`.
+/// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, to `$2` for `$3`, and
+/// counts so many attempts.
 macro_rules! lease {
-    ($due:literal) => {
+    ($count:literal, $due:literal) => {
         concat!(
             "
 WITH clock AS MATERIALIZED (
@@ -27,7 +28,9 @@ WITH clock AS MATERIALIZED (
             $due,
             ", taken AS (
     UPDATE actions a
-    SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + 1, worker_id = $2,
+    SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + ",
+            $count,
+            ", worker_id = $2,
         due_at = clock.now + ",
             lease_length!("a", "$3"),
             ",
@@ -56,6 +59,7 @@ pub(crate) async fn lease_due(
 ) -> Attempt<Vec<LeasedAction>> {
     // One range of the index, read until it is enough.
     const OF_ONE: &str = lease!(
+        "1",
         "due AS MATERIALIZED (
     SELECT a.ctid AS place, a.due_at
     FROM actions a
@@ -68,6 +72,7 @@ pub(crate) async fn lease_due(
     // One range per queue. The first of each come before the second of any, so that a long queue does not
     // stand in front of the others; whatever that leaves over is unlocked again in a moment.
     const OF_EACH: &str = lease!(
+        "1",
         "found AS MATERIALIZED (
     SELECT q.queue, a.place, a.due_at
     FROM unnest($4::text[]) AS q(queue)
@@ -101,14 +106,27 @@ pub(crate) async fn lease_overdue(
     worker: &WorkerId,
     grant: &LeaseGrant,
 ) -> Attempt<Vec<LeasedAction>> {
+    // Two ranges of two small indexes: schedules of what nobody has, and leases that have ended.
     const OVERDUE: &str = lease!(
-        "due AS MATERIALIZED (
+        "0",
+        "missed AS MATERIALIZED (
     SELECT a.ctid AS place, a.expires_at AS due_at
     FROM actions a
     WHERE a.expires_at <= (SELECT now FROM clock)
     ORDER BY a.expires_at
     LIMIT $1
     FOR NO KEY UPDATE SKIP LOCKED
+), lost AS MATERIALIZED (
+    SELECT a.ctid AS place, a.due_at
+    FROM actions a
+    WHERE a.status = 'leased' AND (a.attempt_ms IS NOT NULL OR a.close_ms IS NOT NULL)
+      AND a.due_at <= (SELECT now FROM clock)
+      AND (a.attempt_ms IS NOT NULL OR a.ready_at + a.close_ms <= (SELECT now FROM clock))
+    ORDER BY a.due_at
+    LIMIT $1
+    FOR NO KEY UPDATE SKIP LOCKED
+), due AS MATERIALIZED (
+    SELECT u.* FROM (SELECT * FROM missed UNION ALL SELECT * FROM lost) u ORDER BY u.due_at LIMIT $1
 )"
     );
     take(pool, granted(OVERDUE, worker, grant)).await

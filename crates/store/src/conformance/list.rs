@@ -258,6 +258,8 @@ macro_rules! conformance_tests {
                 the_next_due_is_looked_for_in_every_queue,
                 a_cancellation_amid_an_undoing_ends_it,
                 one_lease_with_two_outcomes_in_a_batch_has_the_first,
+                a_lease_of_an_external_worker_that_ended_is_looked_at,
+                a_lease_that_ended_after_everything_had_to_be_over_is_looked_at,
             }
             work_races {
                 a_decision_about_an_incident_and_a_retry_of_its_event_are_one,
