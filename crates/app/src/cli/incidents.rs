@@ -15,7 +15,7 @@ Examples:
   millstream incidents retry ID --input input.json --reason 'wrong account'";
 
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct IncidentsArgs {
     #[command(subcommand)]
     pub command: Option<IncidentsCommand>,
@@ -34,11 +34,21 @@ pub(crate) struct IncidentsListArgs {
     /// Only of this execution
     #[arg(long, value_name = "ID")]
     pub execution: Option<String>,
+    /// Only of this definition
     #[arg(long)]
     pub definition: Option<String>,
-    /// At most this many
-    #[arg(long, default_value_t = 50)]
-    pub limit: usize,
+    /// At most this many (default: 50)
+    #[arg(long)]
+    pub limit: Option<usize>,
+}
+
+impl IncidentsListArgs {
+    /// Whether the list was narrowed, which means nothing to a subcommand. (Left to clap, `--json` before a subcommand
+    /// would be refused as well.)
+    pub(crate) fn is_narrowed(&self) -> bool {
+        let Self { status, group, execution, definition, limit } = self;
+        limit.is_some() || [status, group, execution, definition].into_iter().any(Option::is_some)
+    }
 }
 
 #[derive(Debug, Subcommand)]

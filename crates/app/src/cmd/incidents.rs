@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use reqwest::Method;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use crate::cli::{IncidentsArgs, IncidentsCommand, IncidentsListArgs, WhichIncidents, Why};
 use crate::client::{Client, segment};
+use crate::failure::{ExitCode, Failure};
 use crate::output::{Output, fields, line, plain, table};
 use crate::written;
 
+const LIMIT: usize = 50;
 const SHOWN: &[&str] = &[
     "incident_id",
     "status",
@@ -34,6 +36,10 @@ const SHOWN: &[&str] = &[
 ];
 
 pub(crate) async fn run(args: &IncidentsArgs, client: &Client, output: Output) -> Result<()> {
+    if args.command.is_some() && args.list.is_narrowed() {
+        let message = "--status, --group and the like before a command are for the list; give them after it";
+        bail!(Failure::new(ExitCode::Invalid, message));
+    }
     match &args.command {
         None => list(&args.list, client, output).await,
         Some(IncidentsCommand::Groups { limit }) => groups(*limit, client, output).await,
@@ -61,7 +67,7 @@ async fn list(args: &IncidentsListArgs, client: &Client, output: Output) -> Resu
     .into_iter()
     .filter_map(|(name, value)| value.clone().map(|value| (name, value)))
     .collect();
-    let items = client.list("/v1/incidents", &query, args.limit).await?;
+    let items = client.list("/v1/incidents", &query, args.limit.unwrap_or(LIMIT)).await?;
     output.show(&json!({ "items": items }), |_| match items.as_slice() {
         [] => "no incidents".to_owned(),
         rows => table(

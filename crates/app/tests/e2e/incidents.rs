@@ -96,6 +96,8 @@ async fn a_group_is_tried_again_and_what_is_hopeless_is_ended(mode: Mode) {
     }
     assert!(cli(&["incidents"]).status.success());
     assert!(cli(&["incidents", "groups"]).status.success());
+    assert!(cli(&["incidents", "--json", "groups"]).status.success());
+    assert_eq!(cli(&["incidents", "--status", "open", "groups"]).status.code(), Some(2));
 }
 
 async fn a_signal_waits_for_its_execution(mode: Mode) {
