@@ -30,6 +30,7 @@ use crate::door::Door;
 use crate::fields::{self, Fields, ItemsError};
 use crate::gate::Slot;
 use crate::query::Params;
+use crate::tasks::board::Patience;
 use crate::tasks::hand_out::{Task, prepare};
 use crate::tasks::why::{Why, why};
 
@@ -39,6 +40,8 @@ const MOST: usize = 256;
 /// Types or labels of one worker.
 const MANY: usize = 64;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long the store may take to answer one who does not wait.
+const ANSWER: Duration = Duration::from_secs(5);
 /// Of a worker that does not say what it is called.
 const UNNAMED: &str = "unnamed";
 
@@ -113,12 +116,13 @@ async fn lease(
     slot.give_back();
     let until = tokio::time::Instant::now() + wait;
     loop {
-        let asked = door.clock.now();
-        let leased = door.board.wait(worker.clone(), can.clone(), most);
+        let (asked, asked_at) = (door.clock.now(), tokio::time::Instant::now());
+        let patience = if wait.is_zero() { Patience::Asks } else { Patience::Waits };
+        let leased = door.board.wait(worker.clone(), can.clone(), most, patience);
         let leased = tokio::select! {
             biased;
             leased = leased => leased.unwrap_or_default(),
-            () = tokio::time::sleep_until(until) => Vec::new(),
+            () = tokio::time::sleep_until(if wait.is_zero() { asked_at + ANSWER } else { until }) => Vec::new(),
             () = door.draining.cancelled() => Vec::new(),
         };
         if leased.is_empty() {
@@ -159,9 +163,9 @@ fn wish(caller: &Caller, text: &str) -> Result<Wish, Problem> {
         fields.fault("types", "names no type: at least one is needed");
     }
     let labels = names(&mut fields, "labels").unwrap_or_default();
-    let most = match fields.take("max").map(str::parse::<usize>) {
+    let most = match fields.take("max").map(whole) {
         None => 1,
-        Some(Ok(most)) if (1..=MOST).contains(&most) => most,
+        Some(Some(most)) if (1..=MOST).contains(&most) => most,
         Some(_) => {
             fields.fault("max", format!("must be a whole number from 1 to {MOST}"));
             1
@@ -185,10 +189,8 @@ fn wish(caller: &Caller, text: &str) -> Result<Wish, Problem> {
 /// Seconds, or a duration such as `20s`.
 fn wait(fields: &mut Fields<'_>) -> Duration {
     let Some(text) = fields.take("wait") else { return Duration::ZERO };
-    let given = match text.parse::<u64>() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => serde_json::from_str::<String>(text).ok().and_then(|text| duration::parse(&text).ok()),
-    };
+    let spelled = || serde_json::from_str::<String>(text).ok().and_then(|text| duration::parse(&text).ok());
+    let given = whole(text).map(Duration::from_secs).or_else(spelled);
     match given {
         Some(wait) if wait <= LONGEST_WAIT => wait,
         Some(_) | None => {
@@ -295,10 +297,21 @@ pub(super) fn key_of(caller: &Caller, text: &str) -> Result<(ActionKey, i32), Pr
     ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| Problem::not_found("task", text))
 }
 
+/// A whole number, however it is written: JSON makes no difference between `2` and `2.0`.
+fn whole<T: TryFrom<i64>>(text: &str) -> Option<T> {
+    let number = text.parse::<i64>().ok().or_else(|| {
+        let number = text.parse::<f64>().ok()?;
+        // Beyond that not every whole number is a double.
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+        (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
+    })?;
+    T::try_from(number).ok()
+}
+
 pub(super) fn token(fields: &mut Fields<'_>) -> Epoch {
-    match fields.take("token").map(str::parse::<i64>) {
-        Some(Ok(token)) => Epoch(token),
-        Some(Err(_)) => {
+    match fields.take("token").map(whole) {
+        Some(Some(token)) => Epoch(token),
+        Some(None) => {
             fields.fault("token", "must be the whole number that came with the task");
             Epoch::NONE
         }
@@ -342,7 +355,12 @@ pub(super) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Pro
 fn lost(view: &ActionView, token: Epoch) -> Problem {
     let holder = view.worker_id.as_ref().map_or("another worker", WorkerId::as_str);
     let detail = match view.status {
-        ActionStatus::Leased if view.epoch == token => "the task was given another input".to_owned(),
+        ActionStatus::Leased if view.epoch == token => {
+            format!(
+                "the task has another input by now, and another key: {}",
+                view.key.with_revision(view.revision)
+            )
+        }
         ActionStatus::Leased => {
             format!(
                 "the lease has passed on: {holder} has the task with token {}, yours is {token}",

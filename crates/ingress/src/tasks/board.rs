@@ -44,6 +44,7 @@ pub(crate) struct Board {
 #[derive(Debug, Default)]
 struct Waiting {
     workers: VecDeque<Waiter>,
+    next_ticket: u64,
     /// Who came lately, to be told to the store.
     seen: BTreeMap<(TenantId, WorkerId), Presence>,
 }
@@ -55,6 +56,18 @@ struct Waiter {
     can: Capability,
     most: usize,
     reply: oneshot::Sender<Vec<LeasedAction>>,
+    patience: Patience,
+    /// Grows with every one who comes.
+    ticket: u64,
+}
+
+/// How long a worker waits for something that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Until it goes away.
+    Waits,
+    /// Not at all: it is answered once the store has been asked.
+    Asks,
 }
 
 impl Board {
@@ -93,6 +106,7 @@ impl Board {
         worker: WorkerId,
         can: Capability,
         most: usize,
+        patience: Patience,
     ) -> oneshot::Receiver<Vec<LeasedAction>> {
         let (reply, leased) = oneshot::channel();
         let presence = Presence {
@@ -103,7 +117,9 @@ impl Board {
         };
         let mut waiting = self.waiting();
         waiting.seen.insert((can.tenant.clone(), worker.clone()), presence);
-        waiting.workers.push_back(Waiter { worker, can, most, reply });
+        let ticket = waiting.next_ticket;
+        waiting.next_ticket += 1;
+        waiting.workers.push_back(Waiter { worker, can, most, reply, patience, ticket });
         drop(waiting);
         self.wake.notify_one();
         leased
@@ -125,10 +141,26 @@ impl Board {
             } else {
                 self.wake.notified().await;
             }
+            // Who comes from now on may not have been looked at.
+            let later = self.waiting().next_ticket;
             // What the store cannot answer now is asked again at the next tick.
             if let Err(error) = self.hand_out(stores, clock).await {
                 tracing::debug!(%error, "tasks could not be leased");
             }
+            self.answer_the_impatient(later);
+        }
+    }
+
+    /// Those who came before this ticket and do not wait hear that there is nothing for them.
+    fn answer_the_impatient(&self, later: u64) {
+        let mut waiting = self.waiting();
+        let (gone, stay): (VecDeque<Waiter>, VecDeque<Waiter>) = std::mem::take(&mut waiting.workers)
+            .into_iter()
+            .partition(|waiter| waiter.patience == Patience::Asks && waiter.ticket < later);
+        waiting.workers = stay;
+        drop(waiting);
+        for waiter in gone {
+            let _ = waiter.reply.send(Vec::new());
         }
     }
 

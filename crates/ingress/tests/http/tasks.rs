@@ -89,6 +89,16 @@ async fn a_worker_that_waits_gets_a_task_as_soon_as_there_is_one() {
 }
 
 #[tokio::test]
+async fn who_does_not_wait_gets_what_is_there_at_once() {
+    let bench = images(open_options()).await;
+    go(&bench, "i-1").await;
+    assert_eq!(lease(&bench, &json!({"types": ["resize"], "labels": ["gpu"]})).await[0]["attempt"], 1);
+    let begun = Instant::now();
+    assert!(lease(&bench, &json!({"types": ["label"]})).await.is_empty());
+    assert!(begun.elapsed() < Duration::from_secs(4), "nothing is an answer as well");
+}
+
+#[tokio::test]
 async fn without_work_the_wait_ends_with_nothing() {
     let bench = images(open_options()).await;
     let begun = Instant::now();
@@ -216,7 +226,7 @@ async fn why_says_what_is_missing_and_who_is_connected() {
     .await;
     assert_eq!((&seen["connected"][0]["worker"], &seen["status"]), (&json!("py-9"), &json!("ready")));
     assert_eq!(seen["connected"][0]["missing"], "has not the labels gpu", "{seen}");
-    assert!(reason(seen.clone()).contains("none of the 1"), "{seen}");
+    assert!(reason(seen.clone()).contains("the one that is connected is not"), "{seen}");
     other.abort();
     lease(&bench, &wish()).await;
     let held = reason(bench.get(why).await.json());

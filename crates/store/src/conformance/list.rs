@@ -255,7 +255,7 @@ macro_rules! conformance_tests {
                 what_is_skipped_for_an_undoing_is_not_overdue,
                 the_decision_of_a_person_begins_the_schedule_anew,
                 no_more_overdue_actions_than_the_slots_and_the_oldest_first,
-                the_next_due_is_looked_for_in_every_queue,
+                the_next_due_is_looked_for_in_the_queues_that_are_named,
                 a_cancellation_amid_an_undoing_ends_it,
                 one_lease_with_two_outcomes_in_a_batch_has_the_first,
                 a_lease_of_an_external_worker_that_ended_is_looked_at,
