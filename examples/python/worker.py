@@ -56,6 +56,5 @@ def work(wish={"types": list(TASKS), "labels": ["printer"], "wait": 30, "worker"
             print("waiting for", URL, error, flush=True)
             time.sleep(1)
 
-
 for _ in range(8):  # so many tasks at once
     threading.Thread(target=work).start()
