@@ -1,0 +1,259 @@
+//! Incidents: what a person may decide, one by one and for a thousand at once.
+
+use std::collections::BTreeMap;
+
+use millstream_testkit::sink::Answer;
+use millstream_testkit::{Mode, Sink, eventually};
+use serde_json::{Value, json};
+
+use crate::api::{Api, text};
+use crate::definitions::at;
+use crate::world::{SOON, World, start};
+
+both_modes!(
+    a_thousand_executions_behind_one_broken_target_go_on_with_one_decision,
+    a_retry_goes_on_under_the_same_key,
+    an_edited_input_has_a_key_of_its_own,
+    a_skipped_action_counts_as_done,
+    an_execution_is_ended_by_a_decision,
+    what_came_meanwhile_is_decided_afterwards_in_its_order,
+    of_two_decisions_at_once_one_is_told_of_the_other,
+    an_event_retried_by_its_id_resolves_its_incidents,
+);
+
+const CALL: &str = r"
+name: call
+initial: a
+context: { seen: [] }
+states:
+  a: { on: { go: { to: b, do: [call, report] } } }
+  b:
+    on:
+      note: { set: { seen: 'context.seen + [event.payload.i]' } }
+      called: { to: z, set: { got: event.payload.result, seen: 'context.seen + [99]' } }
+  z: { on: { note: { set: { seen: 'context.seen + [event.payload.i]' } }, end: { to: over } } }
+  over: { final: true }
+actions:
+  call:
+    http: { url: SINK/call, body: { id: context.id }, result: response.body }
+    retry: { attempts: 2, backoff: 10ms, max: 20ms }
+    on_success: called
+  report: { http: { url: SINK/report, body: { got: results.call } }, needs: [call] }
+";
+
+/// Paused executions behind a target that refuses.
+async fn paused(mode: Mode, ids: &[&str]) -> (World, Sink) {
+    let sink = Sink::start().await;
+    sink.script("/call", [Answer::Status(400)]);
+    let world = start(mode).await;
+    world.api.apply(&at(CALL, &sink)).await;
+    for id in ids {
+        world.api.begin("call", id, json!({ "id": id }), &["go"]).await;
+    }
+    for id in ids {
+        world.api.execution_in(id, "paused").await;
+    }
+    (world, sink)
+}
+
+/// How often the target was called, by key.
+fn by_key(sink: &Sink, path: &str) -> BTreeMap<String, usize> {
+    let mut calls = BTreeMap::new();
+    for call in sink.calls_to(path) {
+        *calls.entry(call.header("idempotency-key").expect("a key").to_owned()).or_insert(0) += 1;
+    }
+    calls
+}
+
+async fn groups(api: &Api) -> Vec<Value> {
+    api.all("/v1/incidents/groups").await
+}
+
+async fn a_thousand_executions_behind_one_broken_target_go_on_with_one_decision(mode: Mode) {
+    const MANY: usize = 1_000;
+    let sink = Sink::start().await;
+    sink.script("/call", [Answer::Status(400)]);
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(CALL, &sink)).await;
+    let starts: Vec<_> = (0..MANY)
+        .map(|i| json!({ "definition": "call", "execution_id": format!("e-{i}"), "events": [{ "name": "go" }], "input": { "id": i } }))
+        .collect();
+    for some in starts.chunks(250) {
+        assert!(api.client.post("/v1/executions", &json!(some)).await.status < 300);
+    }
+    let group = eventually(SOON, || async {
+        let groups = groups(api).await;
+        match groups.as_slice() {
+            [group] if group["count"] == MANY => Ok(group.clone()),
+            _ => Err(groups),
+        }
+    })
+    .await;
+    let shown = (&group["definition"], &group["action"], &group["class"]);
+    assert_eq!(shown, (&json!("call"), &json!("call"), &json!("status")), "{group}");
+    assert_eq!(api.all("/v1/executions?status=paused&limit=500").await.len(), MANY);
+    let before = by_key(&sink, "/call");
+    assert_eq!((before.len(), before.values().max()), (MANY, Some(&1)), "each was tried once");
+
+    sink.script("/call", [Answer::Json(200, json!({ "ok": true }))]);
+    let path = format!("/v1/incidents/groups/{}/retry", text(&group, "fingerprint"));
+    let done = api.client.post(&path, &json!({ "reason": "the target is repaired" })).await.expect(202);
+    assert_eq!((&done["resolved"], &done["remaining"]), (&json!(MANY), &json!(0)), "{done}");
+    eventually(SOON, || async {
+        let open = api.all("/v1/executions?state=b&limit=500").await.len();
+        if open == 0 && sink.calls_to("/report").len() >= MANY { Ok(()) } else { Err(open) }
+    })
+    .await;
+    let after = by_key(&sink, "/call");
+    assert_eq!((after.len(), after.values().max()), (MANY, Some(&2)), "one refusal and one effect each");
+    let reports = by_key(&sink, "/report");
+    assert_eq!((reports.len(), reports.values().max()), (MANY, Some(&1)));
+    assert!(groups(api).await.is_empty());
+    api.client.post("/v1/incidents/groups/0123456789abcdef/retry", &json!({})).await.problem(404);
+}
+
+async fn a_retry_goes_on_under_the_same_key(mode: Mode) {
+    let (world, sink) = paused(mode, &["e-1"]).await;
+    let api = &world.api;
+    let incident = api.incident("e-1").await;
+    assert_eq!((&incident["key"], &incident["attempts"]), (&json!("default/e-1/2/call"), &json!(1)));
+    assert_eq!(incident["error"]["status"], 400, "{incident}");
+    sink.script("/call", [Answer::Status(503), Answer::Json(200, json!(1))]);
+    let resolved = api.resolve(&incident, "retry", json!({ "reason": "again" })).await;
+    assert_eq!(resolved["key"], "default/e-1/2/call", "{resolved}");
+    assert_eq!(api.execution_at("e-1", "z").await["status"], "active");
+    api.action_in("e-1", "report", "succeeded").await;
+    assert_eq!(by_key(&sink, "/call"), BTreeMap::from([("default/e-1/2/call".to_owned(), 3)]));
+    let shown =
+        api.client.get(&format!("/v1/incidents/{}", text(&incident, "incident_id"))).await.expect(200);
+    assert_eq!((&shown["status"], &shown["resolved"]["resolution"]), (&json!("resolved"), &json!("retry")));
+    assert_eq!(shown["resolved"]["reason"], "again", "{shown}");
+}
+
+async fn an_edited_input_has_a_key_of_its_own(mode: Mode) {
+    let (world, sink) = paused(mode, &["e-1"]).await;
+    let api = &world.api;
+    let incident = api.incident("e-1").await;
+    let mut input = incident["input"].clone();
+    for (at, wrong) in [
+        ("input", json!({ "log": "x" })),
+        ("input.http.bdoy", {
+            let mut wrong = input.clone();
+            wrong["http"]["bdoy"] = json!(1);
+            wrong
+        }),
+    ] {
+        let problem = api.post_resolution(&incident, "retry", &json!({ "input": wrong })).await.problem(422);
+        assert_eq!(problem["problems"][0]["path"], at, "{problem}");
+    }
+    input["http"]["body"]["id"] = json!("edited");
+    sink.script("/call", [Answer::Json(200, json!(1))]);
+    let resolved = api.resolve(&incident, "retry", json!({ "input": input })).await;
+    assert_eq!(
+        (&resolved["key"], &resolved["resolution"]),
+        (&json!("default/e-1/2/call~1"), &json!("retry_with_input"))
+    );
+    api.execution_at("e-1", "z").await;
+    let last = sink.calls_to("/call").pop().unwrap();
+    assert_eq!(
+        (last.header("idempotency-key"), last.json()),
+        (Some("default/e-1/2/call~1"), json!({ "id": "edited" }))
+    );
+    let call = api.action("e-1", "call").await.expect("the action");
+    assert_eq!((&call["revision"], &call["key"]), (&json!(1), &resolved["key"]), "{call}");
+}
+
+async fn a_skipped_action_counts_as_done(mode: Mode) {
+    let (world, sink) = paused(mode, &["e-1"]).await;
+    let api = &world.api;
+    let incident = api.incident("e-1").await;
+    let problem = api.post_resolution(&incident, "skip", &json!({})).await.problem(422);
+    assert_eq!(problem["problems"][0]["path"], "result", "{problem}");
+    api.resolve(&incident, "skip", json!({ "result": { "by": "hand" } })).await;
+    let seen = api.execution_at("e-1", "z").await;
+    assert_eq!(
+        (&seen["context"]["got"], &seen["status"]),
+        (&json!({ "by": "hand" }), &json!("active")),
+        "{seen}"
+    );
+    api.action_in("e-1", "report", "succeeded").await;
+    assert_eq!(sink.calls_to("/report")[0].json(), json!({ "got": { "by": "hand" } }));
+    assert_eq!(sink.calls_to("/call").len(), 1);
+    let go = api.list("e-1", "history").await[1].clone();
+    assert_eq!(api.settled(&text(&go, "event_id")).await["status"], "completed");
+}
+
+async fn an_execution_is_ended_by_a_decision(mode: Mode) {
+    let (world, _sink) = paused(mode, &["e-1", "e-2"]).await;
+    let api = &world.api;
+    for (id, how, status, name) in
+        [("e-1", "fail", "failed", "millstream.fail"), ("e-2", "cancel", "cancelled", "millstream.cancel")]
+    {
+        let note = api.send(id, "note", json!({ "i": 1 })).await;
+        let incident = api.incident(id).await;
+        api.resolve(&incident, how, json!({ "reason": "hopeless" })).await;
+        api.execution_in(id, status).await;
+        let last = api.list(id, "history").await.pop().unwrap();
+        assert_eq!((&last["name"], &last["payload"]["reason"]), (&json!(name), &json!("hopeless")), "{last}");
+        let note = api.settled(&note).await;
+        assert_eq!(note["status"], "rejected", "nothing happens after the end: {note}");
+    }
+    assert!(api.all("/v1/incidents?status=open").await.is_empty());
+    assert!(groups(api).await.is_empty());
+}
+
+async fn what_came_meanwhile_is_decided_afterwards_in_its_order(mode: Mode) {
+    let (world, sink) = paused(mode, &["e-1"]).await;
+    let api = &world.api;
+    let mut notes = Vec::new();
+    for i in 0..5 {
+        notes.push(api.send("e-1", "note", json!({ "i": i })).await);
+    }
+    for note in &notes {
+        assert_eq!(api.event(note).await["status"], "pending", "nothing is decided while it is paused");
+    }
+    sink.script("/call", [Answer::Json(200, json!(1))]);
+    let incident = api.incident("e-1").await;
+    api.resolve(&incident, "retry", json!({})).await;
+    let seen = api.execution_until("e-1", |seen| seen["seq"] == 8).await;
+    assert_eq!(seen["context"]["seen"].as_array().unwrap().len(), 6, "{seen}");
+    let order: Vec<_> =
+        seen["context"]["seen"].as_array().unwrap().iter().filter(|i| **i != json!(99)).cloned().collect();
+    assert_eq!(order, [0, 1, 2, 3, 4].map(|i| json!(i)));
+}
+
+async fn of_two_decisions_at_once_one_is_told_of_the_other(mode: Mode) {
+    let (world, sink) = paused(mode, &["e-1", "e-2", "e-3", "e-4"]).await;
+    let api = &world.api;
+    sink.script("/call", [Answer::Json(200, json!(1))]);
+    for id in ["e-1", "e-2", "e-3", "e-4"] {
+        let incident = api.incident(id).await;
+        let (skip, why) = (json!({ "result": 2 }), json!({ "reason": "no" }));
+        let (one, other) = tokio::join!(
+            api.post_resolution(&incident, "skip", &skip),
+            api.post_resolution(&incident, "cancel", &why),
+        );
+        let (done, late) = if one.status == 202 { (one, other) } else { (other, one) };
+        let done = done.expect(202);
+        let late = late.problem(409);
+        assert!(text(&late, "detail").contains(&text(&done, "resolution")), "{late}");
+        let skipped = done["resolution"] == "skip";
+        let ended =
+            api.execution_until(id, |seen| seen["status"] == "cancelled" || seen["state"] == "z").await;
+        assert_eq!(ended["state"] == "z", skipped, "{ended}");
+    }
+    assert_eq!(sink.calls_to("/call").len(), 4, "nobody called again");
+}
+
+async fn an_event_retried_by_its_id_resolves_its_incidents(mode: Mode) {
+    let (world, sink) = paused(mode, &["e-1"]).await;
+    let api = &world.api;
+    let incident = api.incident("e-1").await;
+    sink.script("/call", [Answer::Json(200, json!(1))]);
+    let path = format!("/v1/events/{}/retry", text(&incident, "event_id"));
+    api.client.post(&path, &json!({ "reason": "by its id" })).await.expect(202);
+    api.execution_at("e-1", "z").await;
+    let late = api.post_resolution(&incident, "retry", &json!({})).await.problem(409);
+    assert!(text(&late, "detail").contains("by its id"), "{late}");
+}
