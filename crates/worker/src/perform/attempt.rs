@@ -191,7 +191,8 @@ async fn input(
     let raw = match (&action.input, &action.scope) {
         (Some(input), _) => input.clone(),
         (None, Some(scope)) => {
-            match machine::render(machine, &action.lease.key.action, scope, &action.results) {
+            match machine::render(machine, &action.lease.key.action, scope, &action.results, action.ready_at)
+            {
                 Ok(input) => {
                     record(worker, action, &input).await?;
                     input
