@@ -132,7 +132,9 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
                 &serde_json::json!({ "authorization": told, "body": String::from_utf8_lossy(&body) }),
             )
         }
-        Answer::Large(status, bytes) => json(status, &Value::String("x".repeat(bytes))),
+        Answer::Large(status, bytes) => {
+            of_kind(status, "application/json", Body::from(format!("\"{}\"", "x".repeat(bytes))))
+        }
         Answer::Trickle(status) => of_kind(status, "text/plain", trickle()),
         Answer::Status(status) => json(status, &Value::Object(serde_json::Map::new())),
         Answer::Json(status, value) => json(status, &value),

@@ -15,6 +15,7 @@ both_modes!(
     a_child_that_takes_too_long_is_given_up_and_cancelled,
     a_worker_that_dies_after_starting_a_child_starts_no_second_one,
     a_child_that_ends_before_anybody_awaits_it_is_still_heard,
+    a_child_that_completes_after_it_was_given_up_is_what_a_retry_finds,
 );
 
 const PARENT: &str = r#"
@@ -207,4 +208,21 @@ async fn a_child_that_ends_before_anybody_awaits_it_is_still_heard(mode: Mode) {
     assert_eq!(sad["context"]["why"]["class"], "child", "{sad}");
     let children = api.all("/v1/executions?definition=child").await;
     assert_eq!(children.len(), 1, "the first one was the one: {children:?}");
+}
+
+async fn a_child_that_completes_after_it_was_given_up_is_what_a_retry_finds(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(CHILD).await;
+    let more = format!("{NAMED}, parent_close: abandon");
+    api.apply(&parent("hasty", &more, ", timeouts: { schedule_to_close: 600ms }")).await;
+    api.begin("hasty", "p-1", json!({}), &["go"]).await;
+    let incident = api.incident("p-1").await;
+    assert_eq!(incident["class"], "schedule", "{incident}");
+    api.send_and_settle("kid-of-1", "grow", json!({})).await;
+    api.action_in("kid-of-1", "millstream.return", "succeeded").await;
+    api.resolve(&incident, "retry", json!({})).await;
+    let proud = api.execution_in("p-1", "completed").await;
+    let got = &proud["context"]["got"];
+    assert_eq!((&got["execution_id"], &got["context"]["n"]), (&json!("kid-of-1"), &json!(2)), "{proud}");
 }

@@ -156,8 +156,8 @@ async fn all_attempts_together_have_their_time(mode: Mode) {
     let world = start(mode).await;
     let api = &world.api;
     sink.script("/retried", [Answer::Status(503)]);
-    let rest = "timeouts: { schedule_to_close: 900ms }, \
-                retry: { attempts: 99, backoff: 200ms, max: 200ms, jitter: none }";
+    let rest = "timeouts: { schedule_to_close: 2s }, \
+                retry: { attempts: 99, backoff: 400ms, max: 400ms, jitter: none }";
     let context = asked(api, &sink, "retried", "expect: []", rest).await;
     let message = text(&context["why"], "message");
     assert!(message.contains("no time is left") || message.contains("schedule_to_close"), "{message}");

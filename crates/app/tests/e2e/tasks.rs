@@ -50,10 +50,10 @@ async fn tell(api: &Api, task: &Value, word: &str, mut body: Value) -> Reply {
 async fn a_task_that_nobody_takes_is_given_up_and_can_be_tried_again(mode: Mode) {
     let world = start(mode).await;
     let api = &world.api;
-    job(api, "timeouts: { schedule_to_start: 500ms }", "j-1").await;
+    job(api, "timeouts: { schedule_to_start: 1s }", "j-1").await;
     let incident = api.incident("j-1").await;
     assert_eq!(incident["class"], "schedule", "{incident}");
-    assert!(text(&incident, "reason").contains("nobody began within 500ms"), "{incident}");
+    assert!(text(&incident, "reason").contains("nobody began within 1s"), "{incident}");
     let (task, _) = tokio::join!(lease(api, "w-1"), api.resolve(&incident, "retry", json!({})));
     assert_eq!((&task["input"], &task["attempt"]), (&json!({ "n": 5 }), &json!(1)), "{task}");
     tell(api, &task, "complete", json!({ "result": "sorted" })).await.expect(200);

@@ -15,7 +15,7 @@ use millstream_core::status::{ActionStatus, Phase};
 use millstream_store::Result;
 use millstream_store::action_store::{Lease, LeasedAction, SettleVerdict, Settlement};
 use millstream_store::event_log::{Append, NewEvent};
-use millstream_store::views::ActionView;
+use millstream_store::views::{ActionView, ExecutionView};
 use millstream_stream::doorbell::Bell;
 use serde::Serialize;
 
@@ -125,6 +125,26 @@ fn leased(view: &ActionView, definition: millstream_core::id::DefinitionRef) -> 
         ready_at: view.ready_at.unwrap_or(view.created_at),
         closing: None,
     }
+}
+
+/// Whether an execution that has ended has told its parent so.
+pub(super) async fn has_told(worker: &Worker, child: &ExecutionView) -> Result<bool> {
+    let action = Name::return_to_parent();
+    let key = ActionKey { execution: child.execution.clone(), seq: child.state.seq, action };
+    let found = worker.deps.stores.tasks.find(&[key]).await?;
+    Ok(found.into_iter().flatten().next().is_none_or(|telling| telling.status.is_settled()))
+}
+
+/// A child that completed when nobody awaited it.
+pub(super) fn completed(child: &ExecutionView) -> Attempt {
+    let ended = Ended {
+        execution_id: child.execution.execution.as_str(),
+        status: child.state.phase,
+        state: &child.state.state,
+        reason: child.state.reason.as_deref(),
+        context: &RawJson::of(&child.state.context),
+    };
+    Attempt::Success { result: RawJson::of(&ended) }
 }
 
 fn told(how: &str) -> Attempt {

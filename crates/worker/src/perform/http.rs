@@ -68,13 +68,15 @@ impl HttpPerformer {
         let expected = answer::is_expected(&request.expect, response.status());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| unanswered(&error))? {
-            if body.len() + chunk.len() <= longest {
+            let within = if expected { longest } else { longest.max(answer::LOOKED_AT) };
+            if body.len() + chunk.len() <= within {
                 body.extend_from_slice(&chunk);
             } else if expected {
                 let message = format!("the answer is longer than {longest} bytes ({whose})");
                 return Err(permanent(ErrorClass::Response, message));
             } else {
                 // The status says it all; of the text only the beginning is shown.
+                body.extend_from_slice(&chunk[..within - body.len()]);
                 break;
             }
         }
