@@ -124,6 +124,14 @@ async fn an_event_for_nobody_waits_for_a_person(mode: Mode) {
     let impossible = text(&api.incident("s-2").await, "reason");
     assert!(impossible.contains("emit.to") && impossible.contains("no such id"), "{impossible}");
 
+    for (name, sender) in [("by-id", by_id()), ("by-correlation", by_correlation())] {
+        api.apply(&sender.replace(name, "mumbling").replace("event: hear", "event: mumble")).await;
+        api.begin("receiver", name, json!({ "name": name }), &[]).await;
+        api.begin("mumbling", &format!("m-{name}"), json!({ "to": name }), &["go"]).await;
+        let reason = text(&api.incident(&format!("m-{name}")).await, "reason");
+        assert!(reason.contains(r#"no state of "receiver" mentions "mumble""#), "{reason}");
+    }
+
     api.begin("receiver", "r-9", json!({}), &[]).await;
     api.resolve(&incident, "retry", json!({})).await;
     api.execution_in("s-1", "completed").await;

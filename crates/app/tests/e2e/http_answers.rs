@@ -59,6 +59,7 @@ async fn a_status_is_a_success_where_it_is_expected(mode: Mode) {
         ("teapot", 418, "['4xx']", true),
         ("odd", 200, "[404]", false),
         ("busy", 503, "[503]", true),
+        ("elsewhere", 302, "[302]", true),
     ] {
         sink.script(&format!("/{name}"), [Answer::Json(status, json!({ "said": name }))]);
         let context = asked(api, &sink, name, &format!("expect: {expect}"), ONCE).await;

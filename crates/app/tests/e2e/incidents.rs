@@ -19,6 +19,9 @@ both_modes!(
     what_came_meanwhile_is_decided_afterwards_in_its_order,
     of_two_decisions_at_once_one_is_told_of_the_other,
     an_event_retried_by_its_id_resolves_its_incidents,
+    two_failures_of_one_transition_are_two_decisions,
+    a_group_is_ended_by_one_decision_and_a_cancelled_execution_leaves_none,
+    the_last_action_of_an_execution_that_has_ended_can_be_tried_again,
 );
 
 const CALL: &str = r"
@@ -256,4 +259,91 @@ async fn an_event_retried_by_its_id_resolves_its_incidents(mode: Mode) {
     api.execution_at("e-1", "z").await;
     let late = api.post_resolution(&incident, "retry", &json!({})).await.problem(409);
     assert!(text(&late, "detail").contains("by its id"), "{late}");
+}
+
+async fn two_failures_of_one_transition_are_two_decisions(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/left", [Answer::Status(400)]);
+    sink.script("/right", [Answer::Status(410)]);
+    let world = start(mode).await;
+    let api = &world.api;
+    let definition = r"
+name: pair
+initial: a
+states:
+  a: { on: { go: { to: b, do: [left, right, join] } } }
+  b: { on: { joined: { to: z } } }
+  z: { final: true }
+actions:
+  left: { http: { url: SINK/left } }
+  right: { http: { url: SINK/right } }
+  join: { noop: 1, needs: [left, right], on_success: joined }
+";
+    api.apply(&at(definition, &sink)).await;
+    api.begin("pair", "p-1", json!({}), &["go"]).await;
+    let open = eventually(SOON, || async {
+        let open = api.all("/v1/incidents?status=open").await;
+        if open.len() == 2 { Ok(open) } else { Err(open) }
+    })
+    .await;
+    assert_eq!(groups(api).await.len(), 2, "two kinds of trouble");
+    sink.script("/left", [Answer::Status(200)]);
+    let of = |action: &str| open.iter().find(|incident| incident["action"] == action).unwrap().clone();
+    api.resolve(&of("left"), "retry", json!({})).await;
+    api.action_in("p-1", "left", "succeeded").await;
+    assert_eq!(api.execution("p-1").await["status"], "paused", "the other one is open");
+    assert_eq!(api.action("p-1", "join").await.unwrap()["status"], "skipped");
+    api.resolve(&of("right"), "skip", json!({ "result": null })).await;
+    api.execution_in("p-1", "completed").await;
+    assert_eq!((sink.calls_to("/left").len(), sink.calls_to("/right").len()), (2, 1));
+}
+
+async fn a_group_is_ended_by_one_decision_and_a_cancelled_execution_leaves_none(mode: Mode) {
+    let (world, _sink) = paused(mode, &["e-1", "e-2", "e-3", "e-4"]).await;
+    let api = &world.api;
+    api.client.post("/v1/executions/e-4/cancel", &json!({})).await.expect(202);
+    api.execution_in("e-4", "cancelled").await;
+    let group = groups(api).await.pop().expect("a group");
+    assert_eq!(group["count"], 3, "{group}");
+    let path = format!("/v1/incidents/groups/{}", text(&group, "fingerprint"));
+    let some = api.client.post(&format!("{path}/fail"), &json!({ "limit": 1 })).await.expect(202);
+    assert_eq!((&some["resolved"], &some["remaining"]), (&json!(1), &json!(2)), "{some}");
+    let rest = api.client.post(&format!("{path}/cancel"), &json!({ "reason": "all" })).await.expect(202);
+    assert_eq!((&rest["resolved"], &rest["remaining"]), (&json!(2), &json!(0)), "{rest}");
+    for (status, count) in [("failed", 1), ("cancelled", 3)] {
+        eventually(SOON, || async {
+            let seen = api.all(&format!("/v1/executions?status={status}")).await;
+            if seen.len() == count { Ok(()) } else { Err(seen) }
+        })
+        .await;
+    }
+}
+
+async fn the_last_action_of_an_execution_that_has_ended_can_be_tried_again(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/bye", [Answer::Status(400)]);
+    let world = start(mode).await;
+    let api = &world.api;
+    let definition = r"
+name: farewell
+initial: a
+states:
+  a: { on: { end: { to: z, do: [bye] } } }
+  z: { final: true }
+actions:
+  bye: { http: { url: SINK/bye } }
+";
+    api.apply(&at(definition, &sink)).await;
+    api.begin("farewell", "f-1", json!({}), &["end"]).await;
+    api.action_in("f-1", "bye", "failed").await;
+    assert_eq!(api.execution("f-1").await["status"], "completed");
+    let incident = api.all("/v1/incidents?execution_id=f-1").await.pop().expect("an incident");
+    assert_eq!(incident["resolved"]["resolution"], "ended", "nobody waits for it: {incident}");
+    let event = text(&incident, "event_id");
+    assert_eq!(api.settled(&event).await["status"], "failed");
+    sink.script("/bye", [Answer::Status(200)]);
+    api.client.post(&format!("/v1/events/{event}/retry"), &json!({})).await.expect(202);
+    api.action_in("f-1", "bye", "succeeded").await;
+    assert_eq!(api.settled(&event).await["status"], "completed");
+    assert_eq!(api.execution("f-1").await["status"], "completed");
 }

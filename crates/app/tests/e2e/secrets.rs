@@ -13,6 +13,7 @@ both_modes!(
     a_secret_that_is_missing_is_named_and_used_once_it_is_there,
     a_secret_that_a_target_repeats_is_seen_by_nobody,
     a_secret_is_taken_out_however_it_is_written,
+    a_secret_stays_with_the_origin_that_it_is_for,
 );
 
 const CALLING: &str = r#"
@@ -160,6 +161,35 @@ async fn a_secret_is_taken_out_however_it_is_written(mode: Mode) {
             );
         }
     }
+}
+
+/// Another port is another origin.
+async fn a_secret_stays_with_the_origin_that_it_is_for(mode: Mode) {
+    let (sink, other) = (Sink::start().await, Sink::start().await);
+    for path in ["/header", "/body"] {
+        sink.script(path, [Answer::Header(307, "location", other.url(path))]);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("api-key"), IN_FILE).unwrap();
+    let world = keeping(mode, directory.path(), IN_ENVIRONMENT).await;
+    let api = &world.api;
+    api.apply(&calling(&sink, 1)).await;
+    let header = calling(&sink, 1)
+        .replace("calling", "header")
+        .replace("authorization: 'Bearer ", "x-plain: seen, x-token: 'Bearer ")
+        .replace(r#"key: 'secret("other")', "#, "");
+    api.apply(&header).await;
+    api.begin("header", "h-1", json!({ "path": "header" }), &["go"]).await;
+    api.execution_in("h-1", "completed").await;
+    let (first, second) = (&sink.calls()[0], &other.calls()[0]);
+    assert_eq!(first.header("x-token"), Some("Bearer tok-5Jc2-from-a-file"));
+    assert_eq!((second.header("x-token"), second.header("x-plain")), (None, Some("seen")), "{second:?}");
+    assert_eq!(second.json(), json!({ "n": 1 }), "the rest goes on");
+
+    api.begin("calling", "b-1", json!({ "path": "body" }), &["go"]).await;
+    let incident = api.incident("b-1").await;
+    assert_eq!(incident["class"], "forbidden", "{incident}");
+    assert_eq!(other.calls().len(), 1, "nothing of a body with a secret went on");
 }
 
 /// Neither in an answer, nor in an output of a process, nor in the database.

@@ -88,6 +88,11 @@ const WRONG: &[(&str, &str, &str)] = &[
         "actions.one.timeouts.heartbeat",
         "only call and task",
     ),
+    (
+        "  one: { emit: { to: x, event: millstream.cancel } }\n  two: { noop: 2 }\n",
+        "actions.one.emit.event",
+        "reserved",
+    ),
     ("  one: { noop: 1, retry: { jitter: noen } }\n  two: { noop: 2 }\n", "actions.one.retry.jitter", "none"),
 ];
 
@@ -155,8 +160,8 @@ async fn broken_input(mode: Mode, expression: &str, rest: &str) {
         // Without another input it fails as before, for the same reason.
         api.resolve(&incident, "retry", json!({})).await;
     }
-    let note = api.send("r-1", "note", json!({})).await;
     let incident = api.incident("r-1").await;
+    let note = api.send("r-1", "note", json!({})).await;
     assert_eq!(api.event(&note).await["status"], "pending");
     let input = json!({ "http": { "method": "POST", "url": sink.url("/call"), "body": { "user": { "name": "ada" } } } });
     api.resolve(&incident, "retry", json!({ "input": input })).await;

@@ -15,6 +15,7 @@ both_modes!(
     a_wait_is_over_although_nobody_was_there_meanwhile,
     a_wait_for_a_while_begins_when_what_it_needs_is_done,
     a_time_that_is_none_waits_for_a_person,
+    a_wait_ends_with_its_execution,
 );
 
 const WAITING: &str = r"
@@ -120,4 +121,15 @@ async fn a_time_that_is_none_waits_for_a_person(mode: Mode) {
         api.resolve(&incident, "retry", json!({ "input": input })).await;
         api.execution_in(id, "completed").await;
     }
+}
+
+async fn a_wait_ends_with_its_execution(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&WAITING.replace("WHEN", "{ for: 1h }")).await;
+    api.begin("patient", "p-1", json!({}), &["go"]).await;
+    api.action_in("p-1", "rest", "ready").await;
+    api.client.post("/v1/executions/p-1/cancel", &json!({})).await.expect(202);
+    api.execution_in("p-1", "cancelled").await;
+    api.action_in("p-1", "rest", "cancelled").await;
 }

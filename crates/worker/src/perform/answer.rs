@@ -37,6 +37,11 @@ pub(crate) fn is_expected(expect: &[StatusPattern], status: StatusCode) -> bool 
     expect.iter().any(|pattern| pattern.covers(status.as_u16()))
 }
 
+/// Whether the action asks for this status by name: then a redirect is an answer.
+pub(crate) fn is_named(expect: &[StatusPattern], status: StatusCode) -> bool {
+    !expect.is_empty() && is_expected(expect, status)
+}
+
 pub(crate) fn judge(
     expect: &[StatusPattern],
     status: StatusCode,
