@@ -25,6 +25,7 @@ pub mod placement;
 pub mod planted;
 pub mod problem;
 pub mod raw;
+mod redacting;
 pub mod retry;
 pub mod schedule;
 pub mod sealed;

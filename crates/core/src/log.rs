@@ -190,7 +190,7 @@ pub enum Plan {
     /// An undo action: it waits until what it takes back has to be taken back.
     Standby { scope: RawJson },
     /// Its input could not be rendered: it fails for good without an attempt.
-    Broken { error: String },
+    Broken { error: String, scope: RawJson },
 }
 
 /// The verdict on one event of the mailbox.

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::id::Name;
 use crate::raw::RawJson;
+use crate::redacting;
 
 /// A text that may have holes. Without any it is stored as a plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,13 +106,14 @@ impl Filled {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The text without the secrets, in any of the forms in which they leave the worker.
+    /// The text without the secrets, however they are written in it: see [`crate::redacting`].
     pub fn redact(&self, text: &str) -> String {
+        let mut secrets: Vec<(&Name, &String)> = self.0.iter().collect();
+        // One that holds another goes first, lest a part of it be left.
+        secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         let mut redacted = text.to_owned();
-        for (name, value) in &self.0 {
-            for form in forms(value) {
-                redacted = redacted.replace(&form, &format!("[secret {name}]"));
-            }
+        for (name, value) in secrets {
+            redacted = redacting::replace(&redacted, value, &format!("[secret {name}]"));
         }
         redacted
     }
@@ -124,19 +126,6 @@ impl Filled {
         let redacted = self.redact(value.as_str());
         RawJson::parse(&redacted).unwrap_or_else(|_| RawJson::of(&"[held a secret]"))
     }
-}
-
-/// As it is, as JSON writes it, and as a URL does; the longest first, so that none is left in part.
-fn forms(value: &str) -> Vec<String> {
-    let json = serde_json::to_string(value).unwrap_or_default();
-    let json = json.trim_start_matches('"').trim_end_matches('"').to_owned();
-    let mut encoded = String::new();
-    crate::expr::template::push_encoded(&mut encoded, value);
-    let mut forms: Vec<String> =
-        [value.to_owned(), json, encoded].into_iter().filter(|form| !form.is_empty()).collect();
-    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-    forms.dedup();
-    forms
 }
 
 #[cfg(test)]

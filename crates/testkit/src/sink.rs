@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -38,6 +38,15 @@ pub enum Answer {
     Json(u16, Value),
     /// A status with one header, such as `Retry-After` or `Location`.
     Header(u16, &'static str, String),
+    Text(u16, String),
+    /// A text of a content type, byte for byte.
+    Kind(u16, &'static str, String),
+    /// Says what it was told: the `Authorization` header and the body of the call.
+    Echo(u16),
+    /// A JSON text of so many bytes.
+    Large(u16, usize),
+    /// One byte after the other, for ever.
+    Trickle(u16),
     /// Accepts the call and keeps it until [`Sink::release`], then answers with this status.
     Hold(u16),
 }
@@ -103,17 +112,30 @@ impl Call {
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let path = parts.uri.path().to_owned();
+    let (path, headers) = (parts.uri.path().to_owned(), parts.headers);
     let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
     shared.calls.lock().unwrap().push(Call {
         method: parts.method.to_string(),
         path: path.clone(),
-        headers: parts.headers,
+        headers: headers.clone(),
         body: String::from_utf8_lossy(&body).into_owned(),
         at: Instant::now(),
     });
     let next = next_answer(&mut shared.scripts.lock().unwrap(), &path);
     match next {
+        Answer::Kind(status, kind, text) => of_kind(status, kind, Body::from(text)),
+        Answer::Text(status, text) => of_kind(status, "text/plain", Body::from(text)),
+        Answer::Echo(status) => {
+            let told = headers.get("authorization").and_then(|value| value.to_str().ok());
+            json(
+                status,
+                &serde_json::json!({ "authorization": told, "body": String::from_utf8_lossy(&body) }),
+            )
+        }
+        Answer::Large(status, bytes) => {
+            of_kind(status, "application/json", Body::from(format!("\"{}\"", "x".repeat(bytes))))
+        }
+        Answer::Trickle(status) => of_kind(status, "text/plain", trickle()),
         Answer::Status(status) => json(status, &Value::Object(serde_json::Map::new())),
         Answer::Json(status, value) => json(status, &value),
         Answer::Header(status, name, value) => {
@@ -136,9 +158,17 @@ fn next_answer(scripts: &mut BTreeMap<String, VecDeque<Answer>>, path: &str) -> 
 }
 
 fn json(status: u16, value: &Value) -> Response<Body> {
-    Response::builder()
-        .status(status)
-        .header("content-type", "application/json")
-        .body(Body::from(value.to_string()))
-        .unwrap()
+    of_kind(status, "application/json", Body::from(value.to_string()))
+}
+
+fn of_kind(status: u16, kind: &str, body: Body) -> Response<Body> {
+    Response::builder().status(status).header("content-type", kind).body(body).unwrap()
+}
+
+fn trickle() -> Body {
+    let drops = tokio::time::interval(Duration::from_millis(20));
+    Body::from_stream(futures::stream::unfold(drops, async |mut drops| {
+        drops.tick().await;
+        Some((Ok::<_, std::io::Error>("."), drops))
+    }))
 }

@@ -247,7 +247,8 @@ impl Writing<'_> {
                 row.scope = Some(scope);
                 None
             }
-            Plan::Broken { error } => {
+            Plan::Broken { error, scope } => {
+                row.scope = Some(scope);
                 let error = ActionError { class: ErrorClass::Input, message: error, status: None };
                 Some((0, Attempt::Permanent { error }))
             }

@@ -32,6 +32,15 @@ impl Api {
         text(&execution, "execution_id")
     }
 
+    /// Starts an execution under this id, with these events in its mailbox.
+    pub(crate) async fn begin(&self, definition: &str, execution: &str, input: Value, events: &[&str]) {
+        let events: Vec<_> = events.iter().map(|name| json!({ "name": name })).collect();
+        let body = json!({
+            "definition": definition, "execution_id": execution, "input": input, "events": events,
+        });
+        self.client.post("/v1/executions", &body).await.expect(201);
+    }
+
     pub(crate) async fn post_event(&self, execution: &str, name: &str, payload: Value) -> Reply {
         let body = json!({ "name": name, "payload": payload });
         self.client.post(&format!("/v1/executions/{execution}/events"), &body).await
@@ -129,8 +138,51 @@ impl Api {
         .await
     }
 
+    pub(crate) async fn execution_at(&self, execution: &str, state: &str) -> Value {
+        self.execution_until(execution, |seen| seen["state"] == state).await
+    }
+
     pub(crate) async fn execution_in(&self, execution: &str, status: &str) -> Value {
         self.execution_until(execution, |seen| seen["status"] == status).await
+    }
+}
+
+/// Actions, and the incidents that they lead to.
+impl Api {
+    /// The newest action of this name.
+    pub(crate) async fn action(&self, execution: &str, action: &str) -> Option<Value> {
+        self.list(execution, "actions").await.into_iter().rfind(|item| item["action"] == action)
+    }
+
+    pub(crate) async fn action_in(&self, execution: &str, action: &str, status: &str) -> Value {
+        eventually(SOON, || async {
+            match self.action(execution, action).await {
+                Some(seen) if seen["status"] == status => Ok(seen),
+                other => Err(other),
+            }
+        })
+        .await
+    }
+
+    /// The one open incident of an execution, with what is known of its action.
+    pub(crate) async fn incident(&self, execution: &str) -> Value {
+        let path = format!("/v1/incidents?status=open&execution_id={execution}");
+        let incident = eventually(SOON, || async {
+            let open = self.all(&path).await;
+            if let [incident] = open.as_slice() { Ok(text(incident, "incident_id")) } else { Err(open) }
+        })
+        .await;
+        self.client.get(&format!("/v1/incidents/{incident}")).await.expect(200)
+    }
+
+    pub(crate) async fn post_resolution(&self, incident: &Value, how: &str, body: &Value) -> Reply {
+        let id = text(incident, "incident_id");
+        self.client.post(&format!("/v1/incidents/{id}/{how}"), body).await
+    }
+
+    /// Decides about an incident.
+    pub(crate) async fn resolve(&self, incident: &Value, how: &str, body: Value) -> Value {
+        self.post_resolution(incident, how, &body).await.expect(202)
     }
 }
 

@@ -63,27 +63,31 @@ impl Compiled {
         }
     }
 
-    pub fn render(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
+    /// Errors begin with their place below `name`: `body.user.name: …`.
+    pub fn render(&self, scope: &Scope<'_>, name: &str) -> Result<RawJson, EvalError> {
+        let at = |Misfit { place, error }: Misfit| EvalError::new(format!("{name}{place}: {error}"));
         if let Self::Program(program) = self {
-            return program.evaluate_json(scope);
+            return program.evaluate_json(scope).map_err(|error| at(Misfit::here(error)));
         }
         let mut out = String::new();
-        self.write(scope, &mut out)?;
-        RawJson::parse(&out).map_err(|error| EvalError::new(format!("the value is {error}")))
+        self.write(scope, &mut out).map_err(at)?;
+        RawJson::parse(&out).map_err(|error| EvalError::new(format!("{name}: the value is {error}")))
     }
 
-    fn write(&self, scope: &Scope<'_>, out: &mut String) -> Result<(), EvalError> {
+    fn write(&self, scope: &Scope<'_>, out: &mut String) -> Result<(), Misfit> {
         match self {
             Self::Fixed(json) => out.push_str(json),
             Self::Secret(_) => out.push_str("null"),
-            Self::Program(program) => out.push_str(program.evaluate_json(scope)?.as_str()),
+            Self::Program(program) => {
+                out.push_str(program.evaluate_json(scope).map_err(Misfit::here)?.as_str());
+            }
             Self::List(items) => {
                 out.push('[');
                 for (n, item) in items.iter().enumerate() {
                     if n > 0 {
                         out.push(',');
                     }
-                    item.write(scope, out)?;
+                    item.write(scope, out).map_err(|misfit| misfit.below(&format!("[{n}]")))?;
                 }
                 out.push(']');
             }
@@ -95,13 +99,14 @@ impl Compiled {
                     }
                     push_json_text(out, key);
                     out.push(':');
-                    item.write(scope, out)?;
+                    item.write(scope, out).map_err(|misfit| misfit.below(&format!(".{key}")))?;
                 }
                 out.push('}');
             }
         }
         if out.len() > MAX_CONTEXT_BYTES {
-            return Err(EvalError::new(format!("the value is larger than {} KiB", MAX_CONTEXT_BYTES / 1024)));
+            let message = format!("the value is larger than {} KiB", MAX_CONTEXT_BYTES / 1024);
+            return Err(Misfit::here(EvalError::new(message)));
         }
         Ok(())
     }
@@ -141,6 +146,22 @@ impl Compiled {
             Self::List(items) => items.iter().for_each(|item| item.references(visit)),
             Self::Map(entries) => entries.iter().for_each(|(_, item)| item.references(visit)),
         }
+    }
+}
+
+/// An error, and where in a tree.
+struct Misfit {
+    place: String,
+    error: EvalError,
+}
+
+impl Misfit {
+    fn here(error: EvalError) -> Self {
+        Self { place: String::new(), error }
+    }
+
+    fn below(self, step: &str) -> Self {
+        Self { place: format!("{step}{}", self.place), ..self }
     }
 }
 

@@ -347,7 +347,7 @@ fn templates_are_cel_in_their_strings_and_themselves_elsewhere() {
     let mut problems = Vec::new();
     let compiled = Compiled::compile(&template, Vocabulary::Decision, "x", &mut problems);
     assert!(problems.is_empty());
-    let rendered = with_scope(|scope| compiled.render(scope)).unwrap();
+    let rendered = with_scope(|scope| compiled.render(scope, "x")).unwrap();
     assert_eq!(rendered.as_str(), r#"{"a":1.5,"b":[1,7],"c":"text","d\"":null}"#);
 }
 

@@ -72,14 +72,15 @@ impl CompiledAction {
         Self { form, captures, result }
     }
 
-    pub(super) fn render(&self, scope: &Scope<'_>) -> Result<ActionInput, EvalError> {
-        let tree = |what: &str, tree: &Compiled| tree.render(scope).map_err(|error| in_(what, &error));
+    /// `ready_at` is when it may be performed: at once, or when what it needs is done.
+    pub(super) fn render(&self, scope: &Scope<'_>, ready_at: Timestamp) -> Result<ActionInput, EvalError> {
+        let tree = |what: &str, tree: &Compiled| tree.render(scope, what);
         let text = |what: &str, text: &CompiledText, target| {
             text.render(scope, target).map_err(|error| in_(what, &error))
         };
         Ok(match &self.form {
             Form::Log(text) => ActionInput::Log(text.render(scope, Target::Line)?),
-            Form::Noop(value) => ActionInput::Noop(value.render(scope)?),
+            Form::Noop(value) => ActionInput::Noop(value.render(scope, "noop")?),
             Form::Http { spec, url, headers, body } => {
                 ActionInput::Http(http(spec, url, headers, body.as_ref(), scope)?)
             }
@@ -114,7 +115,7 @@ impl CompiledAction {
                 parent_close: spec.parent_close,
             }),
             Form::WaitUntil(until) => ActionInput::Wait(WaitInput { until: time(until.as_ref(), scope)? }),
-            Form::WaitFor(span) => ActionInput::Wait(WaitInput { until: scope.now.plus(*span) }),
+            Form::WaitFor(span) => ActionInput::Wait(WaitInput { until: ready_at.plus(*span) }),
             Form::Webhook { spec, url, event_type, data } => ActionInput::Webhook(WebhookInput {
                 url: url.phrase(scope, Target::Url).map_err(|error| in_("url", &error))?,
                 event_type: text("type", event_type, Target::Header)?,
@@ -159,7 +160,7 @@ fn http(
     let url = url.phrase(scope, Target::Url).map_err(|error| in_("url", &error))?;
     let rendered = match body {
         None => None,
-        Some(body) => Some(body.render(scope).map_err(|error| in_("body", &error))?),
+        Some(body) => Some(body.render(scope, "body")?),
     };
     let body_secrets = body.map(Compiled::holes).unwrap_or_default();
     Ok(HttpInput {
@@ -313,5 +314,5 @@ impl Compiler<'_> {
 /// The result of an HTTP action, made from its answer.
 pub(super) fn mapped(result: &Compiled, response: &RawJson, scope: &Scope<'_>) -> Result<RawJson, String> {
     let scope = Scope { response: Some(response), ..*scope };
-    result.render(&scope).map_err(|error| format!("result: {error}"))
+    result.render(&scope, "result").map_err(|error| error.to_string())
 }

@@ -16,7 +16,7 @@ pub(super) fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Ve
             continue;
         };
         let plan = if spec.needs.is_empty() {
-            match compiled.render(scope) {
+            match compiled.render(scope, scope.now) {
                 // A line in a log has no outcome to wait for, unless somebody wants to be told.
                 Ok(input @ ActionInput::Log(_)) if spec.on_success.is_none() => {
                     Plan::Inline { input: RawJson::of(&input), result: RawJson::null() }
@@ -26,7 +26,7 @@ pub(super) fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Ve
                 Err(_) if matches!(spec.failure, FailureRule::Compensate(_)) => {
                     Plan::Waiting { scope: compiled.captures.take(scope) }
                 }
-                Err(error) => Plan::Broken { error: error.to_string() },
+                Err(error) => Plan::Broken { error: error.to_string(), scope: compiled.captures.take(scope) },
             }
         } else {
             Plan::Waiting { scope: compiled.captures.take(scope) }

@@ -11,20 +11,21 @@ use crate::log::Context;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// Renders the input from what the transition left behind and the results of the actions it needs. An
-/// error means that the action fails for good without an attempt.
+/// Renders the input from what the transition left behind and the results of the actions it needs, which
+/// it has since `ready_at`. An error means that the action fails for good without an attempt.
 pub fn render(
     machine: &Machine,
     action: &Name,
     scope: &RawJson,
     results: &BTreeMap<Name, RawJson>,
+    ready_at: Timestamp,
 ) -> Result<RawJson, String> {
     let compiled = machine
         .compiled_action(action)
         .ok_or_else(|| format!("no action {:?} in this definition", action.as_str()))?;
     let captured: Captured =
         scope.decode().map_err(|error| format!("the stored scope cannot be read: {error}"))?;
-    let input = compiled.render(&captured.scope(results)).map_err(|error| error.to_string())?;
+    let input = compiled.render(&captured.scope(results), ready_at).map_err(|error| error.to_string())?;
     Ok(RawJson::of(&input))
 }
 

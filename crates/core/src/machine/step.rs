@@ -185,7 +185,9 @@ fn applied(
 fn changes(state: &State, scope: &Scope<'_>, handler: &Handler) -> Result<Context, String> {
     let mut set = Context::new();
     for (key, value) in &handler.set {
-        let value = value.render(scope).map_err(|error| format!("setting {key:?} failed: {error}"))?;
+        let value = value.render(scope, "").map_err(|error| {
+            format!("setting {key:?} failed: {}", error.to_string().trim_start_matches(": "))
+        })?;
         set.insert(key.clone(), value);
     }
     if set.is_empty() {

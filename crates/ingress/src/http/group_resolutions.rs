@@ -134,6 +134,7 @@ async fn resolve(
         let batch: Vec<(IncidentId, Resolving)> =
             found.iter().map(|incident| (incident.id, how(incident, by.reason.as_deref()))).collect();
         let verdicts = door.stores.incidents.resolve(&caller.tenant, &batch, &by, door.clock.now()).await?;
+        door.news.work.notify_one();
         for verdict in verdicts {
             match verdict {
                 Resolved::Done { execution } => {

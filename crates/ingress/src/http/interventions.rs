@@ -79,6 +79,7 @@ async fn retry(
         Retried::Accepted { execution } => {
             // A dead event is back in the mailbox, failed actions are ready: whoever is free takes them.
             door.ring.ring([Bell::Mailbox(execution.clone()), Bell::Actions(execution.clone())]);
+            door.news.work.notify_one();
             let seen = door.stores.event_views.events(&[(caller.tenant, event_id)]).await;
             let status = match seen {
                 Ok(views) => views.into_iter().flatten().next().map(|view| view.status),

@@ -243,6 +243,7 @@ async fn resolve(
     match verdicts.into_iter().next() {
         Some(Resolved::Done { execution }) => {
             door.ring.ring(bells(&execution));
+            door.news.work.notify_one();
             let execution_id = execution.execution;
             let resolved = ResolvedOut { incident_id: id, execution_id, resolution, key };
             Ok((StatusCode::ACCEPTED, Json(resolved)).into_response())

@@ -82,7 +82,8 @@ async fn ready(
     let input = match (&action.input, &action.scope) {
         (Some(input), _) => input.clone(),
         (None, Some(scope)) => {
-            match machine::render(machine, &action.lease.key.action, scope, &action.results) {
+            match machine::render(machine, &action.lease.key.action, scope, &action.results, action.ready_at)
+            {
                 Ok(input) => {
                     let recorded = [(action.lease.clone(), input.clone())];
                     if door.stores.actions.record_inputs(&recorded).await? != [true] {

@@ -16,8 +16,11 @@ use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, DATE, ETAG, HeaderMap, LAST_MODIFIED, LOCATION, RETRY_AFTER};
 use serde::Serialize;
 
-/// So much of an unsuccessful answer goes into the error message.
+/// So much of an unsuccessful answer goes into the error message, after secrets are taken out of it: of one
+/// that is cut in two nobody would know the first half.
 const SHOWN: usize = 500;
+/// So much of an unsuccessful answer is read in any case.
+pub(crate) const LOOKED_AT: usize = 8 * 1024;
 
 #[derive(Serialize)]
 struct Result<'a> {
@@ -32,6 +35,11 @@ pub(crate) fn is_expected(expect: &[StatusPattern], status: StatusCode) -> bool 
         return status.is_success();
     }
     expect.iter().any(|pattern| pattern.covers(status.as_u16()))
+}
+
+/// Whether the action asks for this status by name: then a redirect is an answer.
+pub(crate) fn is_named(expect: &[StatusPattern], status: StatusCode) -> bool {
+    !expect.is_empty() && is_expected(expect, status)
 }
 
 pub(crate) fn judge(
@@ -50,7 +58,7 @@ pub(crate) fn judge(
         let result = Result { status: status.as_u16(), headers: kept, body: body_json(headers, body) };
         return Attempt::Success { result: RawJson::of(&result) };
     }
-    let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
+    let shown = String::from_utf8_lossy(&body[..body.len().min(LOOKED_AT)]);
     let message =
         if shown.is_empty() { format!("answered {status}") } else { format!("answered {status}: {shown}") };
     let error = ActionError { class: ErrorClass::Status, message, status: Some(status.as_u16()) };
@@ -58,6 +66,15 @@ pub(crate) fn judge(
         Attempt::Transient { error, retry_after: retry_after(headers) }
     } else {
         Attempt::Permanent { error }
+    }
+}
+
+/// The error as it is kept.
+pub(crate) fn shortened(error: ActionError) -> ActionError {
+    let cut = error.status.and_then(|_| error.message.char_indices().nth(SHOWN + "answered 400: ".len()));
+    match cut {
+        Some((end, _)) => ActionError { message: format!("{}…", &error.message[..end]), ..error },
+        None => error,
     }
 }
 

@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use super::errand::{Credentials, Done, Errand};
 use super::leases::Held;
 use super::outcome::{compensated, conclude, internal, spec_of, unusable};
-use super::{secrets, trace};
+use super::{answer, secrets, trace};
 use crate::machines::{Unusable, Usable};
 use crate::process::panic_text;
 use crate::settle::Report;
@@ -193,7 +193,8 @@ async fn input(
     let raw = match (&action.input, &action.scope) {
         (Some(input), _) => input.clone(),
         (None, Some(scope)) => {
-            match machine::render(machine, &action.lease.key.action, scope, &action.results) {
+            match machine::render(machine, &action.lease.key.action, scope, &action.results, action.ready_at)
+            {
                 Ok(input) => {
                     record(worker, action, &input).await?;
                     input
@@ -310,7 +311,11 @@ fn finished(
                 error: ActionError { class: ErrorClass::Response, message, status: None },
             },
         },
-        failed @ (Attempt::Transient { .. } | Attempt::Permanent { .. } | Attempt::Pause { .. }) => failed,
+        Attempt::Transient { error, retry_after } => {
+            Attempt::Transient { error: answer::shortened(error), retry_after }
+        }
+        Attempt::Permanent { error } => Attempt::Permanent { error: answer::shortened(error) },
+        failed @ Attempt::Pause { .. } => failed,
     };
     bounded(attempt, worker.options.http.max_response)
 }

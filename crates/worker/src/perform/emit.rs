@@ -5,7 +5,7 @@
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::entropy::derived_event_id;
-use millstream_core::id::{EventId, ExecutionId, ExecutionKey, TenantId};
+use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, TenantId};
 use millstream_core::log::Origin;
 use millstream_core::machine::{EmitInput, EmitTo, valid_correlation};
 use millstream_core::raw::RawJson;
@@ -60,6 +60,12 @@ async fn to_execution(
         Ok(execution) => ExecutionKey { tenant: tenant.clone(), execution },
         Err(error) => return Ok(refused(format!("emit.to: {id:?} {error}"))),
     };
+    if let Some(definition) =
+        worker.deps.stores.events.targets(std::slice::from_ref(&execution)).await?.pop().flatten()
+        && let Some(refusal) = unmentioned(worker, tenant, &definition, &input.event).await?
+    {
+        return Ok(refusal);
+    }
     let event = NewEvent {
         event_id,
         execution: execution.clone(),
@@ -93,6 +99,12 @@ async fn to_correlation(
     if let Err(why) = valid_correlation(correlation) {
         return Ok(refused(format!("emit.correlation {why}")));
     }
+    let found = worker.deps.stores.relations.correlated(tenant, correlation, None, 2).await?;
+    if let [(_, definition)] = found.as_slice()
+        && let Some(refusal) = unmentioned(worker, tenant, definition, &input.event).await?
+    {
+        return Ok(refusal);
+    }
     let signal = NewSignal {
         event_id,
         tenant: tenant.clone(),
@@ -115,6 +127,24 @@ async fn to_correlation(
             refused(format!("emit.correlation: {executions} executions have the correlation {correlation:?}"))
         }
         other => refused(format!("the signal was not taken: {other:?}")),
+    })
+}
+
+/// What no state mentions is refused here as it is at the door. A definition that this build cannot read is
+/// for others to judge.
+async fn unmentioned(
+    worker: &Worker,
+    tenant: &TenantId,
+    definition: &DefinitionRef,
+    event: &Name,
+) -> Result<Option<Attempt>> {
+    let machine = worker.machines.get(&*worker.deps.stores.definitions, tenant, definition).await?;
+    Ok(match machine {
+        Ok(machine) if !machine.mentions(event) => {
+            let definition = definition.name.as_str();
+            Some(refused(format!("emit.event: no state of {definition:?} mentions {:?}", event.as_str())))
+        }
+        Ok(_) | Err(_) => None,
     })
 }
 

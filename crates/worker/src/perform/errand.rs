@@ -1,13 +1,13 @@
 //! An action in the worker's hands, with everything that it holds, and who performs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::definition::{ActionSpec, Method, StatusPattern};
 use millstream_core::machine::{ActionInput, CallInput, HttpInput};
 use millstream_core::raw::RawJson;
-use millstream_core::sealed::{self, Filled, MissingSecret};
+use millstream_core::sealed::{self, Filled, Holes, MissingSecret};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::LeasedAction;
 use tokio::sync::mpsc;
@@ -81,6 +81,27 @@ pub struct HttpRequest {
     /// Which statuses succeed; none named: 2xx.
     pub expect: Vec<StatusPattern>,
     pub max_response: Option<usize>,
+    pub sealed: Sealed,
+}
+
+/// What of a request holds a secret, and stays with the origin that it is meant for.
+#[derive(Debug, Clone, Default)]
+pub struct Sealed {
+    pub headers: BTreeSet<String>,
+    pub body: SealedBody,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SealedBody {
+    #[default]
+    Open,
+    Sealed,
+}
+
+impl SealedBody {
+    pub(crate) fn of(holes: &Holes) -> Self {
+        if holes.is_empty() { Self::Open } else { Self::Sealed }
+    }
 }
 
 impl std::fmt::Debug for HttpRequest {
@@ -151,7 +172,7 @@ impl Performers {
                 return start::perform(worker, action, input, credentials, &spec.timeouts).await;
             }
             ActionInput::Wait(input) => return wait::perform(input, worker.now()),
-            ActionInput::Return(input) => family::tell_parent(worker, action, &input).await,
+            ActionInput::Return(input) => return family::tell_parent(worker, action, &input).await,
             ActionInput::CloseChildren => family::close_children(worker, action).await,
             // Nobody but an external worker performs these.
             ActionInput::Task(_) => return Done::Lost,
@@ -207,6 +228,15 @@ fn outgoing(input: &HttpInput, filled: &Filled) -> Result<HttpRequest, MissingSe
         },
         expect: input.expect.clone(),
         max_response: input.max_response,
+        sealed: Sealed {
+            headers: input
+                .headers
+                .iter()
+                .filter(|(_, phrase)| phrase.secrets().next().is_some())
+                .map(|(name, _)| name.clone())
+                .collect(),
+            body: SealedBody::of(&input.body_secrets),
+        },
     })
 }
 

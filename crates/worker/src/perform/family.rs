@@ -4,6 +4,8 @@
 //! dies in between, and doing them twice changes nothing: the parent's action has one outcome, and an
 //! event with an id that exists is not appended again.
 
+use std::time::Duration;
+
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::definition::ParentClose;
 use millstream_core::entropy::derived_event_id;
@@ -15,17 +17,20 @@ use millstream_core::status::{ActionStatus, Phase};
 use millstream_store::Result;
 use millstream_store::action_store::{Lease, LeasedAction, SettleVerdict, Settlement};
 use millstream_store::event_log::{Append, NewEvent};
-use millstream_store::views::ActionView;
+use millstream_store::views::{ActionView, ExecutionView};
 use millstream_stream::doorbell::Bell;
 use serde::Serialize;
 
 use super::emit::unavailable;
+use super::errand::Done;
 use super::outcome;
 use crate::aftermath;
 use crate::worker::Worker;
 
 /// Children closed in one transaction.
 const PAGE: usize = 256;
+/// How long to wait before telling a parent that does not listen yet.
+const NOT_AWAITED: Duration = Duration::from_secs(1);
 
 /// What the parent is told.
 #[derive(Serialize)]
@@ -38,36 +43,39 @@ struct Ended<'a> {
     context: &'a RawJson,
 }
 
-pub(crate) async fn tell_parent(worker: &Worker, action: &LeasedAction, input: &ReturnInput) -> Attempt {
+pub(crate) async fn tell_parent(worker: &Worker, action: &LeasedAction, input: &ReturnInput) -> Done {
     match settle_parent(worker, action, input).await {
-        Ok(attempt) => attempt,
-        Err(error) => unavailable(&error),
+        Ok(Some(attempt)) => Done::Attempt(attempt),
+        Ok(None) => Done::Postponed { at: worker.now().plus(NOT_AWAITED) },
+        Err(error) => Done::Attempt(unavailable(&error)),
     }
 }
 
-async fn settle_parent(worker: &Worker, child: &LeasedAction, input: &ReturnInput) -> Result<Attempt> {
+/// `None` while the parent's action does not await it yet: whoever began the child has died, and another
+/// worker will find it.
+async fn settle_parent(
+    worker: &Worker,
+    child: &LeasedAction,
+    input: &ReturnInput,
+) -> Result<Option<Attempt>> {
     let child_key = &child.lease.key.execution;
     let parent = ExecutionKey { tenant: child_key.tenant.clone(), execution: input.parent.clone() };
     let key = ActionKey { execution: parent.clone(), seq: input.seq, action: input.action.clone() };
     let found = worker.deps.stores.tasks.find(std::slice::from_ref(&key)).await?;
-    let Some(view) = found.into_iter().flatten().next() else { return Ok(told("the parent is gone")) };
+    let Some(view) = found.into_iter().flatten().next() else { return Ok(Some(told("the parent is gone"))) };
     match view.status {
         ActionStatus::Awaiting => {}
-        ActionStatus::Leased | ActionStatus::Ready | ActionStatus::Waiting => {
-            let message = "the parent's action does not await it yet".to_owned();
-            let error = ActionError { class: ErrorClass::Internal, message, status: None };
-            return Ok(Attempt::Transient { error, retry_after: None });
-        }
+        ActionStatus::Leased | ActionStatus::Ready | ActionStatus::Waiting => return Ok(None),
         ActionStatus::Standby
         | ActionStatus::Succeeded
         | ActionStatus::Failed
         | ActionStatus::Skipped
-        | ActionStatus::Cancelled => return Ok(told("the parent has its outcome")),
+        | ActionStatus::Cancelled => return Ok(Some(told("the parent has its outcome"))),
     }
     let Some(definition) =
         worker.deps.stores.events.targets(std::slice::from_ref(&parent)).await?.pop().flatten()
     else {
-        return Ok(told("the parent is gone"));
+        return Ok(Some(told("the parent is gone")));
     };
     let ended = Ended {
         execution_id: child_key.execution.as_str(),
@@ -92,7 +100,7 @@ async fn settle_parent(worker: &Worker, child: &LeasedAction, input: &ReturnInpu
     let Some(settling) = outcome::of_other(worker, &leased, attempt).await? else {
         // Another build may be able to read it.
         let error = outcome::internal("the parent's definition cannot be read here".to_owned());
-        return Ok(Attempt::Transient { error, retry_after: None });
+        return Ok(Some(Attempt::Transient { error, retry_after: None }));
     };
     let settlement = Settlement { lease: leased.lease.clone(), event_id: view.event_id, outcome: settling };
     let grant = worker.grant(0);
@@ -105,7 +113,7 @@ async fn settle_parent(worker: &Worker, child: &LeasedAction, input: &ReturnInpu
     let recorded = matches!(settled.verdicts.first(), Some(SettleVerdict::Recorded { .. }));
     aftermath::ring(worker, &[Bell::Mailbox(parent.clone()), Bell::Actions(parent)]).await;
     worker.hunger.set(tokio::time::Instant::now());
-    Ok(told(if recorded { "told" } else { "somebody was faster" }))
+    Ok(Some(told(if recorded { "told" } else { "somebody was faster" })))
 }
 
 fn leased(view: &ActionView, definition: millstream_core::id::DefinitionRef) -> LeasedAction {
@@ -125,6 +133,26 @@ fn leased(view: &ActionView, definition: millstream_core::id::DefinitionRef) -> 
         ready_at: view.ready_at.unwrap_or(view.created_at),
         closing: None,
     }
+}
+
+/// Whether an execution that has ended has told its parent so.
+pub(super) async fn has_told(worker: &Worker, child: &ExecutionView) -> Result<bool> {
+    let action = Name::return_to_parent();
+    let key = ActionKey { execution: child.execution.clone(), seq: child.state.seq, action };
+    let found = worker.deps.stores.tasks.find(&[key]).await?;
+    Ok(found.into_iter().flatten().next().is_none_or(|telling| telling.status.is_settled()))
+}
+
+/// A child that completed when nobody awaited it.
+pub(super) fn completed(child: &ExecutionView) -> Attempt {
+    let ended = Ended {
+        execution_id: child.execution.execution.as_str(),
+        status: child.state.phase,
+        state: &child.state.state,
+        reason: child.state.reason.as_deref(),
+        context: &RawJson::of(&child.state.context),
+    };
+    Attempt::Success { result: RawJson::of(&ended) }
 }
 
 fn told(how: &str) -> Attempt {

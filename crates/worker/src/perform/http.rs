@@ -14,7 +14,7 @@ use url::Url;
 
 use super::address_guard::{AddressGuard, Forbidden};
 use super::answer;
-use super::errand::{Credentials, HttpRequest, PerformHttp};
+use super::errand::{Credentials, HttpRequest, PerformHttp, Sealed, SealedBody};
 use crate::error::WorkerError;
 use crate::options::HttpOptions;
 
@@ -52,7 +52,8 @@ impl HttpPerformer {
                 outgoing = outgoing.body(body.clone());
             }
             let response = outgoing.send().await.map_err(|error| unanswered(&error))?;
-            match hop.redirected(&response)? {
+            let is_wanted = answer::is_named(&request.expect, response.status());
+            match if is_wanted { None } else { hop.redirected(&response)? } {
                 Some(next) => hop = next,
                 None => return self.read(request, response).await,
             }
@@ -68,13 +69,15 @@ impl HttpPerformer {
         let expected = answer::is_expected(&request.expect, response.status());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| unanswered(&error))? {
-            if body.len() + chunk.len() <= longest {
+            let within = if expected { longest } else { longest.max(answer::LOOKED_AT) };
+            if body.len() + chunk.len() <= within {
                 body.extend_from_slice(&chunk);
             } else if expected {
                 let message = format!("the answer is longer than {longest} bytes ({whose})");
                 return Err(permanent(ErrorClass::Response, message));
             } else {
                 // The status says it all; of the text only the beginning is shown.
+                body.extend_from_slice(&chunk[..within - body.len()]);
                 break;
             }
         }
@@ -97,6 +100,7 @@ struct Hop {
     url: Url,
     headers: HeaderMap,
     body: Option<String>,
+    sealed: Sealed,
 }
 
 impl Hop {
@@ -119,12 +123,13 @@ impl Hop {
         headers.insert("millstream-fencing-token", HeaderValue::from(credentials.fencing_token));
         headers.insert("traceparent", value(&credentials.traceparent)?);
         let method = Method::from_bytes(request.method.as_str().as_bytes()).map_err(|_| bad("the method"))?;
-        Ok(Self { method, url, headers, body: request.body.as_ref().map(|body| body.as_str().to_owned()) })
+        let body = request.body.as_ref().map(|body| body.as_str().to_owned());
+        Ok(Self { method, url, headers, body, sealed: request.sealed.clone() })
     }
 
     /// The next request, if the answer asks for one. As browsers do it: 307 and 308 repeat the request,
-    /// 303 (and 301 and 302 after a POST) fetch the answer elsewhere; credentials stay with their
-    /// origin.
+    /// 303 (and 301 and 302 after a POST) fetch the answer elsewhere; credentials and whatever holds a
+    /// secret stay with their origin.
     fn redirected(&self, response: &Response) -> Result<Option<Self>, Attempt> {
         let repeat = match response.status() {
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
@@ -139,12 +144,21 @@ impl Hop {
         if url.origin() != self.url.origin() {
             headers.remove(AUTHORIZATION);
             headers.remove(COOKIE);
+            for name in &self.sealed.headers {
+                headers.remove(name);
+            }
+            if repeat && self.sealed.body == SealedBody::Sealed {
+                let message = "redirected to another origin, where the secrets of its body must not go";
+                return Err(permanent(ErrorClass::Forbidden, message.to_owned()));
+            }
         }
+        let sealed = self.sealed.clone();
         if repeat {
-            return Ok(Some(Self { method: self.method.clone(), url, headers, body: self.body.clone() }));
+            let (method, body) = (self.method.clone(), self.body.clone());
+            return Ok(Some(Self { method, url, headers, body, sealed }));
         }
         headers.remove(CONTENT_TYPE);
-        Ok(Some(Self { method: Method::GET, url, headers, body: None }))
+        Ok(Some(Self { method: Method::GET, url, headers, body: None, sealed }))
     }
 }
 

@@ -1,8 +1,11 @@
 //! `start`: a child execution, whose end is the outcome of the action.
 //!
 //! The child's id is made from the action's key, so that an attempt whose answer was lost finds the child
-//! that it made. A child that ended without success is not taken for a new one: a retry by a person
-//! begins another. From then on the action awaits the child ([`super::family`] tells it the end).
+//! that it made. From then on the action awaits the child, whose last transition tells it the end
+//! ([`super::family`]). An end that was told already is of an earlier life of the action: a child that
+//! completed after it was given up is its outcome now, one that failed is not, and another is begun.
+
+use std::time::Duration;
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::definition::ParentClose;
@@ -19,12 +22,14 @@ use sha2::{Digest, Sha256};
 
 use super::emit::{append, refused, ring, unavailable};
 use super::errand::{Credentials, Done};
-use super::family::cancel;
+use super::family::{self, cancel};
 use crate::machines::Unusable;
 use crate::worker::Worker;
 
 /// A person who retries more often than this has other problems.
 const CHILDREN: u32 = 20;
+/// How long an end that is about to be told is waited for before it is looked at again.
+const TELLING: Duration = Duration::from_secs(2);
 
 pub(crate) async fn perform(
     worker: &Worker,
@@ -33,45 +38,59 @@ pub(crate) async fn perform(
     credentials: &Credentials,
     timeouts: &millstream_core::definition::Timeouts,
 ) -> Done {
+    let left = schedule::left(timeouts, action.ready_at, worker.now());
     match begin(worker, action, &input, credentials).await {
-        Ok(None) => {
-            let left = schedule::left(timeouts, action.ready_at, worker.now());
-            Done::Awaiting { until: left.map(|left| worker.now().plus(left)) }
+        Ok(Begun::Awaited) => Done::Awaiting { until: left.map(|left| worker.now().plus(left)) },
+        Ok(Begun::Ended) => {
+            let soon = left.map_or(TELLING, |left| left.min(TELLING));
+            Done::Awaiting { until: Some(worker.now().plus(soon)) }
         }
-        Ok(Some(attempt)) => Done::Attempt(attempt),
+        Ok(Begun::Not(attempt)) => Done::Attempt(attempt),
         Err(error) => Done::Attempt(unavailable(&error)),
     }
 }
 
-/// `None` once there is a child to wait for.
+/// What there is after an attempt to begin a child.
+enum Begun {
+    /// A child to wait for.
+    Awaited,
+    /// One that has ended and is about to tell so.
+    Ended,
+    Not(Attempt),
+}
+
 async fn begin(
     worker: &Worker,
     action: &LeasedAction,
     input: &StartInput,
     credentials: &Credentials,
-) -> Result<Option<Attempt>> {
+) -> Result<Begun> {
     let tenant = &action.lease.key.execution.tenant;
     for number in 1..=CHILDREN {
         let child = match child_id(input, &credentials.idempotency_key, number) {
             Ok(execution) => ExecutionKey { tenant: tenant.clone(), execution },
-            Err(attempt) => return Ok(Some(attempt)),
+            Err(attempt) => return Ok(Begun::Not(attempt)),
         };
         let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(&child)).await?;
         match found.into_iter().flatten().next() {
             None => return create(worker, action, input, credentials, child).await,
             Some(view) if !is_ours(&view.state.parent, action) => {
-                return Ok(Some(refused(format!("start: the execution {} is another one", child.execution))));
+                let message = format!("start: the execution {} is another one", child.execution);
+                return Ok(Begun::Not(refused(message)));
             }
             Some(view) => match view.status {
-                ExecutionStatus::Active | ExecutionStatus::Paused | ExecutionStatus::Completed => {
-                    return Ok(None);
+                ExecutionStatus::Active | ExecutionStatus::Paused => return Ok(Begun::Awaited),
+                ExecutionStatus::Completed | ExecutionStatus::Failed | ExecutionStatus::Cancelled
+                    if !family::has_told(worker, &view).await? =>
+                {
+                    return Ok(Begun::Ended);
                 }
-                // Its end was told; this is another try.
+                ExecutionStatus::Completed => return Ok(Begun::Not(family::completed(&view))),
                 ExecutionStatus::Failed | ExecutionStatus::Cancelled => {}
             },
         }
     }
-    Ok(Some(refused(format!("start: {CHILDREN} children have failed"))))
+    Ok(Begun::Not(refused(format!("start: {CHILDREN} children have failed"))))
 }
 
 fn is_ours(parent: &Option<Parent>, action: &LeasedAction) -> bool {
@@ -97,16 +116,16 @@ async fn create(
     input: &StartInput,
     credentials: &Credentials,
     child: ExecutionKey,
-) -> Result<Option<Attempt>> {
+) -> Result<Begun> {
     let tenant = &child.tenant;
     let stored = worker.deps.stores.definitions.get(tenant, &input.definition, input.version).await?;
     let Some(definition) = stored.map(|stored| stored.definition) else {
-        return Ok(Some(refused(format!("start.definition: there is no {}", wanted(input)))));
+        return Ok(Begun::Not(refused(format!("start.definition: there is no {}", wanted(input)))));
     };
     let machine = match worker.machines.get(&*worker.deps.stores.definitions, tenant, &definition).await? {
         Ok(machine) => machine,
         Err(Unusable::Gone(reason) | Unusable::Foreign(reason)) => {
-            return Ok(Some(refused(format!("start.definition: {reason}"))));
+            return Ok(Begun::Not(refused(format!("start.definition: {reason}"))));
         }
     };
     let key = &action.lease.key;
@@ -123,7 +142,7 @@ async fn create(
         Err(rejection) => {
             let message = format!("start.input: {rejection}");
             let error = ActionError { class: ErrorClass::Input, message, status: None };
-            return Ok(Some(Attempt::Permanent { error }));
+            return Ok(Begun::Not(Attempt::Permanent { error }));
         }
     };
     let start = NewEvent {
@@ -149,9 +168,9 @@ async fn create(
     match append(worker, Append::Start(Box::new(new))).await? {
         Some(Appended::Accepted { .. } | Appended::Repeat { .. }) => {
             ring(worker, &child).await;
-            Ok(None)
+            Ok(Begun::Awaited)
         }
-        other => Ok(Some(refused(format!("start: {} was not created: {other:?}", child.execution)))),
+        other => Ok(Begun::Not(refused(format!("start: {} was not created: {other:?}", child.execution)))),
     }
 }
 

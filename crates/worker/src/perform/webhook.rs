@@ -4,7 +4,7 @@
 //! `webhook-timestamp` is of the attempt; `webhook-signature` is `v1,` and the base64 of HMAC-SHA256 over
 //! `id.timestamp.body`. The secret is `whsec_` and base64, or any text as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ use millstream_core::time::Timestamp;
 use serde::Serialize;
 use sha2::Sha256;
 
-use super::errand::HttpRequest;
+use super::errand::{HttpRequest, Sealed, SealedBody};
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -52,6 +52,7 @@ pub(crate) fn request(
         body: Some(body),
         expect: Vec::new(),
         max_response: None,
+        sealed: Sealed { headers: BTreeSet::new(), body: SealedBody::of(&input.data_secrets) },
     })
 }
 

@@ -23,7 +23,7 @@ fn actions_are_planned_with_the_context_after_the_transition() {
     let Plan::Waiting { scope } = &receipt.plan else { panic!("{receipt:?}") };
     assert!(scope.as_str().starts_with(r#"{"context":{"order_id":"o-1"},"event":{"#), "{scope}");
     assert!(!scope.as_str().contains("amount"), "only what is mentioned is kept: {scope}");
-    let rendered = render(&machine, &name("receipt"), scope, &BTreeMap::new()).unwrap();
+    let rendered = render(&machine, &name("receipt"), scope, &BTreeMap::new(), at(1)).unwrap();
     assert_eq!(rendered.as_str(), r#"{"log":"order o-1 paid"}"#);
 }
 
@@ -47,7 +47,8 @@ actions:
         Plan::Inline { input: json(r#"{"log":"hello"}"#), result: RawJson::null() }
     );
     assert_eq!(go.actions[1].plan, Plan::Ready { input: json(r#"{"log":"hello"}"#) });
-    assert_eq!(go.actions[2].plan, Plan::Broken { error: "url: there is no context.missing".to_owned() });
+    let Plan::Broken { error, .. } = &go.actions[2].plan else { panic!("{:?}", go.actions[2]) };
+    assert_eq!(error, "url: there is no context.missing");
     assert!(matches!(go.actions[3].plan, Plan::Waiting { .. }));
 }
 
@@ -81,7 +82,8 @@ actions:
         assert!(!scope.as_str().contains(absent), "{absent} in {scope}");
     }
     let results = BTreeMap::from([(name("first"), json(r#"{"id":77}"#))]);
-    let input: ActionInput = render(&machine, &name("second"), scope, &results).unwrap().decode().unwrap();
+    let input: ActionInput =
+        render(&machine, &name("second"), scope, &results, at(1)).unwrap().decode().unwrap();
     let ActionInput::Http(request) = input else { panic!("{input:?}") };
     assert_eq!(request.url, Phrase::Plain("https://h/1/go?t=2023".to_owned()));
     assert_eq!(request.headers["x-id"], Phrase::Plain("77".to_owned()));
@@ -90,7 +92,8 @@ actions:
         format!(r#"{{"at":"{}","has":false,"item":2,"who":"ann"}}"#, at(0))
     );
     let error =
-        render(&machine, &name("second"), scope, &BTreeMap::from([(name("first"), json("{}"))])).unwrap_err();
+        render(&machine, &name("second"), scope, &BTreeMap::from([(name("first"), json("{}"))]), at(1))
+            .unwrap_err();
     assert_eq!(error, "header x-id: there is no results.first.id");
 }
 

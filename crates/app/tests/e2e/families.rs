@@ -1,0 +1,228 @@
+//! `start`: children, how they end, and what becomes of them when their parent ends first.
+
+use millstream_testkit::Mode;
+use serde_json::{Value, json};
+
+use crate::api::{Api, text};
+use crate::dying::{begin_and_die_at, idle};
+use crate::world::start;
+
+both_modes!(
+    the_end_of_a_child_is_the_outcome_of_its_action,
+    a_child_goes_with_its_parent_or_lives_on,
+    a_start_that_is_tried_again_begins_another_child,
+    a_child_that_cannot_be_started_waits_for_a_person,
+    a_child_that_takes_too_long_is_given_up_and_cancelled,
+    a_worker_that_dies_after_starting_a_child_starts_no_second_one,
+    a_child_that_ends_before_anybody_awaits_it_is_still_heard,
+    a_child_that_completes_after_it_was_given_up_is_what_a_retry_finds,
+);
+
+const PARENT: &str = r#"
+name: NAME
+initial: a
+context: { n: 1 }
+states:
+  a: { on: { go: { to: b, do: [raise] } } }
+  b:
+    on:
+      grown: { to: proud, set: { got: event.payload.result } }
+      lost: { to: sad, set: { why: event.payload.error } }
+      leave: { to: gone }
+  proud: { final: true }
+  gone: { final: true }
+  sad: { final: failed }
+actions:
+  raise: { start: { definition: child, input: { n: context.n }MORE }, on_success: grownREST }
+"#;
+
+const CHILD: &str = r"
+name: child
+initial: young
+context: { n: 0 }
+states:
+  young: { on: { grow: { to: old, set: { n: context.n + 1 } }, die: { to: dead } } }
+  old: { final: true }
+  dead: { final: failed }
+";
+
+const NAMED: &str = r#", execution_id: "kid-of-${context.n}""#;
+const HANDLED: &str = ", on_failure: lost";
+
+/// A parent whose `start` says more, and whose action does.
+fn parent(name: &str, more: &str, rest: &str) -> String {
+    PARENT.replace("NAME", name).replace("MORE", more).replace("REST", rest)
+}
+
+/// The child of a parent, once its action awaits it.
+async fn child_of(api: &Api, parent: &str) -> Value {
+    api.action_in(parent, "raise", "awaiting").await;
+    let children = api.all("/v1/executions?definition=child").await;
+    let n = &api.execution(parent).await["context"]["n"];
+    let mine: Vec<_> = children.into_iter().filter(|child| child["context"]["n"] == *n).collect();
+    assert_eq!(mine.len(), 1, "{mine:?}");
+    mine[0].clone()
+}
+
+async fn the_end_of_a_child_is_the_outcome_of_its_action(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(CHILD).await;
+    api.apply(&parent("nameless", "", HANDLED)).await;
+    api.apply(&parent("naming", NAMED, HANDLED)).await;
+    api.begin("nameless", "p-1", json!({ "n": 10 }), &["go"]).await;
+    let child = text(&child_of(api, "p-1").await, "execution_id");
+    assert!(child.starts_with("child-"), "made from the action's key: {child}");
+    api.send_and_settle(&child, "grow", json!({})).await;
+    let proud = api.execution_in("p-1", "completed").await;
+    let told =
+        json!({ "execution_id": child, "status": "completed", "state": "old", "context": { "n": 11 } });
+    assert_eq!(proud["context"]["got"], told, "{proud}");
+
+    api.begin("naming", "p-2", json!({ "n": 20 }), &["go"]).await;
+    assert_eq!(child_of(api, "p-2").await["execution_id"], "kid-of-20");
+    api.send_and_settle("kid-of-20", "die", json!({})).await;
+    let sad = api.execution_in("p-2", "failed").await;
+    let why = &sad["context"]["why"];
+    assert_eq!(why["class"], "child", "{sad}");
+    let message = text(why, "message");
+    assert!(message.contains("kid-of-20") && message.contains("failed in state dead"), "{message}");
+
+    api.begin("naming", "p-3", json!({ "n": 30 }), &["go"]).await;
+    child_of(api, "p-3").await;
+    api.client.post("/v1/executions/kid-of-30/cancel", &json!({ "reason": "enough" })).await.expect(202);
+    let sad = api.execution_in("p-3", "failed").await;
+    let message = text(&sad["context"]["why"], "message");
+    assert!(message.contains("cancelled") && message.contains("enough"), "{message}");
+}
+
+async fn a_child_goes_with_its_parent_or_lives_on(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(CHILD).await;
+    api.apply(&parent("strict", NAMED, "")).await;
+    api.apply(&parent("lenient", &format!("{NAMED}, parent_close: abandon"), "")).await;
+    let starts = [("strict", "p-1", 1), ("strict", "p-2", 2), ("lenient", "p-3", 3), ("lenient", "p-4", 4)];
+    for (definition, id, n) in starts {
+        api.begin(definition, id, json!({ "n": n }), &["go"]).await;
+        child_of(api, id).await;
+    }
+    for completed in ["p-1", "p-3"] {
+        assert_eq!(api.send_and_settle(completed, "leave", json!({})).await["status"], "completed");
+    }
+    for cancelled in ["p-2", "p-4"] {
+        let path = format!("/v1/executions/{cancelled}/cancel");
+        api.client.post(&path, &json!({})).await.expect(202);
+    }
+    for (kid, parent) in [("kid-of-1", "p-1"), ("kid-of-2", "p-2")] {
+        api.execution_in(kid, "cancelled").await;
+        let last = api.list(kid, "history").await.pop().unwrap();
+        assert!(text(&last["payload"], "reason").contains(parent), "{last}");
+    }
+    api.execution_in("p-4", "cancelled").await;
+    // Had they been told to go, `grow` would come too late.
+    for kid in ["kid-of-3", "kid-of-4"] {
+        assert_eq!(api.send_and_settle(kid, "grow", json!({})).await["status"], "completed");
+        assert_eq!(api.execution_in(kid, "completed").await["state"], "old");
+    }
+    assert_eq!(api.execution("p-3").await["state"], "gone", "nothing happens after the end");
+}
+
+async fn a_start_that_is_tried_again_begins_another_child(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(CHILD).await;
+    api.apply(&parent("parent", NAMED, "")).await;
+    api.begin("parent", "p-1", json!({}), &["go"]).await;
+    child_of(api, "p-1").await;
+    api.send_and_settle("kid-of-1", "die", json!({})).await;
+    let incident = api.incident("p-1").await;
+    assert_eq!((&incident["class"], &incident["attempts"]), (&json!("child"), &json!(1)), "{incident}");
+    api.resolve(&incident, "retry", json!({})).await;
+    api.action_in("p-1", "raise", "awaiting").await;
+    api.send_and_settle("kid-of-1.2", "grow", json!({})).await;
+    let proud = api.execution_in("p-1", "completed").await;
+    assert_eq!(proud["context"]["got"]["execution_id"], "kid-of-1.2", "{proud}");
+    assert_eq!(api.all("/v1/executions?definition=child").await.len(), 2);
+}
+
+async fn a_child_that_cannot_be_started_waits_for_a_person(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&parent("parent", NAMED, "")).await;
+    api.begin("parent", "p-1", json!({}), &["go"]).await;
+    let unknown = api.incident("p-1").await;
+    assert_eq!(unknown["class"], "target", "{unknown}");
+    let reason = text(&unknown, "reason");
+    assert!(reason.contains(r#"start.definition: there is no definition "child""#), "{reason}");
+
+    api.apply(CHILD).await;
+    api.begin("child", "kid-of-2", json!({}), &[]).await;
+    api.begin("parent", "p-2", json!({ "n": 2 }), &["go"]).await;
+    let taken = text(&api.incident("p-2").await, "reason");
+    assert!(taken.contains("kid-of-2 is another one"), "{taken}");
+
+    api.resolve(&unknown, "retry", json!({})).await;
+    api.action_in("p-1", "raise", "awaiting").await;
+    api.send_and_settle("kid-of-1", "grow", json!({})).await;
+    api.execution_in("p-1", "completed").await;
+    assert_eq!(api.execution("kid-of-2").await["status"], "active", "it is nobody's child");
+}
+
+async fn a_child_that_takes_too_long_is_given_up_and_cancelled(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(CHILD).await;
+    let hasty = parent("hasty", NAMED, ", on_failure: lost, timeouts: { schedule_to_close: 600ms }");
+    api.apply(&hasty).await;
+    api.begin("hasty", "p-1", json!({}), &["go"]).await;
+    let sad = api.execution_in("p-1", "failed").await;
+    let why = &sad["context"]["why"];
+    assert_eq!(why["class"], "schedule", "{sad}");
+    assert!(text(why, "message").contains("600ms"), "{why}");
+    api.execution_in("kid-of-1", "cancelled").await;
+}
+
+async fn a_worker_that_dies_after_starting_a_child_starts_no_second_one(mode: Mode) {
+    let mut world = idle(mode).await;
+    world.api.apply(CHILD).await;
+    world.api.apply(&parent("parent", "", HANDLED)).await;
+    begin_and_die_at(&mut world, "worker.before-settle", "parent", "p-1").await;
+    let api = &world.api;
+    let child = text(&child_of(api, "p-1").await, "execution_id");
+    let raise = api.action("p-1", "raise").await.expect("the action");
+    assert!(raise["attempts"].as_i64().unwrap() >= 2, "the crash did bite: {raise}");
+    api.send_and_settle(&child, "grow", json!({})).await;
+    api.execution_in("p-1", "completed").await;
+    assert_eq!(api.all("/v1/executions?definition=child").await.len(), 1);
+}
+
+/// The worker that started it is dead and its lease runs for a while: meanwhile the child fails.
+async fn a_child_that_ends_before_anybody_awaits_it_is_still_heard(mode: Mode) {
+    let mut world = idle(mode).await;
+    world.api.apply(&format!("{CHILD}timeout: 10ms\n")).await;
+    world.api.apply(&parent("parent", "", HANDLED)).await;
+    begin_and_die_at(&mut world, "worker.before-settle", "parent", "p-1").await;
+    let api = &world.api;
+    let sad = api.execution_in("p-1", "failed").await;
+    assert_eq!(sad["context"]["why"]["class"], "child", "{sad}");
+    let children = api.all("/v1/executions?definition=child").await;
+    assert_eq!(children.len(), 1, "the first one was the one: {children:?}");
+}
+
+async fn a_child_that_completes_after_it_was_given_up_is_what_a_retry_finds(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(CHILD).await;
+    let more = format!("{NAMED}, parent_close: abandon");
+    api.apply(&parent("hasty", &more, ", timeouts: { schedule_to_close: 600ms }")).await;
+    api.begin("hasty", "p-1", json!({}), &["go"]).await;
+    let incident = api.incident("p-1").await;
+    assert_eq!(incident["class"], "schedule", "{incident}");
+    api.send_and_settle("kid-of-1", "grow", json!({})).await;
+    api.action_in("kid-of-1", "millstream.return", "succeeded").await;
+    api.resolve(&incident, "retry", json!({})).await;
+    let proud = api.execution_in("p-1", "completed").await;
+    let got = &proud["context"]["got"];
+    assert_eq!((&got["execution_id"], &got["context"]["n"]), (&json!("kid-of-1"), &json!(2)), "{proud}");
+}

@@ -1,0 +1,156 @@
+//! `task`: leased over HTTP by the case itself, kept with heartbeats, finished, and given up in time.
+
+use std::time::Duration;
+
+use millstream_testkit::{Mode, Reply};
+use serde_json::{Value, json};
+
+use crate::api::{Api, text};
+use crate::world::start;
+
+both_modes!(
+    a_task_that_nobody_takes_is_given_up_and_can_be_tried_again,
+    an_attempt_at_a_task_has_its_time,
+    a_task_is_kept_by_signs_of_life_and_passes_on_without,
+    a_task_that_is_finished_wrongly_stays_with_its_worker,
+    a_task_fails_as_its_worker_says,
+);
+
+const JOB: &str = r"
+name: job
+initial: a
+states:
+  a: { on: { go: { to: b, do: [work] } } }
+  b: { on: { done: { to: z, set: { got: event.payload.result } } } }
+  z: { final: true }
+actions:
+  work: { task: { type: sort, input: { n: context.n } }, on_success: done, REST }
+";
+
+async fn job(api: &Api, rest: &str, id: &str) {
+    api.apply(&JOB.replace("REST", rest)).await;
+    api.begin("job", id, json!({ "n": 5 }), &["go"]).await;
+}
+
+/// Waits for one task.
+async fn lease(api: &Api, worker: &str) -> Value {
+    let body = json!({ "types": ["sort"], "worker": worker, "wait": 20 });
+    let leased = api.client.post("/v1/tasks/lease", &body).await.expect(200);
+    leased["tasks"].get(0).unwrap_or_else(|| panic!("no task came: {leased}")).clone()
+}
+
+async fn tell(api: &Api, task: &Value, word: &str, mut body: Value) -> Reply {
+    if body.get("token").is_none() {
+        body["token"] = task["token"].clone();
+    }
+    let key = text(task, "key").replace('/', "%2F");
+    api.client.post(&format!("/v1/tasks/{key}/{word}"), &body).await
+}
+
+async fn a_task_that_nobody_takes_is_given_up_and_can_be_tried_again(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    job(api, "timeouts: { schedule_to_start: 1s }", "j-1").await;
+    let incident = api.incident("j-1").await;
+    assert_eq!(incident["class"], "schedule", "{incident}");
+    assert!(text(&incident, "reason").contains("nobody began within 1s"), "{incident}");
+    let (task, _) = tokio::join!(lease(api, "w-1"), api.resolve(&incident, "retry", json!({})));
+    assert_eq!((&task["input"], &task["attempt"]), (&json!({ "n": 5 }), &json!(1)), "{task}");
+    tell(api, &task, "complete", json!({ "result": "sorted" })).await.expect(200);
+    assert_eq!(api.execution_in("j-1", "completed").await["context"]["got"], "sorted");
+}
+
+async fn an_attempt_at_a_task_has_its_time(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    job(api, "timeouts: { start_to_close: 500ms }, retry: { attempts: 2, backoff: 10ms }", "j-1").await;
+    let first = lease(api, "w-1").await;
+    let second = lease(api, "w-2").await;
+    assert_eq!((&second["key"], &second["attempt"]), (&first["key"], &json!(2)), "{second}");
+    let late = tell(api, &first, "complete", json!({ "result": 1 })).await.problem(409);
+    assert!(text(&late, "detail").contains("w-2"), "{late}");
+    let incident = {
+        let wish = json!({ "types": ["sort"], "wait": 2 });
+        let nothing = api.client.post("/v1/tasks/lease", &wish);
+        let (none, incident) = tokio::join!(nothing, api.incident("j-1"));
+        assert_eq!(none.expect(200)["tasks"], json!([]), "two attempts are all");
+        incident
+    };
+    assert_eq!(incident["class"], "timeout", "{incident}");
+}
+
+async fn a_task_is_kept_by_signs_of_life_and_passes_on_without(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    job(api, "timeouts: { heartbeat: 800ms }, retry: { attempts: 2, backoff: 10ms }", "j-1").await;
+    let first = lease(api, "w-1").await;
+    assert_eq!(first["heartbeat_ms"], 800, "{first}");
+    let mut beats = tokio::time::interval(Duration::from_millis(250));
+    for n in 0..6 {
+        beats.tick().await;
+        let held = tell(api, &first, "heartbeat", json!({ "progress": { "at": n } })).await.expect(200);
+        assert_eq!(held["cancelled"], false, "{held}");
+    }
+    let shown = api.action("j-1", "work").await.expect("the action");
+    assert_eq!((&shown["attempts"], &shown["progress"]), (&json!(1), &json!({ "at": 5 })), "{shown}");
+
+    let second = lease(api, "w-2").await;
+    assert_eq!((&second["attempt"], &second["progress"]), (&json!(2), &json!({ "at": 5 })), "{second}");
+    tell(api, &first, "heartbeat", json!({})).await.problem(409);
+    api.client.post("/v1/executions/j-1/cancel", &json!({})).await.expect(202);
+    api.execution_in("j-1", "cancelled").await;
+    let held = tell(api, &second, "heartbeat", json!({})).await.expect(200);
+    assert_eq!(held["cancelled"], true, "the worker may stop: {held}");
+}
+
+async fn a_task_that_is_finished_wrongly_stays_with_its_worker(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    job(api, "retry: { attempts: 1 }", "j-1").await;
+    let task = lease(api, "w-1").await;
+    for (word, body, path) in [
+        ("complete", json!({ "token": "one", "result": 1 }), "token"),
+        ("complete", json!({ "result": 1, "reslut": 2 }), "reslut"),
+        ("complete", json!({ "result": "x".repeat(200 * 1024) }), "result"),
+        ("fail", json!({ "message": 5 }), "message"),
+        ("fail", json!({ "message": "no", "then": "explode" }), "then"),
+        ("fail", json!({ "message": "no", "class": "No Such Thing" }), "class"),
+    ] {
+        let problem = tell(api, &task, word, body).await.problem(422);
+        let paths: Vec<_> =
+            problem["problems"].as_array().unwrap().iter().map(|each| text(each, "path")).collect();
+        assert!(paths.iter().any(|seen| seen == path), "{path}: {problem}");
+    }
+    let shown = api.action("j-1", "work").await.expect("the action");
+    assert_eq!((&shown["status"], &shown["worker_id"]), (&json!("leased"), &json!("w-1")), "{shown}");
+    tell(api, &task, "complete", json!({ "result": 1 })).await.expect(200);
+    assert_eq!(api.execution_in("j-1", "completed").await["context"]["got"], 1);
+    tell(api, &task, "complete", json!({ "result": 2 })).await.problem(409);
+}
+
+async fn a_task_fails_as_its_worker_says(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    job(api, "retry: { attempts: 9, backoff: 10ms, except: [card_declined] }", "j-1").await;
+    let task = lease(api, "w-1").await;
+    let failed = tell(api, &task, "fail", json!({ "message": "busy" })).await.expect(200);
+    assert_eq!(failed["outcome"], "retried", "{failed}");
+    let task = lease(api, "w-1").await;
+    assert_eq!(task["attempt"], 2, "{task}");
+    let declined = json!({ "message": "no money", "class": "card_declined" });
+    let failed = tell(api, &task, "fail", declined).await.expect(200);
+    assert_eq!(failed["outcome"], "incident", "{failed}");
+    let incident = api.incident("j-1").await;
+    assert_eq!(
+        (&incident["class"], &incident["attempts"]),
+        (&json!("card_declined"), &json!(2)),
+        "{incident}"
+    );
+    let input = json!({ "task": { "type": "sort", "input": { "n": 6 } } });
+    let (task, resolved) =
+        tokio::join!(lease(api, "w-2"), api.resolve(&incident, "retry", json!({ "input": input })));
+    assert_eq!((&task["input"], &task["key"]), (&json!({ "n": 6 }), &resolved["key"]), "{task}");
+    assert!(text(&task, "key").ends_with("~1"), "{task}");
+    tell(api, &task, "complete", json!({})).await.expect(200);
+    api.execution_in("j-1", "completed").await;
+}

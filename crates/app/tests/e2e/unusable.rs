@@ -1,0 +1,186 @@
+//! What cannot be right is refused at the door with its place; what turns out wrong later waits for a person.
+
+use millstream_testkit::sink::Answer;
+use millstream_testkit::{Mode, Sink};
+use serde_json::json;
+
+use crate::api::text;
+use crate::definitions::at;
+use crate::world::start;
+
+both_modes!(
+    an_action_that_makes_no_sense_is_refused_with_its_place,
+    a_template_that_fails_waits_for_a_person_with_its_place,
+    a_template_that_needs_results_fails_in_the_same_way,
+    a_failure_to_render_can_be_handled,
+);
+
+const FRAME: &str = r"
+name: x
+initial: a
+states:
+  a: { on: { go: { to: b, do: [one, two] } } }
+  b: { on: { done: { to: z }, failed: { to: z } } }
+  z: { final: true }
+actions:
+";
+
+/// Actions, and what must be said about them, where.
+const WRONG: &[(&str, &str, &str)] = &[
+    ("  one: { noop: 1, retires: 3 }\n  two: { noop: 2 }\n", "actions.one.retires", "retry"),
+    ("  one: { noop: 1 }\n  two: { nop: 2 }\n", "actions.two.nop", "noop"),
+    ("  one: { http: { url: 'http://h/', bodi: 1 } }\n  two: { noop: 2 }\n", "actions.one.http.bodi", "body"),
+    ("  one: { noop: 1, log: x }\n  two: { noop: 2 }\n", "actions.one", "one thing"),
+    ("  one: { noop: 1 }\n  two: { needs: [one] }\n", "actions.two", "nothing to do"),
+    ("  one: { noop: 1, undo: two }\n  two: { noop: 2 }\n", "actions.two", "cannot be in a `do` list"),
+    ("  one: { noop: 1, undo: one }\n  two: { noop: 2 }\n", "actions.one.undo", "undo itself"),
+    ("  one: { noop: 1, undo: gone }\n  two: { noop: 2 }\n", "actions.one.undo", "gone"),
+    (
+        "  one: { noop: 1, undo: back }\n  two: { noop: 2, undo: back }\n  back: { noop: 3 }\n",
+        "actions.two.undo",
+        "one undo action for each",
+    ),
+    (
+        "  one: { noop: 1, undo: back }\n  two: { noop: 2 }\n  back: { noop: 3, on_success: done }\n",
+        "actions.back.on_success",
+        "undoes another",
+    ),
+    (
+        "  one: { noop: 1, on_failure: failed, compensate: failed }\n  two: { noop: 2 }\n",
+        "actions.one",
+        "both on_failure and compensate",
+    ),
+    ("  one: { log: '${secret(\"k\")}' }\n  two: { noop: 2 }\n", "actions.one.log", "secret"),
+    (
+        "  one: { emit: { to: x, event: e, payload: { a: 'secret(\"k\")' } } }\n  two: { noop: 2 }\n",
+        "actions.one.emit.payload.a",
+        "secret",
+    ),
+    (
+        "  one: { task: { type: t, input: { a: 'secret(\"k\")' } } }\n  two: { noop: 2 }\n",
+        "actions.one.task.input.a",
+        "secret",
+    ),
+    (
+        "  one: { http: { url: 'http://h/', body: { a: '\"x\" + secret(\"k\")' } } }\n  two: { noop: 2 }\n",
+        "actions.one.http.body.a",
+        "secret",
+    ),
+    (
+        "  one: { http: { url: 'http://h/', result: 'secret(\"k\")' } }\n  two: { noop: 2 }\n",
+        "actions.one.http.result",
+        "secret",
+    ),
+    ("  one: { wait: { for: 1s, until: now } }\n  two: { noop: 2 }\n", "actions.one.wait", "either"),
+    ("  one: { emit: { event: e } }\n  two: { noop: 2 }\n", "actions.one.emit", "correlation is needed"),
+    (
+        "  one: { start: { definition: d, parent_close: abandn } }\n  two: { noop: 2 }\n",
+        "actions.one.start.parent_close",
+        "abandon",
+    ),
+    (
+        "  one: { webhook: { url: 'http://h/', type: t } }\n  two: { noop: 2 }\n",
+        "actions.one.webhook.secret",
+        "missing",
+    ),
+    (
+        "  one: { noop: 1, timeouts: { heartbeat: 1s } }\n  two: { noop: 2 }\n",
+        "actions.one.timeouts.heartbeat",
+        "only call and task",
+    ),
+    (
+        "  one: { emit: { to: x, event: millstream.cancel } }\n  two: { noop: 2 }\n",
+        "actions.one.emit.event",
+        "reserved",
+    ),
+    ("  one: { noop: 1, retry: { jitter: noen } }\n  two: { noop: 2 }\n", "actions.one.retry.jitter", "none"),
+];
+
+async fn an_action_that_makes_no_sense_is_refused_with_its_place(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    for (actions, path, said) in WRONG {
+        let source = format!("{FRAME}{actions}");
+        let problem = api.client.post_raw("/v1/definitions", "application/yaml", source).await.problem(422);
+        let told = problem["problems"].as_array().unwrap();
+        let found = told.iter().find(|each| each["path"] == *path);
+        let found = found.unwrap_or_else(|| panic!("nothing about {path}: {problem}"));
+        assert!(text(found, "message").contains(said), "{path}: {found}");
+    }
+    assert!(api.all("/v1/definitions").await.is_empty(), "nothing was stored");
+}
+
+const RENDER: &str = r"
+name: render
+initial: a
+context: { user: {} }
+states:
+  a: { on: { go: { to: b, do: [first, call] } } }
+  b:
+    on:
+      note: { set: { noted: true } }
+      called: { to: z }
+      uncalled: { to: y, set: { why: event.payload.error } }
+  y: { final: failed }
+  z: { final: true }
+actions:
+  first: { noop: { a: 1 } }
+  call: { http: { url: SINK/call, body: { user: { name: BROKEN } } }, on_success: called, REST }
+";
+
+async fn a_template_that_fails_waits_for_a_person_with_its_place(mode: Mode) {
+    broken_input(mode, "context.user.name", "needs: []").await;
+}
+
+async fn a_template_that_needs_results_fails_in_the_same_way(mode: Mode) {
+    broken_input(mode, "results.first.b", "needs: [first]").await;
+}
+
+async fn broken_input(mode: Mode, expression: &str, rest: &str) {
+    let sink = Sink::start().await;
+    sink.script("/call", [Answer::Status(200)]);
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(&RENDER.replace("BROKEN", expression).replace("REST", rest), &sink)).await;
+    api.begin("render", "r-1", json!({}), &["go"]).await;
+    for _ in 0..2 {
+        let incident = api.incident("r-1").await;
+        assert_eq!(
+            (&incident["class"], &incident["action"]),
+            (&json!("input"), &json!("call")),
+            "{incident}"
+        );
+        let reason = text(&incident, "reason");
+        assert!(
+            reason.contains("body.user.name") || reason.contains("body: user.name"),
+            "the place: {reason}"
+        );
+        assert!(reason.contains(expression), "what is missing: {reason}");
+        assert!(sink.calls().is_empty());
+        // Without another input it fails as before, for the same reason.
+        api.resolve(&incident, "retry", json!({})).await;
+    }
+    let incident = api.incident("r-1").await;
+    let note = api.send("r-1", "note", json!({})).await;
+    assert_eq!(api.event(&note).await["status"], "pending");
+    let input = json!({ "http": { "method": "POST", "url": sink.url("/call"), "body": { "user": { "name": "ada" } } } });
+    api.resolve(&incident, "retry", json!({ "input": input })).await;
+    let ended = api.execution_in("r-1", "completed").await;
+    assert_eq!(ended["context"]["noted"], true, "what came meanwhile was not lost: {ended}");
+    assert_eq!(sink.calls()[0].json(), json!({ "user": { "name": "ada" } }));
+}
+
+async fn a_failure_to_render_can_be_handled(mode: Mode) {
+    let sink = Sink::start().await;
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(
+        &RENDER.replace("BROKEN", "context.user.name").replace("REST", "on_failure: uncalled"),
+        &sink,
+    ))
+    .await;
+    api.begin("render", "r-1", json!({}), &["go"]).await;
+    let failed = api.execution_in("r-1", "failed").await;
+    assert_eq!(failed["context"]["why"]["class"], "input", "{failed}");
+    assert!(text(&failed["context"]["why"], "message").contains("context.user.name"), "{failed}");
+}
