@@ -20,6 +20,7 @@ mod wire;
 
 mod generator;
 mod latency;
+mod crew;
 mod setup;
 mod sink;
 

@@ -46,7 +46,7 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
     let mut workloads = Workload::list(&args.workload).map_err(failure)?;
     // Of a running engine `all` are all that can be asked of it.
     if args.workload == "all" && matches!(target, Target::Url { .. }) {
-        workloads.retain(|workload| *workload != Workload::Backlog);
+        workloads.retain(|workload| !matches!(workload, Workload::Backlog | Workload::Call));
     }
     Ok(Plan {
         measures: measures(args, &target)?,
@@ -58,6 +58,7 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
         connections: args.connections.unwrap_or(submit.default_connections()),
         amount,
         runs: args.runs,
+        pollers: args.pollers,
         warmup: if args.smoke { args.warmup.min(50) } else { args.warmup },
         rates: Rate::list(&args.rate).map_err(failure)?,
         action_wait: match &args.action_wait {
@@ -134,8 +135,9 @@ fn measure(word: &str) -> Result<Measure> {
         "throughput" => Ok(Measure::Throughput),
         "latency" => Ok(Measure::Latency),
         "floor" => Ok(Measure::Floor),
+        "pollers" => Ok(Measure::Pollers),
         other => Err(invalid(&format!(
-            "--measure: there is no measure {other:?}; there are throughput, latency and floor"
+            "--measure: there is no measure {other:?}; there are throughput, latency, floor and pollers"
         ))),
     }
 }

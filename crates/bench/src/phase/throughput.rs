@@ -3,13 +3,17 @@
 use super::load::Load;
 use super::window::Window;
 use super::{backlog, history};
+use crate::crew::Shape;
 use crate::error::Result;
 use crate::plan::{Amount, Target};
 use crate::report::RunReport;
 use crate::target::{Subject, Workers};
-use crate::workload::Workload;
+use crate::workload::{Hands, Workload};
 use crate::world::World;
 use crate::{setup, verify};
+
+/// Enough workers that some lease while others complete.
+const CREW: Shape = Shape { workers: 8, most: 64, hands: 8 };
 
 /// One run of a workload.
 pub(crate) async fn once(world: &World, workload: Workload) -> Result<RunReport> {
@@ -19,7 +23,7 @@ pub(crate) async fn once(world: &World, workload: Workload) -> Result<RunReport>
             Target::Url { .. } | Target::Fleet { .. } => backlog::fleet(world).await,
         };
     }
-    let start = world.new_run();
+    let start = world.new_run(workload.hands());
     let mut subject = world.start(&start, Workers::AtOnce).await?;
     let outcome = course(world, workload, &mut subject, &start.run).await;
     world.finish(subject, outcome).await
@@ -28,6 +32,9 @@ pub(crate) async fn once(world: &World, workload: Workload) -> Result<RunReport>
 async fn course(world: &World, workload: Workload, subject: &mut Subject, run: &str) -> Result<RunReport> {
     let events = world.plan.events(workload);
     setup::apply(subject, workload, &world.sink.url()).await?;
+    if workload.hands() == Hands::Outside {
+        subject.hire(CREW).await?;
+    }
     warm_up(world, workload, subject, run).await?;
 
     let load = Load::of(world, workload, format!("m-{run}-"), workload.executions(events));
