@@ -6,15 +6,13 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
-use millstream_core::id::{Epoch, Name};
+use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_core::status::{EventStatus, Role};
 use millstream_core::{duration, entropy};
 use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::outcome::{self, Whose};
-use millstream_store::views::ActionView;
-use millstream_stream::doorbell::Bell;
 use serde::Serialize;
 
 use super::problem::Problem;
@@ -24,6 +22,7 @@ use crate::auth::Submitter;
 use crate::door::Door;
 use crate::fields::Fields;
 use crate::query::Params;
+use crate::tasks::handed::Held;
 
 /// A result becomes part of an event, which has at most 256 KiB.
 const MAX_RESULT: usize = 192 * 1024;
@@ -84,8 +83,8 @@ async fn complete(
         fields.fault("result", format!("is {} bytes long, at most {MAX_RESULT} are kept", result.len()));
     }
     fields.finish().map_err(Problem::invalid)?;
-    let view = held(&door, &key, revision, token).await?;
-    settle(&door, view, token, Attempt::Success { result }).await
+    let held = held(&door, &key, revision, token).await?;
+    settle(&door, held, Attempt::Success { result }).await
 }
 
 async fn fail(
@@ -102,8 +101,8 @@ async fn fail(
     let token = token(&mut fields);
     let attempt = failure(&mut fields);
     fields.finish().map_err(Problem::invalid)?;
-    let view = held(&door, &key, revision, token).await?;
-    settle(&door, view, token, attempt).await
+    let held = held(&door, &key, revision, token).await?;
+    settle(&door, held, attempt).await
 }
 
 /// `then` is retry (the default), fail or pause.
@@ -127,39 +126,36 @@ fn failure(fields: &mut Fields<'_>) -> Attempt {
     }
 }
 
-async fn settle(
-    door: &Door,
-    view: ActionView,
-    token: Epoch,
-    attempt: Attempt,
-) -> Result<Json<SettledOut>, Problem> {
-    let key = &view.key;
-    let targets = door.machines.targets(std::slice::from_ref(&key.execution)).await?;
+async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<Json<SettledOut>, Problem> {
+    let key = &held.key;
     let unknown = || Problem::not_found("task", key);
-    let definition = targets.into_iter().next().flatten().ok_or_else(unknown)?;
+    let definition = match held.definition {
+        Some(definition) => definition,
+        None => {
+            let targets = door.machines.targets(std::slice::from_ref(&key.execution)).await?;
+            targets.into_iter().next().flatten().ok_or_else(unknown)?
+        }
+    };
     let found = door.machines.find(&key.execution.tenant, &definition.name, Some(definition.version)).await?;
     let (_, machine) = found.ok_or_else(unknown)?;
     let spec = machine.action(&key.action).ok_or_else(unknown)?;
 
     let now = door.clock.now();
-    let whose = Whose { key, revision: view.revision, traceparent: None };
-    let attempts = u32::try_from(view.attempts).unwrap_or(1);
-    let left = view.ready_at.and_then(|ready_at| schedule::left(&spec.timeouts, ready_at, now));
+    let whose = Whose { key, revision: held.revision, traceparent: held.traceparent.as_deref() };
+    let attempts = u32::try_from(held.attempts).unwrap_or(1);
+    let left = held.ready_at.and_then(|ready_at| schedule::left(&spec.timeouts, ready_at, now));
     let unit = entropy::unit(&*door.entropy);
     let conclusion = action::conclude_within(spec, &whose.shown(), attempts, attempt, unit, left);
     let outcome = became(&conclusion);
     let settling = outcome::settling(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
-    let lease = Lease { key: key.clone(), epoch: token };
-    let settlement = Settlement { lease, event_id: view.event_id, outcome: settling };
+    let lease = Lease { key: key.clone(), epoch: held.token };
+    let settlement = Settlement { lease, event_id: held.event_id, outcome: settling };
     match door.reports.settle(settlement).await? {
         SettleVerdict::Recorded { event } => {
-            // Its outcome is in the mailbox, what needed it is ready: whoever is free takes them.
-            let execution = key.execution.clone();
-            door.ring.ring([Bell::Mailbox(execution.clone()), Bell::Actions(execution)]);
-            door.news.work.notify_one();
+            door.handed.forget(key);
             Ok(Json(SettledOut { outcome, event_status: event }))
         }
-        SettleVerdict::Stale => Err(passed_on(door, key, token).await),
+        SettleVerdict::Stale => Err(passed_on(door, key, held.token).await),
     }
 }
 

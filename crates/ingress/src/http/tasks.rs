@@ -31,6 +31,7 @@ use crate::fields::{self, Fields, ItemsError};
 use crate::gate::Slot;
 use crate::query::Params;
 use crate::tasks::hand_out::{Task, prepare};
+use crate::tasks::handed::Held;
 use crate::tasks::why::{Why, why};
 
 const BODY_BYTES: usize = 16 * 1024;
@@ -245,8 +246,8 @@ async fn heartbeat(
     let token = token(&mut fields);
     let progress = fields.raw("progress");
     fields.finish().map_err(Problem::invalid)?;
-    let view = held(&door, &key, revision, token).await?;
-    let lease = Lease { key: view.key.clone(), epoch: token };
+    held(&door, &key, revision, token).await?;
+    let lease = Lease { key: key.clone(), epoch: token };
     match door.reports.beat(Beat { lease, progress }).await? {
         Pulse::Held { until, wanted } => {
             let cancelled = wanted == Wanted::Cancelled;
@@ -313,13 +314,16 @@ pub(super) async fn find(door: &Door, key: &ActionKey) -> Result<ActionView, Pro
     door.reports.find(key.clone()).await?.ok_or_else(|| Problem::not_found("task", key))
 }
 
-/// The task, if the token is that of its lease.
+/// The task, if the token is that of its lease, or was when this door handed it out: the write decides.
 pub(super) async fn held(
     door: &Door,
     key: &ActionKey,
     revision: i32,
     token: Epoch,
-) -> Result<ActionView, Problem> {
+) -> Result<Held, Problem> {
+    if let Some(held) = door.handed.get(key, revision, token) {
+        return Ok(held);
+    }
     let view = find(door, key).await?;
     if view.revision != revision || view.epoch != token || view.status != ActionStatus::Leased {
         return Err(lost(&view, token));
@@ -328,10 +332,11 @@ pub(super) async fn held(
         let detail = format!("{key} is no task: only actions of the kind `task` are leased over HTTP");
         return Err(Problem::new(Kind::Conflict, detail));
     }
-    Ok(view)
+    Ok(view.into())
 }
 
 pub(super) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Problem {
+    door.handed.forget(key);
     match find(door, key).await {
         Ok(view) => lost(&view, token),
         Err(problem) => problem,
