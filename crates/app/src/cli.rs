@@ -113,7 +113,8 @@ impl Command {
     pub(crate) fn listen(&self) -> Option<SocketAddr> {
         if let Self::Dev(DevArgs { listen, .. })
         | Self::BenchDev(DevArgs { listen, .. })
-        | Self::Ingress(IngressArgs { listen, .. }) = self {
+        | Self::Ingress(IngressArgs { listen, .. }) = self
+        {
             return *listen;
         }
         None
@@ -394,6 +395,9 @@ pub(crate) struct BenchArgs {
     /// Events per request with --submit ndjson
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Load")]
     pub batch: usize,
+    /// How workers outside the engine tell that tasks are done: one request for each, or for all of a lease
+    #[arg(long, value_enum, default_value_t = CompleteArg::Batch, help_heading = "Load")]
+    pub complete: CompleteArg,
     /// Connections of the generator (default: 64 for single, 8 for ndjson)
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub connections: Option<usize>,
@@ -430,6 +434,12 @@ pub(crate) struct BenchArgs {
     /// Seconds-long sizes: shows that it works, not how fast
     #[arg(long, help_heading = "Load")]
     pub smoke: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompleteArg {
+    Single,
+    Batch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::error::{BenchError, Result};
 use crate::process;
-use crate::wire::{Address, Connection};
+use crate::wire::{Address, Connection, excerpt, find};
 use crate::workload::WORK;
 
 /// How many workers, and how each of them works.
@@ -26,9 +26,21 @@ pub(crate) struct Shape {
     pub(crate) workers: usize,
     /// Tasks in one lease.
     pub(crate) most: usize,
-    /// Connections over which a worker completes what it has leased.
-    pub(crate) hands: usize,
+    pub(crate) complete: Complete,
 }
+
+/// How a worker tells that it is done with what it has leased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Complete {
+    /// One request for each task, over eight connections at once.
+    Single,
+    /// One request for all.
+    Batch,
+}
+
+/// Connections of a worker that completes tasks one by one.
+const HANDS: usize = 8;
 
 /// Running workers; they stop when this is dropped.
 #[derive(Debug)]
@@ -186,24 +198,49 @@ fn run(
 
 /// Leases and completes for ever.
 async fn work(address: Address, number: usize, shape: Shape, shared: Arc<Shared>) -> Result<()> {
-    let wish = format!(
-        "{{\"types\":[\"{WORK}\"],\"max\":{},\"wait\":60,\"worker\":\"crew-{number}\"}}",
-        shape.most
-    );
+    let wish =
+        format!("{{\"types\":[\"{WORK}\"],\"max\":{},\"wait\":60,\"worker\":\"crew-{number}\"}}", shape.most);
     let mut line = Connection::to(&address);
-    let mut hands: Vec<Connection> = (0..shape.hands.max(1)).map(|_| Connection::to(&address)).collect();
+    let mut hands: Vec<Connection> = match shape.complete {
+        Complete::Single => (0..HANDS.min(shape.most)).map(|_| Connection::to(&address)).collect(),
+        Complete::Batch => Vec::new(),
+    };
     loop {
         let answer = line.post("/v1/tasks/lease", "application/json", wish.as_bytes(), &[200]).await?;
         let held = Instant::now();
         let leased: Leased = serde_json::from_slice(&answer)
             .map_err(|error| BenchError::Wrong(format!("a lease cannot be read: {error}")))?;
         shared.hold(&leased.tasks, held);
-        complete(&mut hands, leased.tasks, &shared).await?;
+        match shape.complete {
+            Complete::Single => complete_each(&mut hands, leased.tasks, &shared).await?,
+            Complete::Batch => complete_all(&mut line, &leased.tasks, &shared).await?,
+        }
     }
 }
 
+async fn complete_all(line: &mut Connection, tasks: &[Task], shared: &Shared) -> Result<()> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let items = tasks
+        .iter()
+        .map(|task| format!("{{\"key\":\"{}\",\"token\":{},\"result\":7}}", task.key, task.token));
+    let body = format!("[{}]", items.collect::<Vec<_>>().join(","));
+    let answer = line.post("/v1/tasks/complete", "application/json", body.as_bytes(), &[200]).await?;
+    if find(&answer, b"\"problem\"").is_some() {
+        let answer = String::from_utf8_lossy(&answer);
+        return Err(BenchError::Wrong(format!("a result was refused: {}", excerpt(&answer))));
+    }
+    shared.completed.fetch_add(tasks.len() as u64, Ordering::Relaxed);
+    Ok(())
+}
+
 /// One request for each, over all hands at once.
-async fn complete(hands: &mut Vec<Connection>, mut tasks: Vec<Task>, shared: &Arc<Shared>) -> Result<()> {
+async fn complete_each(
+    hands: &mut Vec<Connection>,
+    mut tasks: Vec<Task>,
+    shared: &Arc<Shared>,
+) -> Result<()> {
     let each = tasks.len().div_ceil(hands.len());
     let mut busy = JoinSet::new();
     while !tasks.is_empty()

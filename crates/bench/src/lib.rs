@@ -18,9 +18,9 @@ pub mod workload;
 mod request;
 mod wire;
 
+mod crew;
 mod generator;
 mod latency;
-mod crew;
 mod setup;
 mod sink;
 
@@ -44,6 +44,7 @@ pub mod plot;
 pub mod report;
 pub mod table;
 
+pub use crew::Complete;
 pub use error::{BenchError, Result};
 pub use plan::{Amount, Measure, Plan, Size, Target};
 pub use progress::Progress;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::crew::Complete;
 use crate::error::{BenchError, Result};
 use crate::progress::Progress;
 use crate::rate::Rate;
@@ -21,6 +22,8 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     pub submit: Submit,
     pub connections: usize,
+    /// How workers outside the engine tell that tasks are done.
+    pub complete: Complete,
     /// `None`: the workload's own size.
     pub amount: Option<Amount>,
     pub runs: usize,

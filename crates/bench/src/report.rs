@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::batches::Batches;
+use crate::crew::Complete;
 use crate::latency::Percentiles;
 use crate::postgres::PostgresFacts;
 use crate::rate::Rate;
@@ -21,6 +22,7 @@ pub struct Report {
     pub target: String,
     pub submit: Submit,
     pub connections: usize,
+    pub complete: Complete,
     pub postgres: Option<PostgresFacts>,
     pub sqlite: Option<SqliteFacts>,
     pub redis: Option<RedisFacts>,

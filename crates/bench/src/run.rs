@@ -49,6 +49,7 @@ async fn measure(world: &World) -> Result<Report> {
         target: plan.target.describe(),
         submit: plan.submit,
         connections: plan.connections,
+        complete: plan.complete,
         postgres: world.postgres.clone(),
         sqlite: world.sqlite.clone(),
         redis: world.redis_facts.clone(),

@@ -189,9 +189,8 @@ fn history(one: &WorkloadReport) -> Option<String> {
 }
 
 fn task_to_call(ratio: &TaskToCall) -> String {
-    let spread = |spread: &Spread| {
-        format!("{:.2} times ({:.2}…{:.2})", spread.median, spread.least, spread.most)
-    };
+    let spread =
+        |spread: &Spread| format!("{:.2} times ({:.2}…{:.2})", spread.median, spread.least, spread.most);
     let action = ratio.cost_of_action.as_ref().map(|action| {
         format!(" Without what an event alone costs, the task takes {} the CPU of the call.", spread(action))
     });

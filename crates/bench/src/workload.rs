@@ -208,9 +208,7 @@ impl Workload {
             }
             Self::Call => (
                 "          do: [act]\n",
-                format!(
-                    "actions:\n  act: {{ call: {WORK}, input: {{ amount: event.payload.amount }} }}\n"
-                ),
+                format!("actions:\n  act: {{ call: {WORK}, input: {{ amount: event.payload.amount }} }}\n"),
             ),
             Self::Task => (
                 "          do: [act]\n",
@@ -276,9 +274,7 @@ mod tests {
         for text in ["mny", "", ",", "many,x"] {
             let said = Workload::list(text).unwrap_err().to_string();
             assert!(
-                said.contains(
-                    "many, plain, chain, hot, payload, backlog, history, http, call, task and all"
-                ),
+                said.contains("many, plain, chain, hot, payload, backlog, history, http, call, task and all"),
                 "{said}"
             );
         }

@@ -133,8 +133,7 @@ impl Door {
         let me = door_id(&*entropy);
         let board =
             Board::start(stores.clone(), clock.clone(), news.work.clone(), life.closing.clone(), &life.tasks);
-        let told =
-            Told { ring: ring.clone(), announcer: streams.announcer.clone(), work: news.work.clone() };
+        let told = Told { ring: ring.clone(), announcer: streams.announcer.clone(), work: news.work.clone() };
         let reports = Reports::start(&stores, &clock, me, told, &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         Arc::new(Self {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use millstream_bench::{
-    Amount, BenchError, Measure, Plan, Progress, Rate, Size, Submit, Target, Workload, plot, table,
+    Amount, BenchError, Complete, Measure, Plan, Progress, Rate, Size, Submit, Target, Workload, plot, table,
 };
 use millstream_runtime::config::Config;
 use millstream_runtime::{signals, telemetry};
 
-use crate::cli::{BenchArgs, Global, SubmitArg};
+use crate::cli::{BenchArgs, CompleteArg, Global, SubmitArg};
 use crate::failure::{ExitCode, Failure};
 use crate::output::Output;
 
@@ -56,6 +56,10 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
         workloads,
         submit,
         connections: args.connections.unwrap_or(submit.default_connections()),
+        complete: match args.complete {
+            CompleteArg::Single => Complete::Single,
+            CompleteArg::Batch => Complete::Batch,
+        },
         amount,
         runs: args.runs,
         pollers: args.pollers,

@@ -10,11 +10,7 @@ use millstream_worker::PerformCalls;
 
 use crate::cli::DevArgs;
 
-pub(crate) async fn run(
-    args: &DevArgs,
-    config: &Config,
-    calls: Option<Arc<dyn PerformCalls>>,
-) -> Result<()> {
+pub(crate) async fn run(args: &DevArgs, config: &Config, calls: Option<Arc<dyn PerformCalls>>) -> Result<()> {
     telemetry::start_logging(config)?;
     let metrics = telemetry::start_metrics()?;
     let mut config = config.clone();

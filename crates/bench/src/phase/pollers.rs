@@ -51,7 +51,7 @@ async fn course(world: &World, subject: &mut Subject, run: &str) -> Result<Polle
     setup::apply(subject, WORKLOAD, &world.sink.url()).await?;
     let rss = |subject: &Subject| subject.front_process().and_then(process::rss);
     let rss_before = rss(subject);
-    subject.hire(Shape { workers, most: 1, hands: 1 }).await?;
+    subject.hire(Shape { workers, most: 1, complete: world.plan.complete }).await?;
     wake(world, subject, &format!("w-{run}-"), 1, workers).await?;
     tokio::time::sleep(Duration::from_secs(1).min(extent.idle)).await;
 
@@ -74,8 +74,7 @@ async fn course(world: &World, subject: &mut Subject, run: &str) -> Result<Polle
             .into_iter()
             .map(|role| (role.role, role.cpu_seconds / idle_seconds))
             .collect(),
-        cores_taken_by_others: others(&after, &before)
-            .map(|seconds| seconds / began.elapsed().as_secs_f64()),
+        cores_taken_by_others: others(&after, &before).map(|seconds| seconds / began.elapsed().as_secs_f64()),
         single: single.percentiles(),
         burst: BurstReport { size: workers, bursts: extent.bursts, wake: burst.percentiles() },
     })
@@ -103,16 +102,15 @@ async fn wake(
         let crew = subject.crew()?;
         crew.expect(prefix, first..first + size);
         requests.write(&mut request, &mut scratch, first, size);
-        let reply = line
-            .exchange(&request)
-            .await
-            .map_err(|error| BenchError::unreachable("the ingress", error))?;
+        let reply =
+            line.exchange(&request).await.map_err(|error| BenchError::unreachable("the ingress", error))?;
         let accepted = Instant::now();
         if reply.status != 202 {
             return Err(BenchError::Wrong(format!("events were answered with {}", reply.status)));
         }
         let held = tokio::time::timeout(PATIENCE, crew.all_arrived()).await;
-        let held = held.map_err(|_| BenchError::Wrong(format!("a task reached nobody in {PATIENCE:?}")))??;
+        let held =
+            held.map_err(|_| BenchError::Wrong(format!("a task reached nobody in {PATIENCE:?}")))??;
         for held in held {
             latencies.record(held.saturating_duration_since(accepted));
         }

@@ -12,8 +12,9 @@ use crate::workload::{Hands, Workload};
 use crate::world::World;
 use crate::{setup, verify};
 
-/// Enough workers that some lease while others complete.
-const CREW: Shape = Shape { workers: 8, most: 64, hands: 8 };
+/// Workers outside the engine: enough that some lease while others complete.
+const CREW: usize = 8;
+const TASKS_IN_ONE_LEASE: usize = 64;
 
 /// One run of a workload.
 pub(crate) async fn once(world: &World, workload: Workload) -> Result<RunReport> {
@@ -33,7 +34,8 @@ async fn course(world: &World, workload: Workload, subject: &mut Subject, run: &
     let events = world.plan.events(workload);
     setup::apply(subject, workload, &world.sink.url()).await?;
     if workload.hands() == Hands::Outside {
-        subject.hire(CREW).await?;
+        let complete = world.plan.complete;
+        subject.hire(Shape { workers: CREW, most: TASKS_IN_ONE_LEASE, complete }).await?;
     }
     warm_up(world, workload, subject, run).await?;
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use futures::future::join_all;
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
 use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
@@ -15,10 +17,12 @@ use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::outcome::{self, Whose};
 use serde::Serialize;
 
+use super::batch::array;
 use super::problem::Problem;
 use super::route::Route;
 use super::tasks::{held, key_of, passed_on, read, token};
-use crate::auth::Submitter;
+use super::views::{Item, Items};
+use crate::auth::{Caller, Submitter};
 use crate::door::Door;
 use crate::fields::Fields;
 use crate::query::Params;
@@ -37,6 +41,16 @@ pub(super) fn routes() -> Vec<Route> {
             .body("application/json", "TaskResult")
             .answer(200, "TaskSettled", "Recorded")
             .problems(&[404, 409, 413, 415]),
+        Route::post("/v1/tasks/complete", "complete_tasks", complete_many)
+            .summary("Finish many tasks, each with its result")
+            .needs(Role::Submit)
+            .body("application/json", "TaskResultBatch")
+            .answer(
+                200,
+                "TaskVerdicts",
+                "One verdict per item, in order; those without a problem are recorded",
+            )
+            .problems(&[413, 415]),
         Route::post("/v1/tasks/{key}/fail", "fail_task", fail)
             .summary("Give up an attempt at a task: to be retried, for good, or for a person to decide")
             .needs(Role::Submit)
@@ -77,14 +91,48 @@ async fn complete(
     let (key, revision) = key_of(&caller, &key)?;
     let body = read(&door, request, BODY_BYTES).await?;
     let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let token = token(&mut fields);
+    let (token, result) = (token(&mut fields), result(&mut fields));
+    fields.finish().map_err(Problem::invalid)?;
+    let held = held(&door, &key, revision, token).await?;
+    settle(&door, held, Attempt::Success { result }).await.map(Json)
+}
+
+/// Each has a verdict of its own; those that are recorded are so in one commit, or in few.
+async fn complete_many(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let limits = &door.options.limits;
+    let body = read(&door, request, limits.batch_bytes).await?;
+    let texts = array(body.text()?, limits.batch_items)?;
+    let verdicts =
+        join_all(texts.iter().enumerate().map(|(at, text)| complete_one(&door, &caller, at, text))).await;
+    let items = verdicts.iter().map(|verdict| match verdict {
+        Ok(settled) => Item::Good(settled),
+        Err(problem) => Item::Bad { problem: problem.document() },
+    });
+    Ok(Json(Items { items: items.collect() }).into_response())
+}
+
+async fn complete_one(door: &Door, caller: &Caller, at: usize, text: &str) -> Result<SettledOut, Problem> {
+    let mut fields = Fields::of(text, &format!("items[{at}]")).map_err(Problem::invalid)?;
+    let key = fields.required("key").unwrap_or_default();
+    let (token, result) = (token(&mut fields), result(&mut fields));
+    fields.finish().map_err(Problem::invalid)?;
+    let (key, revision) = key_of(caller, &key)?;
+    let held = held(door, &key, revision, token).await?;
+    settle(door, held, Attempt::Success { result }).await
+}
+
+fn result(fields: &mut Fields<'_>) -> RawJson {
     let result = fields.raw("result").unwrap_or_else(RawJson::null);
     if result.len() > MAX_RESULT {
         fields.fault("result", format!("is {} bytes long, at most {MAX_RESULT} are kept", result.len()));
     }
-    fields.finish().map_err(Problem::invalid)?;
-    let held = held(&door, &key, revision, token).await?;
-    settle(&door, held, Attempt::Success { result }).await
+    result
 }
 
 async fn fail(
@@ -102,7 +150,7 @@ async fn fail(
     let attempt = failure(&mut fields);
     fields.finish().map_err(Problem::invalid)?;
     let held = held(&door, &key, revision, token).await?;
-    settle(&door, held, attempt).await
+    settle(&door, held, attempt).await.map(Json)
 }
 
 /// `then` is retry (the default), fail or pause.
@@ -126,7 +174,7 @@ fn failure(fields: &mut Fields<'_>) -> Attempt {
     }
 }
 
-async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<Json<SettledOut>, Problem> {
+async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<SettledOut, Problem> {
     let key = &held.key;
     let unknown = || Problem::not_found("task", key);
     let definition = match held.definition {
@@ -153,7 +201,7 @@ async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<Json<Settle
     match door.reports.settle(settlement).await? {
         SettleVerdict::Recorded { event } => {
             door.handed.forget(key);
-            Ok(Json(SettledOut { outcome, event_status: event }))
+            Ok(SettledOut { outcome, event_status: event })
         }
         SettleVerdict::Stale => Err(passed_on(door, key, held.token).await),
     }

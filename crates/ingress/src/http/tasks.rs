@@ -39,6 +39,8 @@ const BODY_BYTES: usize = 16 * 1024;
 const MOST: usize = 256;
 /// Types or labels of one worker.
 const MANY: usize = 64;
+/// Who does not want to wait still wants the store to be asked.
+const LEAST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Of a worker that does not say what it is called.
 const UNNAMED: &str = "unnamed";
@@ -112,7 +114,7 @@ async fn lease(
     let permit = door.gate.wait().ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?;
     // Waiting costs others nothing.
     slot.give_back();
-    let until = tokio::time::Instant::now() + wait;
+    let until = tokio::time::Instant::now() + wait.max(LEAST_WAIT);
     loop {
         let asked = door.clock.now();
         let leased = door.board.wait(worker.clone(), can.clone(), most);
@@ -315,12 +317,7 @@ pub(super) async fn find(door: &Door, key: &ActionKey) -> Result<ActionView, Pro
 }
 
 /// The task, if the token is that of its lease, or was when this door handed it out: the write decides.
-pub(super) async fn held(
-    door: &Door,
-    key: &ActionKey,
-    revision: i32,
-    token: Epoch,
-) -> Result<Held, Problem> {
+pub(super) async fn held(door: &Door, key: &ActionKey, revision: i32, token: Epoch) -> Result<Held, Problem> {
     if let Some(held) = door.handed.get(key, revision, token) {
         return Ok(held);
     }

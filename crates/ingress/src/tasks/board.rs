@@ -3,8 +3,10 @@
 //! Two hundred workers that each asked the store whenever one task became ready would ask two hundred
 //! times. Here one loop asks: it is woken by those who come to wait, by announcements of work, and by a
 //! tick in case one was lost (a retry that came due, a lease that ran out). It asks the store which queues
-//! have open tasks, and leases for the worker that has waited longest among those who serve one of them;
-//! those who can do the same are passed over once one of them came back with nothing.
+//! have open tasks, and leases for the worker that has waited longest among those who serve one of them.
+//! Once one of them came back with nothing, those who can do the same are passed over, also those who come
+//! later, until work is announced or the tick comes: a worker that comes back to wait costs the store
+//! nothing.
 //!
 //! A worker that has gone meanwhile gets nothing: what was leased for it is released, uncounted.
 
@@ -22,6 +24,7 @@ use millstream_store::execution_store::LeaseGrant;
 use millstream_store::task_board::Presence;
 use millstream_store::{Result, Stores};
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -38,7 +41,10 @@ const LEASE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub(crate) struct Board {
     waiting: Arc<Mutex<Waiting>>,
-    wake: Arc<Notify>,
+    /// Somebody came to wait.
+    came: Arc<Notify>,
+    /// There may be work.
+    work: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +52,20 @@ struct Waiting {
     workers: VecDeque<Waiter>,
     /// Who came lately, to be told to the store.
     seen: BTreeMap<(TenantId, WorkerId), Presence>,
+}
+
+/// What was in vain since there was last reason to hope.
+#[derive(Debug)]
+struct Idle {
+    since: Instant,
+    /// Those who can do this find nothing.
+    empty: BTreeSet<Capability>,
+}
+
+impl Idle {
+    const fn at(since: Instant) -> Self {
+        Self { since, empty: BTreeSet::new() }
+    }
 }
 
 /// A worker that waits.
@@ -66,7 +86,7 @@ impl Board {
         closing: CancellationToken,
         tasks: &TaskTracker,
     ) -> Self {
-        let board = Self { waiting: Arc::default(), wake: work };
+        let board = Self { waiting: Arc::default(), came: Arc::default(), work };
         let (run, tell) = (board.clone(), board.clone());
         let (told_stores, told_clock) = (stores.clone(), clock.clone());
         let ending = closing.clone();
@@ -105,7 +125,7 @@ impl Board {
         waiting.seen.insert((can.tenant.clone(), worker.clone()), presence);
         waiting.workers.push_back(Waiter { worker, can, most, reply });
         drop(waiting);
-        self.wake.notify_one();
+        self.came.notify_one();
         leased
     }
 
@@ -114,46 +134,48 @@ impl Board {
     }
 
     async fn serve(&self, stores: &Stores, clock: &dyn Clock) {
+        let mut idle = Idle::at(Instant::now());
         loop {
             let is_waited_for = {
                 let mut waiting = self.waiting();
                 waiting.workers.retain(|waiter| !waiter.reply.is_closed());
                 !waiting.workers.is_empty()
             };
-            if is_waited_for {
-                let _ = tokio::time::timeout(TICK, self.wake.notified()).await;
-            } else {
-                self.wake.notified().await;
+            tokio::select! {
+                biased;
+                () = self.work.notified() => idle = Idle::at(Instant::now()),
+                () = tokio::time::sleep_until(idle.since + TICK), if is_waited_for => {
+                    idle = Idle::at(Instant::now());
+                }
+                () = self.came.notified() => {}
             }
             // What the store cannot answer now is asked again at the next tick.
-            if let Err(error) = self.hand_out(stores, clock).await {
+            if let Err(error) = self.hand_out(stores, clock, &mut idle).await {
                 tracing::debug!(%error, "tasks could not be leased");
             }
         }
     }
 
     /// Serves everybody who can be served now.
-    async fn hand_out(&self, stores: &Stores, clock: &dyn Clock) -> Result<()> {
+    async fn hand_out(&self, stores: &Stores, clock: &dyn Clock, idle: &mut Idle) -> Result<()> {
+        let hopeful = |waiter: &&Waiter| !idle.empty.contains(&waiter.can);
         let tenants: BTreeSet<TenantId> =
-            self.waiting().workers.iter().map(|waiter| waiter.can.tenant.clone()).collect();
+            self.waiting().workers.iter().filter(hopeful).map(|waiter| waiter.can.tenant.clone()).collect();
         for tenant in tenants {
             let open = stores.tasks.open_queues(&Queue::tasks_of(&tenant)).await?;
-            if open.is_empty() {
-                continue;
-            }
-            let mut empty: BTreeSet<Capability> = BTreeSet::new();
+            self.note_unserved(&tenant, &open, idle);
             let mut asking = FuturesUnordered::new();
             loop {
                 while asking.len() < AT_ONCE
-                    && let Some((waiter, queues)) = self.next(&tenant, &open, &empty)
+                    && let Some((waiter, queues)) = self.next(&tenant, &open, &idle.empty)
                 {
-                    asking.push(lease(stores, clock, waiter, queues));
+                    asking.push(self.lease(stores, clock, waiter, queues));
                 }
                 match asking.next().await {
                     None => break,
                     Some(Ok(Served::Answered)) => {}
                     Some(Ok(Served::Nothing(waiter))) => {
-                        empty.insert(waiter.can.clone());
+                        idle.empty.insert(waiter.can.clone());
                         self.waiting().workers.push_front(waiter);
                     }
                     Some(Err((waiter, error))) => {
@@ -164,6 +186,15 @@ impl Board {
             }
         }
         Ok(())
+    }
+
+    /// Those who serve none of the open queues find nothing.
+    fn note_unserved(&self, tenant: &TenantId, open: &[Queue], idle: &mut Idle) {
+        for waiter in self.waiting().workers.iter().filter(|waiter| waiter.can.tenant == *tenant) {
+            if !open.iter().any(|queue| waiter.can.serves(queue)) && !idle.empty.contains(&waiter.can) {
+                idle.empty.insert(waiter.can.clone());
+            }
+        }
     }
 
     /// Takes out the one who has waited longest among those who serve a queue and are not known to find
@@ -185,6 +216,29 @@ impl Board {
             !served.is_empty()
         })?;
         waiting.workers.remove(at).map(|waiter| (waiter, served))
+    }
+
+    async fn lease(
+        &self,
+        stores: &Stores,
+        clock: &dyn Clock,
+        waiter: Waiter,
+        queues: Arc<[Queue]>,
+    ) -> std::result::Result<Served, (Waiter, millstream_store::StoreError)> {
+        let grant = LeaseGrant { slots: waiter.most, ttl: LEASE, queues };
+        let leased = match stores.actions.lease(&waiter.worker, &grant, clock.now()).await {
+            Ok(leased) if leased.is_empty() => return Ok(Served::Nothing(waiter)),
+            Ok(leased) => leased,
+            Err(error) => return Err((waiter, error)),
+        };
+        if let Err(leased) = waiter.reply.send(leased) {
+            let leases: Vec<_> = leased.into_iter().map(|action| action.lease).collect();
+            // If it fails the leases run out.
+            let _ = stores.actions.release(&leases, clock.now()).await;
+            // Somebody else may have them.
+            self.work.notify_one();
+        }
+        Ok(Served::Answered)
     }
 
     /// Those who wait now, and those who came since the last time: a worker that works does not wait.
@@ -218,24 +272,4 @@ impl Board {
 enum Served {
     Answered,
     Nothing(Waiter),
-}
-
-async fn lease(
-    stores: &Stores,
-    clock: &dyn Clock,
-    waiter: Waiter,
-    queues: Arc<[Queue]>,
-) -> std::result::Result<Served, (Waiter, millstream_store::StoreError)> {
-    let grant = LeaseGrant { slots: waiter.most, ttl: LEASE, queues };
-    let leased = match stores.actions.lease(&waiter.worker, &grant, clock.now()).await {
-        Ok(leased) if leased.is_empty() => return Ok(Served::Nothing(waiter)),
-        Ok(leased) => leased,
-        Err(error) => return Err((waiter, error)),
-    };
-    if let Err(leased) = waiter.reply.send(leased) {
-        let leases: Vec<_> = leased.into_iter().map(|action| action.lease).collect();
-        // If it fails the leases run out.
-        let _ = stores.actions.release(&leases, clock.now()).await;
-    }
-    Ok(Served::Answered)
 }
