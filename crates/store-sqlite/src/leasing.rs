@@ -39,7 +39,7 @@ pub(crate) fn is_any_overdue(connection: &Connection, now: Timestamp) -> Attempt
 /// Lease what is due in the queues of the grant.
 pub(crate) fn lease_due(
     connection: &Connection,
-    worker: &WorkerId,
+    takers: &[WorkerId],
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Vec<LeasedAction>> {
@@ -53,7 +53,7 @@ pub(crate) fn lease_due(
         due.sort();
         due.truncate(grant.slots);
     }
-    take(connection, worker, grant, due.into_iter().map(|due| due.place), now)
+    take(connection, takers, grant, due.into_iter().map(|due| due.place), now)
 }
 
 /// Lease what has missed a deadline of its schedule, whatever its queue.
@@ -68,7 +68,7 @@ pub(crate) fn lease_overdue(
     let mut read = connection.prepare_cached(READ_OVERDUE)?;
     let places = read.query_map((now.as_millis(), param::limit(grant.slots)), |row| row.get(0))?;
     let places = places.collect::<rusqlite::Result<Vec<i64>>>()?;
-    take(connection, worker, grant, places, now)
+    take(connection, std::slice::from_ref(worker), grant, places, now)
 }
 
 /// The order in which several queues get their parts: the head of each, then the second of each. Where
@@ -97,13 +97,13 @@ fn read_due(connection: &Connection, queue: &Queue, slots: usize, now: Timestamp
     Ok(due)
 }
 
-/// Lease rows to `worker` and read them, in order.
+/// Lease rows to the takers, one each and the rest to the last of them, and read them, in order.
 ///
 /// A row whose key does not decode is leased like the others and then left out: otherwise it would
 /// stand at the head of the queue for ever.
 fn take(
     connection: &Connection,
-    worker: &WorkerId,
+    takers: &[WorkerId],
     grant: &LeaseGrant,
     places: impl IntoIterator<Item = i64>,
     now: Timestamp,
@@ -119,6 +119,7 @@ fn take(
     let mut keys: Vec<ActionKey> = Vec::new();
     let mut take = connection.prepare_cached(TAKE)?;
     for place in places {
+        let Some(worker) = takers.get(keys.len()).or(takers.last()) else { break };
         let mut rows = take.query((place, worker.as_str(), now.as_millis(), param::millis(grant.ttl)))?;
         let Some(row) = rows.next()? else { continue };
         match Fields(row).action_key() {
