@@ -110,6 +110,12 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Measure throughput and latency, of a running engine or of one started for it
     Bench(BenchArgs),
+    /// `worker` as a bench starts it: with a function in Rust
+    #[command(hide = true)]
+    BenchWorker,
+    /// `dev` as a bench starts it: with a function in Rust
+    #[command(hide = true)]
+    BenchDev(DevArgs),
     /// Start a project with an action in Rust
     New(NewArgs),
 }
@@ -117,7 +123,10 @@ pub(crate) enum Command {
 impl Command {
     /// The address that a role's own flag names.
     pub(crate) fn listen(&self) -> Option<SocketAddr> {
-        if let Self::Dev(DevArgs { listen, .. }) | Self::Ingress(IngressArgs { listen, .. }) = self {
+        if let Self::Dev(DevArgs { listen, .. })
+        | Self::BenchDev(DevArgs { listen, .. })
+        | Self::Ingress(IngressArgs { listen, .. }) = self
+        {
             return *listen;
         }
         None
@@ -389,7 +398,7 @@ pub(crate) struct BenchArgs {
     /// Start an ingress and N workers on --database-url and --redis-url and measure them
     #[arg(long, value_name = "N", help_heading = "What is measured")]
     pub fleet: Option<usize>,
-    /// Which figures, separated by commas: throughput, latency, floor (default: all that there are)
+    /// Which figures, separated by commas: throughput, latency, floor, pollers (default: all but pollers)
     #[arg(long, value_name = "LIST", help_heading = "What is measured")]
     pub measure: Option<String>,
     /// Also the least that three tables on PostgreSQL could cost
@@ -404,6 +413,9 @@ pub(crate) struct BenchArgs {
     /// Events per request with --submit ndjson
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Load")]
     pub batch: usize,
+    /// How workers outside the engine tell that tasks are done: one request for each, or for all of a lease
+    #[arg(long, value_enum, default_value_t = CompleteArg::Batch, help_heading = "Load")]
+    pub complete: CompleteArg,
     /// Connections of the generator (default: 64 for single, 8 for ndjson)
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub connections: Option<usize>,
@@ -428,6 +440,9 @@ pub(crate) struct BenchArgs {
     /// Actions that each worker performs at the same time
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub action_slots: Option<usize>,
+    /// Workers outside the engine that wait for tasks, for --measure pollers
+    #[arg(long, value_name = "N", default_value_t = 200, help_heading = "Load")]
+    pub pollers: usize,
     /// Worker loops of an embedded engine
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Engine")]
     pub loops: usize,
@@ -437,6 +452,12 @@ pub(crate) struct BenchArgs {
     /// Seconds-long sizes: shows that it works, not how fast
     #[arg(long, help_heading = "Load")]
     pub smoke: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompleteArg {
+    Single,
+    Batch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -66,9 +66,9 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
     drills::plant_bug()?;
     let output = if cli.global.json { Output::Json } else { Output::Text };
     match &cli.command {
-        Command::Dev(args) => cmd::dev::run(args, &config).await,
+        Command::Dev(args) => cmd::dev::run(args, &config, None).await,
         Command::Ingress(args) => cmd::ingress::run(args, &config).await,
-        Command::Worker => cmd::worker::run(&config).await,
+        Command::Worker => cmd::worker::run(&config, None).await,
         Command::Migrate(args) => cmd::migrate::run(args, &config, output).await,
         Command::Check(args) => cmd::check::run(args, output),
         Command::Apply(args) => cmd::apply::run(args, &Client::new(&config)?, output).await,
@@ -93,6 +93,8 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         Command::Demo(args) => cmd::demo::run(args, &config, output).await,
         Command::New(args) => cmd::new::run(args, output),
         Command::Bench(args) => cmd::bench::run(args, &cli.global, &config, output).await,
+        Command::BenchWorker => cmd::bench_engine::worker(&config).await,
+        Command::BenchDev(args) => cmd::bench_engine::dev(args, &config).await,
     }
 }
 

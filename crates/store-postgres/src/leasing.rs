@@ -16,8 +16,8 @@ use crate::action_rows::{self, lease_length, millis};
 use crate::decode;
 use crate::errors::Attempt;
 
-/// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, to `$2` for `$3`, and
-/// counts so many attempts.
+/// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, for `$3`: one to each of
+/// `$2`, and what is left over to the last of them. It counts so many attempts.
 macro_rules! lease {
     ($count:literal, $due:literal) => {
         concat!(
@@ -26,18 +26,21 @@ WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), ",
             $due,
-            ", taken AS (
+            ", turns AS MATERIALIZED (
+    SELECT d.place, d.due_at, row_number() OVER (ORDER BY d.due_at, d.place) AS turn FROM due d
+), taken AS (
     UPDATE actions a
     SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + ",
             $count,
-            ", worker_id = $2,
+            ",
+        worker_id = ($2::text[])[least(d.turn, cardinality($2::text[]))],
         due_at = clock.now + ",
             lease_length!("a", "$3"),
             ",
         attempt_until = clock.now + a.attempt_ms, expires_at = NULL
-    FROM due d, clock
+    FROM turns d, clock
     WHERE a.ctid = d.place
-    RETURNING a.*, d.due_at AS waited_since
+    RETURNING a.*, d.turn
 )
 SELECT t.*, x.definition, x.version, e.traceparent
 FROM taken t
@@ -46,7 +49,7 @@ CROSS JOIN LATERAL (
     WHERE x.tenant = t.tenant AND x.execution_id = t.execution_id OFFSET 0) x
 LEFT JOIN LATERAL (
     SELECT e.traceparent FROM events e WHERE e.tenant = t.tenant AND e.event_id = t.event_id OFFSET 0) e ON TRUE
-ORDER BY t.waited_since, t.tenant, t.execution_id, t.seq, t.ordinal"
+ORDER BY t.turn"
         )
     };
 }
@@ -54,7 +57,7 @@ ORDER BY t.waited_since, t.tenant, t.execution_id, t.seq, t.ordinal"
 /// What is due in the queues that the grant names, the longest due of each first.
 pub(crate) async fn lease_due(
     pool: &PgPool,
-    worker: &WorkerId,
+    takers: &[WorkerId],
     grant: &LeaseGrant,
 ) -> Attempt<Vec<LeasedAction>> {
     // One range of the index, read until it is enough.
@@ -95,8 +98,8 @@ pub(crate) async fn lease_due(
     let queues: Vec<&str> = queues.into_iter().collect();
     match &queues[..] {
         [] => Ok(Vec::new()),
-        [queue] => take(pool, granted(OF_ONE, worker, grant).bind(*queue)).await,
-        [..] => take(pool, granted(OF_EACH, worker, grant).bind(&queues)).await,
+        [queue] => take(pool, granted(OF_ONE, takers, grant).bind(*queue)).await,
+        [..] => take(pool, granted(OF_EACH, takers, grant).bind(&queues)).await,
     }
 }
 
@@ -129,15 +132,15 @@ pub(crate) async fn lease_overdue(
     SELECT u.* FROM (SELECT * FROM missed UNION ALL SELECT * FROM lost) u ORDER BY u.due_at LIMIT $1
 )"
     );
-    take(pool, granted(OVERDUE, worker, grant)).await
+    take(pool, granted(OVERDUE, std::slice::from_ref(worker), grant)).await
 }
 
 type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
 
-fn granted<'q>(sql: &'static str, worker: &'q WorkerId, grant: &LeaseGrant) -> PgQuery<'q> {
+fn granted<'q>(sql: &'static str, takers: &[WorkerId], grant: &LeaseGrant) -> PgQuery<'q> {
     sqlx::query(sql)
         .bind(i64::try_from(grant.slots).unwrap_or(i64::MAX))
-        .bind(worker.as_str())
+        .bind(takers.iter().map(|taker| taker.as_str().to_owned()).collect::<Vec<_>>())
         .bind(millis(grant.ttl))
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn is_any_overdue(connection: &Connection, now: Timestamp) -> Attempt
 /// Lease what is due in the queues of the grant.
 pub(crate) fn lease_due(
     connection: &Connection,
-    worker: &WorkerId,
+    takers: &[WorkerId],
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Vec<LeasedAction>> {
@@ -57,7 +57,7 @@ pub(crate) fn lease_due(
         due.sort();
         due.truncate(grant.slots);
     }
-    take(connection, worker, grant, due.into_iter().map(|due| due.place), Counted::Yes, now)
+    take(connection, takers, grant, due.into_iter().map(|due| due.place), Counted::Yes, now)
 }
 
 /// Lease what has missed a deadline of its schedule, whatever its queue.
@@ -79,7 +79,7 @@ pub(crate) fn lease_overdue(
     let mut read = connection.prepare_cached(READ_OVERDUE)?;
     let places = read.query_map((now.as_millis(), param::limit(grant.slots)), |row| row.get(0))?;
     let places = places.collect::<rusqlite::Result<Vec<i64>>>()?;
-    take(connection, worker, grant, places, Counted::No, now)
+    take(connection, std::slice::from_ref(worker), grant, places, Counted::No, now)
 }
 
 /// The order in which several queues get their parts: the head of each, then the second of each. Where
@@ -115,13 +115,13 @@ enum Counted {
     No,
 }
 
-/// Lease rows to `worker` and read them, in order.
+/// Lease rows to the takers, one each and the rest to the last of them, and read them, in order.
 ///
 /// A row whose key does not decode is leased like the others and then left out: otherwise it would
 /// stand at the head of the queue for ever.
 fn take(
     connection: &Connection,
-    worker: &WorkerId,
+    takers: &[WorkerId],
     grant: &LeaseGrant,
     places: impl IntoIterator<Item = i64>,
     counted: Counted,
@@ -138,6 +138,7 @@ fn take(
     let mut keys: Vec<ActionKey> = Vec::new();
     let mut take = connection.prepare_cached(TAKE)?;
     for place in places {
+        let Some(worker) = takers.get(keys.len()).or(takers.last()) else { break };
         let count = match counted {
             Counted::Yes => 1,
             Counted::No => 0,

@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod bench;
+pub(crate) mod bench_engine;
 pub(crate) mod cancel;
 pub(crate) mod check;
 pub(crate) mod completions;

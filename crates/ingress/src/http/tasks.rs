@@ -32,6 +32,7 @@ use crate::gate::Slot;
 use crate::query::Params;
 use crate::tasks::board::Patience;
 use crate::tasks::hand_out::{Task, prepare};
+use crate::tasks::handed::Held;
 use crate::tasks::why::{Why, why};
 
 const BODY_BYTES: usize = 16 * 1024;
@@ -39,6 +40,8 @@ const BODY_BYTES: usize = 16 * 1024;
 const MOST: usize = 256;
 /// Types or labels of one worker.
 const MANY: usize = 64;
+/// Who does not want to wait still wants the store to be asked.
+const LEAST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long the store may take to answer one who does not wait.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -114,7 +117,7 @@ async fn lease(
     let permit = door.gate.wait().ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?;
     // Waiting costs others nothing.
     slot.give_back();
-    let until = tokio::time::Instant::now() + wait;
+    let until = tokio::time::Instant::now() + wait.max(LEAST_WAIT);
     loop {
         let (asked, asked_at) = (door.clock.now(), tokio::time::Instant::now());
         let patience = if wait.is_zero() { Patience::Asks } else { Patience::Waits };
@@ -247,8 +250,8 @@ async fn heartbeat(
     let token = token(&mut fields);
     let progress = fields.raw("progress");
     fields.finish().map_err(Problem::invalid)?;
-    let view = held(&door, &key, revision, token).await?;
-    let lease = Lease { key: view.key.clone(), epoch: token };
+    held(&door, &key, revision, token).await?;
+    let lease = Lease { key: key.clone(), epoch: token };
     match door.reports.beat(Beat { lease, progress }).await? {
         Pulse::Held { until, wanted } => {
             let cancelled = wanted == Wanted::Cancelled;
@@ -326,13 +329,11 @@ pub(super) async fn find(door: &Door, key: &ActionKey) -> Result<ActionView, Pro
     door.reports.find(key.clone()).await?.ok_or_else(|| Problem::not_found("task", key))
 }
 
-/// The task, if the token is that of its lease.
-pub(super) async fn held(
-    door: &Door,
-    key: &ActionKey,
-    revision: i32,
-    token: Epoch,
-) -> Result<ActionView, Problem> {
+/// The task, if the token is that of its lease, or was when this door handed it out: the write decides.
+pub(super) async fn held(door: &Door, key: &ActionKey, revision: i32, token: Epoch) -> Result<Held, Problem> {
+    if let Some(held) = door.handed.get(key, revision, token) {
+        return Ok(held);
+    }
     let view = find(door, key).await?;
     if view.revision != revision || view.epoch != token || view.status != ActionStatus::Leased {
         return Err(lost(&view, token));
@@ -341,10 +342,11 @@ pub(super) async fn held(
         let detail = format!("{key} is no task: only actions of the kind `task` are leased over HTTP");
         return Err(Problem::new(Kind::Conflict, detail));
     }
-    Ok(view)
+    Ok(view.into())
 }
 
 pub(super) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Problem {
+    door.handed.forget(key);
     match find(door, key).await {
         Ok(view) => lost(&view, token),
         Err(problem) => problem,

@@ -122,6 +122,50 @@ async fn a_result_is_recorded_and_what_needs_it_gets_it() {
 }
 
 #[tokio::test]
+async fn many_results_in_one_request_have_a_verdict_each() {
+    let bench = images(open_options()).await;
+    for id in ["i-1", "i-2", "i-3"] {
+        go(&bench, id).await;
+    }
+    let tasks = lease(&bench, &wish()).await;
+    let item = |task: &Value| json!({"key": task["key"], "token": task["token"], "result": {"name": "x"}});
+    let mut late = item(&tasks[1]);
+    late["token"] = json!(7);
+    let batch = json!([item(&tasks[0]), late, {"key": "other/i/2/resize", "token": 1}, {"token": "x"}, item(&tasks[2])]);
+    let answer = bench.post("/v1/tasks/complete", &batch).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let verdicts = answer.json();
+    let seen: Vec<Value> = verdicts["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item.get("outcome").unwrap_or(&item["problem"]["status"]).clone())
+        .collect();
+    assert_eq!(
+        seen,
+        [json!("completed"), json!(409), json!(404), json!(422), json!("completed")],
+        "{verdicts}"
+    );
+    let document = bench.get("/openapi.json").await.json();
+    assert_eq!(mismatches(&document, "TaskVerdicts", &verdicts), [""; 0]);
+    let again = bench.post("/v1/tasks/complete", &json!([item(&tasks[0])])).await.json();
+    assert_eq!(again["items"][0]["problem"]["status"], 409, "{again}");
+}
+
+#[tokio::test]
+async fn who_waits_for_an_event_hears_of_its_task() {
+    let options = IngressOptions { reread: Duration::from_secs(60), ..open_options() };
+    let bench = images(options).await;
+    go(&bench, "i-1").await;
+    let mut heard = bench.streams.announcer.listen().await.unwrap();
+    let task = lease(&bench, &wish()).await.remove(0);
+    bench.post(&path(&task, "complete"), &json!({"token": task["token"], "result": {"name": "x"}})).await;
+    let word = tokio::time::timeout(Duration::from_secs(10), heard.recv()).await.unwrap().unwrap();
+    assert_eq!((word.execution.execution.as_str(), word.seq.0), ("i-1", 2), "{word:?}");
+    assert!(word.event.is_some());
+}
+
+#[tokio::test]
 async fn a_late_word_is_refused_with_who_has_the_task_now() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;

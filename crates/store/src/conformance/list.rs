@@ -187,6 +187,7 @@ macro_rules! conformance_tests {
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,
                 several_queues_share_the_slots_of_one_call,
+                one_call_leases_for_many_workers,
                 a_long_queue_does_not_hold_up_another,
                 a_dependent_is_leased_only_to_who_serves_its_queue,
                 open_queues_are_named_once_each_in_order,
