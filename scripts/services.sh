@@ -28,6 +28,8 @@ require_services() {
   local missing=()
   find_postgres >/dev/null || missing+=(postgresql)
   find_redis >/dev/null || missing+=(redis-server)
+  # The worker in examples/python is run by tests.
+  command -v python3 >/dev/null || missing+=(python3)
   if [ ${#missing[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "installing ${missing[*]}" >&2
     # Debian would start system-wide services: we only want the binaries.
@@ -39,12 +41,12 @@ require_services() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 || true
     [ -z "$made" ] || rm -f "$policy"
   fi
-  if ! POSTGRES_BIN=$(find_postgres) || ! REDIS_SERVER=$(find_redis); then
+  if ! POSTGRES_BIN=$(find_postgres) || ! REDIS_SERVER=$(find_redis) || ! command -v python3 >/dev/null; then
     cat >&2 <<TEXT
-PostgreSQL and Redis are needed (only their binaries; nothing has to be running). Install:
-  Debian, Ubuntu:  sudo apt-get install postgresql redis-server
-  Fedora:          sudo dnf install postgresql-server valkey
-  macOS:           brew install postgresql@17 redis
+PostgreSQL, Redis and Python 3 are needed (only their binaries; nothing has to be running). Install:
+  Debian, Ubuntu:  sudo apt-get install postgresql redis-server python3
+  Fedora:          sudo dnf install postgresql-server valkey python3
+  macOS:           brew install postgresql@17 redis python
 TEXT
     exit 1
   fi

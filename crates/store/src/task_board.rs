@@ -22,7 +22,7 @@ pub trait TaskBoard: Send + Sync {
     /// ready; `Ready`, or under a lease that has ended, without an outcome `close` after), and those of
     /// external workers (which alone have `attempt`) whose lease has ended. `grant.queues` is not looked
     /// at, and this lease is no attempt: the counter stays. Like
-    /// [`lease`](crate::action_store::ActionStore::lease) in everything else.
+    /// [`lease_each`](crate::action_store::ActionStore::lease_each) in everything else.
     async fn overdue(
         &self,
         worker: &WorkerId,
