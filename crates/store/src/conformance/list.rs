@@ -211,6 +211,7 @@ macro_rules! conformance_tests {
             }
             incidents {
                 a_failure_opens_an_incident_and_pauses,
+                a_reason_may_hold_any_character,
                 the_same_trouble_is_one_group,
                 lists_are_newest_first_and_cut_by_position,
                 a_retry_reopens_the_action_and_what_waits_for_it,
