@@ -7,13 +7,11 @@ from urllib.request import Request, urlopen
 
 URL = os.environ.get("MILLSTREAM_URL", "http://127.0.0.1:7400")
 NAME = os.environ.get("WORKER_NAME", f"{socket.gethostname()}-{os.getpid()}")
-LABELS = ["printer"]
 
 
 def label(task, progress):
     """The work itself: whatever it returns is the result, whatever it raises is retried."""
-    seconds = task["input"].get("seconds", 0)
-    for step in range(int(seconds * 5)):
+    for step in range(int(task["input"].get("seconds", 0) * 5)):
         progress({"step": step})
         time.sleep(0.2)
     return {"label": f"label of {task['input']['order_id']}", "attempt": task["attempt"]}
@@ -22,39 +20,41 @@ def label(task, progress):
 TASKS = {"label": label}
 
 
-def call(path, body, timeout=90):
-    headers = {"Content-Type": "application/json"}
-    if os.environ.get("MILLSTREAM_KEY"):
-        headers["Authorization"] = "Bearer " + os.environ["MILLSTREAM_KEY"]
-    with urlopen(Request(URL + path, json.dumps(body).encode(), headers), timeout=timeout) as answer:
+def call(path, body):
+    key = os.environ.get("MILLSTREAM_KEY")
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    with urlopen(Request(URL + path, json.dumps(body).encode(), headers), timeout=90) as answer:
         return json.load(answer)
 
 
-def perform(task):
-    path, token, over = "/v1/tasks/" + quote(task["key"], safe=""), task["token"], threading.Event()
-    told = {"token": token}
+def tell(task, act, **words):
+    try:
+        return call(f"/v1/tasks/{quote(task['key'], safe='')}/{act}", {"token": task["token"], **words})
+    except HTTPError as refused:  # 409: the lease has passed on to somebody else
+        print(task["key"], act, refused.read().decode(), flush=True)
 
+
+def perform(task):
+    over, told = threading.Event(), {}
     def beat():
         while not over.wait((task["heartbeat_ms"] or 30_000) / 3000):
-            call(path + "/heartbeat", told)
-
+            tell(task, "heartbeat", **told)
     threading.Thread(target=beat, daemon=True).start()
     try:
-        result = TASKS[task["type"]](task, lambda progress: told.update(progress=progress))
-        call(path + "/complete", {"token": token, "result": result})
-    except HTTPError as refused:  # 409: the lease has passed on to somebody else
-        print(task["key"], refused.read().decode(), flush=True)
+        tell(task, "complete", result=TASKS[task["type"]](task, lambda it: told.update(progress=it)))
     except Exception as error:
-        call(path + "/fail", {"token": token, "message": repr(error), "then": "retry"})
-    finally:
-        over.set()
+        tell(task, "fail", message=repr(error), then="retry")
+    over.set()
 
 
-while True:
-    try:
-        wish = {"types": list(TASKS), "labels": LABELS, "max": 8, "wait": 30, "worker": NAME}
-        for task in call("/v1/tasks/lease", wish)["tasks"]:
-            threading.Thread(target=perform, args=(task,)).start()
-    except (URLError, OSError) as error:
-        print("waiting for", URL, error, flush=True)
-        time.sleep(1)
+def work(wish={"types": list(TASKS), "labels": ["printer"], "wait": 30, "worker": NAME}):
+    while True:
+        try:
+            for task in call("/v1/tasks/lease", wish)["tasks"]:
+                perform(task)
+        except (URLError, OSError) as error:
+            print("waiting for", URL, error, flush=True)
+            time.sleep(1)
+
+for _ in range(8):  # so many tasks at once
+    threading.Thread(target=work).start()

@@ -25,6 +25,10 @@ UPDATE actions SET ready_at = created_at;
 DROP INDEX actions_due;
 CREATE INDEX actions_due ON actions (queue, due_at) WHERE status IN ('waiting', 'ready', 'leased', 'awaiting');
 CREATE INDEX actions_expiring ON actions (expires_at) WHERE expires_at IS NOT NULL;
+-- Leases that somebody has to look at when they end without an outcome: of external workers, which alone have
+-- attempt_ms, and of what has to be over at some time.
+CREATE INDEX actions_lent ON actions (due_at)
+    WHERE status = 'leased' AND (attempt_ms IS NOT NULL OR close_ms IS NOT NULL);
 
 -- An undo action that nothing has called for holds up nothing: it counts as settled.
 CREATE OR REPLACE VIEW event_records AS

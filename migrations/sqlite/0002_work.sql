@@ -59,6 +59,10 @@ ALTER TABLE new_actions RENAME TO actions;
 -- actions go.
 CREATE INDEX actions_due ON actions (queue, due_at) WHERE settled_at IS NULL;
 CREATE INDEX actions_expiring ON actions (expires_at) WHERE expires_at IS NOT NULL;
+-- Leases that somebody has to look at when they end without an outcome: of external workers, which alone have
+-- attempt_ms, and of what has to be over at some time.
+CREATE INDEX actions_lent ON actions (due_at)
+    WHERE status = 'leased' AND (attempt_ms IS NOT NULL OR close_ms IS NOT NULL);
 
 -- Events with what became of them. The status is read off the rows that tell it, in this order: a verdict,
 -- a place in the mailbox, open actions of its transition. What is on standby is settled.

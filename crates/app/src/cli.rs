@@ -1,10 +1,16 @@
 //! The command line: what can be asked, and how it is explained.
 
+mod incidents;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use millstream_runtime::config::Flags;
+
+pub(crate) use incidents::{
+    IncidentsArgs, IncidentsCommand, IncidentsListArgs, SignalArgs, WhichIncidents, Why,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 a check found a difference · 2 wrong usage or invalid input · \
@@ -72,6 +78,8 @@ pub(crate) enum Command {
     Start(StartArgs),
     /// Send an event to an execution
     Send(SendArgs),
+    /// Send an event to whichever execution has a correlation, now or soon
+    Signal(SignalArgs),
     /// Show an execution, or an event with --event
     Get(GetArgs),
     /// List executions
@@ -80,11 +88,15 @@ pub(crate) enum Command {
     Tail(TailArgs),
     /// Rebuild executions from their log and compare with what is stored
     Replay(ReplayArgs),
+    /// Failures that wait for a decision: list, retry, skip, fail, cancel
+    Incidents(IncidentsArgs),
     /// Events that were put aside because they could not be decided
     #[command(subcommand)]
     Dead(DeadCommand),
     /// Cancel an execution
     Cancel(CancelArgs),
+    /// Say why nobody performs an action, and who is connected
+    Why(WhyArgs),
     /// Show who is up
     Workers,
     /// API keys
@@ -98,6 +110,12 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Measure throughput and latency, of a running engine or of one started for it
     Bench(BenchArgs),
+    /// `worker` as a bench starts it: with a function in Rust
+    #[command(hide = true)]
+    BenchWorker,
+    /// `dev` as a bench starts it: with a function in Rust
+    #[command(hide = true)]
+    BenchDev(DevArgs),
     /// Start a project with an action in Rust
     New(NewArgs),
 }
@@ -105,11 +123,20 @@ pub(crate) enum Command {
 impl Command {
     /// The address that a role's own flag names.
     pub(crate) fn listen(&self) -> Option<SocketAddr> {
-        if let Self::Dev(DevArgs { listen, .. }) | Self::Ingress(IngressArgs { listen, .. }) = self {
+        if let Self::Dev(DevArgs { listen, .. })
+        | Self::BenchDev(DevArgs { listen, .. })
+        | Self::Ingress(IngressArgs { listen, .. }) = self
+        {
             return *listen;
         }
         None
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The key of the action, as `millstream get` and incidents show it: default/o-1/4/charge
+    pub key: String,
 }
 
 #[derive(Debug, Args)]
@@ -371,7 +398,7 @@ pub(crate) struct BenchArgs {
     /// Start an ingress and N workers on --database-url and --redis-url and measure them
     #[arg(long, value_name = "N", help_heading = "What is measured")]
     pub fleet: Option<usize>,
-    /// Which figures, separated by commas: throughput, latency, floor (default: all that there are)
+    /// Which figures, separated by commas: throughput, latency, floor, pollers (default: all but pollers)
     #[arg(long, value_name = "LIST", help_heading = "What is measured")]
     pub measure: Option<String>,
     /// Also the least that three tables on PostgreSQL could cost
@@ -386,6 +413,9 @@ pub(crate) struct BenchArgs {
     /// Events per request with --submit ndjson
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Load")]
     pub batch: usize,
+    /// How workers outside the engine tell that tasks are done: one request for each, or for all of a lease
+    #[arg(long, value_enum, default_value_t = CompleteArg::Batch, help_heading = "Load")]
+    pub complete: CompleteArg,
     /// Connections of the generator (default: 64 for single, 8 for ndjson)
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub connections: Option<usize>,
@@ -410,6 +440,9 @@ pub(crate) struct BenchArgs {
     /// Actions that each worker performs at the same time
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub action_slots: Option<usize>,
+    /// Workers outside the engine that wait for tasks, for --measure pollers
+    #[arg(long, value_name = "N", default_value_t = 200, help_heading = "Load")]
+    pub pollers: usize,
     /// Worker loops of an embedded engine
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Engine")]
     pub loops: usize,
@@ -419,6 +452,12 @@ pub(crate) struct BenchArgs {
     /// Seconds-long sizes: shows that it works, not how fast
     #[arg(long, help_heading = "Load")]
     pub smoke: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompleteArg {
+    Single,
+    Batch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -66,20 +66,23 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
     drills::plant_bug()?;
     let output = if cli.global.json { Output::Json } else { Output::Text };
     match &cli.command {
-        Command::Dev(args) => cmd::dev::run(args, &config).await,
+        Command::Dev(args) => cmd::dev::run(args, &config, None).await,
         Command::Ingress(args) => cmd::ingress::run(args, &config).await,
-        Command::Worker => cmd::worker::run(&config).await,
+        Command::Worker => cmd::worker::run(&config, None).await,
         Command::Migrate(args) => cmd::migrate::run(args, &config, output).await,
         Command::Check(args) => cmd::check::run(args, output),
         Command::Apply(args) => cmd::apply::run(args, &Client::new(&config)?, output).await,
         Command::Start(args) => cmd::start::run(args, &Client::new(&config)?, output).await,
         Command::Send(args) => cmd::send::run(args, &Client::new(&config)?, output).await,
+        Command::Signal(args) => cmd::signal::run(args, &Client::new(&config)?, output).await,
         Command::Get(args) => cmd::get::run(args, &Client::new(&config)?, output).await,
         Command::List(args) => cmd::list::run(args, &Client::new(&config)?, output).await,
         Command::Tail(args) => cmd::tail::run(args, &Client::new(&config)?, output).await,
         Command::Replay(args) => cmd::replay::run(args, &open(&config).await?.0, output).await,
+        Command::Incidents(args) => cmd::incidents::run(args, &Client::new(&config)?, output).await,
         Command::Dead(command) => cmd::dead::run(command, &Client::new(&config)?, output).await,
         Command::Cancel(args) => cmd::cancel::run(args, &Client::new(&config)?, output).await,
+        Command::Why(args) => cmd::why::run(args, &Client::new(&config)?, output).await,
         Command::Workers => cmd::workers::run(&Client::new(&config)?, output).await,
         Command::Keys(command) => {
             let (stores, now) = open(&config).await?;
@@ -90,6 +93,8 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         Command::Demo(args) => cmd::demo::run(args, &config, output).await,
         Command::New(args) => cmd::new::run(args, output),
         Command::Bench(args) => cmd::bench::run(args, &cli.global, &config, output).await,
+        Command::BenchWorker => cmd::bench_engine::worker(&config).await,
+        Command::BenchDev(args) => cmd::bench_engine::dev(args, &config).await,
     }
 }
 

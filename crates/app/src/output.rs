@@ -88,8 +88,8 @@ fn colour(field: &str, text: &str) -> Option<Color> {
         return None;
     }
     match text {
-        "completed" | "active" | "succeeded" => Some(Color::Green),
-        "failed" | "dead" | "rejected" => Some(Color::Red),
+        "completed" | "active" | "succeeded" | "resolved" => Some(Color::Green),
+        "failed" | "dead" | "rejected" | "open" => Some(Color::Red),
         "paused" | "deferred" | "pending" | "processing" | "cancelled" => Some(Color::Yellow),
         _ => None,
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use millstream_core::definition::Format;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The text of a file, or of standard input for `-`, and the format its name tells.
 pub(crate) fn definition(file: &Path) -> Result<(String, Format)> {
@@ -13,13 +14,22 @@ pub(crate) fn definition(file: &Path) -> Result<(String, Format)> {
         Some("json") => Format::Json,
         _ => Format::Yaml,
     };
+    Ok((text(file)?, format))
+}
+
+/// The JSON of a file, or of standard input for `-`, as it stands there.
+pub(crate) fn json_file(file: &Path) -> Result<Box<RawValue>> {
+    let text = text(file)?;
+    serde_json::from_str(&text).with_context(|| format!("not JSON: {}", file.display()))
+}
+
+fn text(file: &Path) -> Result<String> {
     if file == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-        return Ok((text, format));
+        return Ok(text);
     }
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok((text, format))
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// JSON given as an argument, or in a file as `@FILE`.

@@ -18,6 +18,7 @@ pub mod workload;
 mod request;
 mod wire;
 
+mod crew;
 mod generator;
 mod latency;
 mod setup;
@@ -43,6 +44,7 @@ pub mod plot;
 pub mod report;
 pub mod table;
 
+pub use crew::Complete;
 pub use error::{BenchError, Result};
 pub use plan::{Amount, Measure, Plan, Size, Target};
 pub use progress::Progress;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::crew::Complete;
 use crate::error::{BenchError, Result};
 use crate::progress::Progress;
 use crate::rate::Rate;
@@ -21,9 +22,13 @@ pub struct Plan {
     pub workloads: Vec<Workload>,
     pub submit: Submit,
     pub connections: usize,
+    /// How workers outside the engine tell that tasks are done.
+    pub complete: Complete,
     /// `None`: the workload's own size.
     pub amount: Option<Amount>,
     pub runs: usize,
+    /// Workers outside the engine that wait for tasks.
+    pub pollers: usize,
     /// Events before the measured ones, discarded.
     pub warmup: usize,
     /// At which rates latency is measured.
@@ -56,6 +61,8 @@ pub enum Measure {
     Floor,
     /// The least that three tables could cost, for orientation.
     FloorRaw,
+    /// What workers cost that wait for tasks, and how soon they have one.
+    Pollers,
 }
 
 /// When the measured part ends.
@@ -90,9 +97,17 @@ impl Plan {
             Some(Amount::Events(_) | Amount::For(_)) | None => {}
         }
         if self.measures.is_empty() {
-            return usage("--measure: throughput, latency or floor");
+            return usage("--measure: throughput, latency, floor or pollers");
+        }
+        if !(1..=1000).contains(&self.pollers) {
+            return usage("--pollers: between 1 and 1000, the events of a burst are one request");
         }
         if matches!(self.target, Target::Url { .. }) {
+            if self.workloads.contains(&Workload::Call) {
+                return usage(
+                    "the workload call needs workers with a function of its own: --embedded or --fleet N",
+                );
+            }
             if self.workloads.contains(&Workload::Backlog) {
                 return usage(
                     "the workload backlog starts the workers late, so it needs an engine of its own: --embedded or --fleet N",

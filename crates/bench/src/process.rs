@@ -1,6 +1,6 @@
 //! CPU time and memory of processes, from `/proc`. Elsewhere than on Linux there is none.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Linux reports CPU time in hundredths of a second on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -18,6 +18,17 @@ struct Stat {
 /// Seconds of CPU that a process has used so far.
 pub(crate) fn cpu_seconds(pid: u32) -> Option<f64> {
     read_stat(pid).map(|stat| stat.own)
+}
+
+/// Where the CPU time of the thread that asks is read.
+pub(crate) fn this_thread() -> Option<PathBuf> {
+    let own = std::fs::read_link("/proc/thread-self").ok()?;
+    Some(Path::new("/proc").join(own).join("stat"))
+}
+
+/// Seconds of CPU that a thread of [`this_thread`] has used so far.
+pub(crate) fn thread_cpu_seconds(stat: &Path) -> Option<f64> {
+    parse_stat(&std::fs::read_to_string(stat).ok()?).map(|stat| stat.own)
 }
 
 /// Seconds of a process and of all its children, the ended ones included.
@@ -41,6 +52,12 @@ pub(crate) fn family_rss(pid: u32) -> Option<u64> {
     let all: Vec<(u64, u64)> = std::iter::once(pid).chain(children(pid)).filter_map(memory).collect();
     let shared = all.iter().map(|(_, shared)| *shared).max()?;
     Some((all.iter().map(|(own, _)| own).sum::<u64>() + shared) * 1024)
+}
+
+/// The memory that a process has now, in bytes.
+pub(crate) fn rss(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    kilobytes(&status, "VmRSS:").map(|kilobytes| kilobytes * 1024)
 }
 
 /// The most memory that a process has had, in bytes.

@@ -25,7 +25,14 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn of(seen: &[Exposition]) -> Self {
+    /// What was counted so far by whoever counts here; `None` where the engine's workers cannot be asked.
+    pub(crate) async fn read(subject: &mut Subject) -> Result<Option<Self>> {
+        let outside = subject.completed_outside();
+        let seen = subject.counters().await?.map(|seen| Self::of(&seen));
+        Ok(seen.map(|seen| Self { attempted: seen.attempted + outside, ..seen }))
+    }
+
+    fn of(seen: &[Exposition]) -> Self {
         let sum = |name: &str| seen.iter().map(|one| one.sum(name, "")).sum::<f64>();
         Self {
             decided: whole(sum("millstream_worker_decided_total")),
@@ -115,7 +122,7 @@ pub(crate) async fn watch(
     loop {
         subject.alive()?;
         let wanted = wanted();
-        let seen = subject.counters().await?.map(|seen| Counters::of(&seen).since(baseline));
+        let seen = Counters::read(subject).await?.map(|seen| seen.since(baseline));
         let now = Instant::now();
         if let Some(seen) = seen {
             course.push((now, seen));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::batches::Batches;
+use crate::crew::Complete;
 use crate::latency::Percentiles;
 use crate::postgres::PostgresFacts;
 use crate::rate::Rate;
@@ -21,11 +22,15 @@ pub struct Report {
     pub target: String,
     pub submit: Submit,
     pub connections: usize,
+    pub complete: Complete,
     pub postgres: Option<PostgresFacts>,
     pub sqlite: Option<SqliteFacts>,
     pub redis: Option<RedisFacts>,
     pub workloads: Vec<WorkloadReport>,
+    /// When both `call` and `task` were run.
+    pub task_to_call: Option<TaskToCall>,
     pub latency: Option<LatencyReport>,
+    pub pollers: Option<PollersReport>,
     pub floor_raw: Option<Spread>,
 }
 
@@ -67,6 +72,8 @@ pub struct RunReport {
     pub end_to_end_seconds: f64,
     pub end_to_end_per_second: f64,
     pub roles: Vec<RoleUsage>,
+    /// Of all roles but the generator.
+    pub cpu_micros_per_event: f64,
     /// CPU cores that neither the engine, nor its services, nor the generator used meanwhile.
     pub cores_taken_by_others: Option<f64>,
     pub database_bytes_per_event: Option<f64>,
@@ -105,6 +112,42 @@ pub struct FloorReport {
     pub settle_hands: usize,
     /// The engine's end-to-end throughput by the floor's: medians.
     pub end_to_end_ratio: f64,
+}
+
+/// A task of a worker outside by the same thing as a function in Rust: runs of the same round.
+#[derive(Debug, Clone, Serialize)]
+pub struct TaskToCall {
+    /// CPU per event, all roles but the generator.
+    pub cost: Spread,
+    /// CPU per event above what an event without an action costs; when `plain` was run beside them.
+    pub cost_of_action: Option<Spread>,
+    /// Events per second, end to end.
+    pub throughput: Spread,
+}
+
+/// Workers outside the engine that wait for tasks.
+#[derive(Debug, Clone, Serialize)]
+pub struct PollersReport {
+    pub workers: usize,
+    /// Of the process with the ingress, in bytes: before they came, while they waited, and at the most.
+    pub ingress_rss_before: Option<u64>,
+    pub ingress_rss_idle: Option<u64>,
+    pub ingress_rss_peak: Option<u64>,
+    /// CPU by role while everybody waited.
+    pub idle_cores: BTreeMap<String, f64>,
+    /// As of a throughput run.
+    pub cores_taken_by_others: Option<f64>,
+    /// From the answer to an event to a worker that has its task; events one at a time.
+    pub single: Percentiles,
+    pub burst: BurstReport,
+}
+
+/// As many events in one request as there are workers.
+#[derive(Debug, Clone, Serialize)]
+pub struct BurstReport {
+    pub size: usize,
+    pub bursts: usize,
+    pub wake: Percentiles,
 }
 
 /// Latencies at set rates.
@@ -187,6 +230,31 @@ impl WorkloadReport {
         let end_to_end_per_second = Spread::of(runs.iter().map(|run| run.end_to_end_per_second))?;
         let submit_per_second = Spread::of(runs.iter().map(|run| run.submit_per_second))?;
         Some(Self { workload, median, end_to_end_per_second, submit_per_second, floor: None, runs })
+    }
+}
+
+impl TaskToCall {
+    /// `None` unless both were run.
+    pub(crate) fn of(workloads: &[WorkloadReport]) -> Option<Self> {
+        let runs = |wanted: Workload| {
+            workloads.iter().find(|one| one.workload == wanted).map(|one| one.runs.as_slice())
+        };
+        let (calls, tasks) = (runs(Workload::Call)?, runs(Workload::Task)?);
+        let ratio = |of: fn(&RunReport) -> f64| {
+            Spread::of(tasks.iter().zip(calls).map(|(task, call)| of(task) / of(call)))
+        };
+        let above = |plain: &[RunReport]| {
+            let rounds = tasks.iter().zip(calls).zip(plain);
+            Spread::of(rounds.map(|((task, call), plain)| {
+                let plain = plain.cpu_micros_per_event;
+                (task.cpu_micros_per_event - plain) / (call.cpu_micros_per_event - plain)
+            }))
+        };
+        Some(Self {
+            cost: ratio(|run| run.cpu_micros_per_event)?,
+            cost_of_action: runs(Workload::Plain).and_then(above),
+            throughput: ratio(|run| run.end_to_end_per_second)?,
+        })
     }
 }
 

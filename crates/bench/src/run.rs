@@ -1,12 +1,12 @@
-//! The course of a bench: each workload as often as asked, its floor beside it, then latencies.
+//! The course of a bench: each workload as often as asked, its floor beside it, then latencies and pollers.
 
 use std::future::Future;
 
 use crate::error::{BenchError, Result};
 use crate::floor::{self, Shape};
-use crate::phase::{latency, throughput};
+use crate::phase::{latency, pollers, throughput};
 use crate::plan::{Measure, Plan, Size};
-use crate::report::{FloorReport, Machine, Report, RunReport, Spread, WorkloadReport};
+use crate::report::{FloorReport, Machine, Report, RunReport, Spread, TaskToCall, WorkloadReport};
 use crate::workload::Workload;
 use crate::world::World;
 
@@ -25,14 +25,16 @@ pub async fn run(plan: &Plan, interrupted: impl Future<Output = ()>) -> Result<R
 
 async fn measure(world: &World) -> Result<Report> {
     let plan = &world.plan;
-    let mut workloads = Vec::new();
-    if plan.wants(Measure::Throughput) {
-        for workload in &plan.workloads {
-            workloads.extend(all_runs(world, *workload).await?);
-        }
-    }
+    let workloads = match plan.wants(Measure::Throughput) {
+        true => all_runs(world).await?,
+        false => Vec::new(),
+    };
     let latency = match plan.wants(Measure::Latency) {
         true => Some(latency::measure(world).await?),
+        false => None,
+    };
+    let pollers = match plan.wants(Measure::Pollers) {
+        true => Some(pollers::measure(world).await?),
         false => None,
     };
     let mut raw = Vec::new();
@@ -47,32 +49,58 @@ async fn measure(world: &World) -> Result<Report> {
         target: plan.target.describe(),
         submit: plan.submit,
         connections: plan.connections,
+        complete: plan.complete,
         postgres: world.postgres.clone(),
         sqlite: world.sqlite.clone(),
         redis: world.redis_facts.clone(),
+        task_to_call: TaskToCall::of(&workloads),
         workloads,
         latency,
+        pollers,
         floor_raw: Spread::of(raw.into_iter()),
     })
 }
 
-/// The floor comes right after each run, so that both met the same machine.
-async fn all_runs(world: &World, workload: Workload) -> Result<Option<WorkloadReport>> {
-    let (mut runs, mut floors) = (Vec::new(), Vec::new());
+/// In rounds, each workload once, so that those that are compared met the same machine.
+async fn all_runs(world: &World) -> Result<Vec<WorkloadReport>> {
+    let mut all: Vec<Runs> = world.plan.workloads.iter().copied().map(Runs::of).collect();
     for _ in 0..world.plan.runs {
-        let run = throughput::once(world, workload).await?;
-        if world.plan.wants(Measure::Floor) && workload.has_floor() {
+        for runs in &mut all {
+            runs.once_more(world).await?;
+        }
+    }
+    Ok(all.into_iter().filter_map(Runs::report).collect())
+}
+
+/// What one workload has come to so far.
+struct Runs {
+    workload: Workload,
+    runs: Vec<RunReport>,
+    floors: Vec<(Shape, f64)>,
+}
+
+impl Runs {
+    const fn of(workload: Workload) -> Self {
+        Self { workload, runs: Vec::new(), floors: Vec::new() }
+    }
+
+    /// The floor comes right after each run, for the same reason.
+    async fn once_more(&mut self, world: &World) -> Result<()> {
+        let run = throughput::once(world, self.workload).await?;
+        if world.plan.wants(Measure::Floor) && self.workload.has_floor() {
             let shape = shape(world, &run);
             let events = run.events.min(floor_size(world));
-            floors.push((shape, floor::measure(world, workload, events, shape).await?));
+            self.floors.push((shape, floor::measure(world, self.workload, events, shape).await?));
         }
-        runs.push(run);
+        self.runs.push(run);
+        Ok(())
     }
-    let mut report = WorkloadReport::of(workload, runs);
-    if let Some(report) = &mut report {
-        report.floor = floor_report(&floors, report.end_to_end_per_second.median);
+
+    fn report(self) -> Option<WorkloadReport> {
+        let mut report = WorkloadReport::of(self.workload, self.runs)?;
+        report.floor = floor_report(&self.floors, report.end_to_end_per_second.median);
+        Some(report)
     }
-    Ok(report)
 }
 
 fn floor_size(world: &World) -> usize {

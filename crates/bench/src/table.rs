@@ -2,7 +2,8 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
-use crate::report::{LatencyReport, Report, Stage, WorkloadReport};
+use crate::report::{LatencyReport, PollersReport, Report, Spread, Stage, TaskToCall, WorkloadReport};
+use crate::usage::GENERATOR;
 
 /// Everything that fits a screen.
 pub fn render(report: &Report) -> String {
@@ -10,9 +11,11 @@ pub fn render(report: &Report) -> String {
     if !report.workloads.is_empty() {
         parts.extend([throughput(&report.workloads), cpu(&report.workloads), context(&report.workloads)]);
     }
+    parts.extend(report.task_to_call.as_ref().map(task_to_call));
     parts.extend(floors(report));
     parts.extend(report.workloads.iter().filter_map(history));
     parts.extend(report.latency.as_ref().map(latency));
+    parts.extend(report.pollers.as_ref().map(pollers));
     parts.extend(disturbed(report));
     parts.join("\n\n")
 }
@@ -87,6 +90,14 @@ fn cpu(workloads: &[WorkloadReport]) -> String {
                 if role.peak_rss == 0 { String::new() } else { mebibytes(role.peak_rss) },
             ]));
         }
+        let run = &one.median;
+        table.add_row(cells(&[
+            one.workload.to_string(),
+            "all but the generator".to_owned(),
+            format!("{:.2}", run.cpu_micros_per_event * crate::usage::as_f64(run.events) / 1e6),
+            format!("{:.1}", run.cpu_micros_per_event),
+            String::new(),
+        ]));
     }
     table.trim_fmt()
 }
@@ -177,6 +188,56 @@ fn history(one: &WorkloadReport) -> Option<String> {
     ))
 }
 
+fn task_to_call(ratio: &TaskToCall) -> String {
+    let spread =
+        |spread: &Spread| format!("{:.2} times ({:.2}…{:.2})", spread.median, spread.least, spread.most);
+    let action = ratio.cost_of_action.as_ref().map(|action| {
+        format!(" Without what an event alone costs, the task takes {} the CPU of the call.", spread(action))
+    });
+    format!(
+        "An event with a task of a worker outside takes {} the CPU of one with a function in Rust, at {} its throughput.{}",
+        spread(&ratio.cost),
+        spread(&ratio.throughput),
+        action.unwrap_or_default()
+    )
+}
+
+fn pollers(pollers: &PollersReport) -> String {
+    let mut table = table(&[
+        "from the answer to a worker that has the task",
+        "events",
+        "p50 ms",
+        "p90 ms",
+        "p99 ms",
+        "p99.9 ms",
+        "max ms",
+    ]);
+    let together = format!("{} at once", pollers.burst.size);
+    for (what, seen) in [("one at a time", &pollers.single), (&together, &pollers.burst.wake)] {
+        table.add_row(cells(&[
+            what.to_owned(),
+            seen.count.to_string(),
+            millis(seen.p50_ms),
+            millis(seen.p90_ms),
+            millis(seen.p99_ms),
+            millis(seen.p999_ms),
+            millis(seen.max_ms),
+        ]));
+    }
+    let bytes = |value: Option<u64>| value.map_or("?".to_owned(), mebibytes);
+    let cores: f64 =
+        pollers.idle_cores.iter().filter(|(role, _)| *role != GENERATOR).map(|(_, cores)| cores).sum();
+    format!(
+        "{}\n{} workers wait: the ingress has {} MiB ({} without them, {} at the most); everything together takes {:.1} % of a core.",
+        table.trim_fmt(),
+        pollers.workers,
+        bytes(pollers.ingress_rss_idle),
+        bytes(pollers.ingress_rss_before),
+        bytes(pollers.ingress_rss_peak),
+        cores * 100.0
+    )
+}
+
 fn latency(latency: &LatencyReport) -> String {
     let mut table = table(&[
         "from POST to",
@@ -216,7 +277,8 @@ fn latency(latency: &LatencyReport) -> String {
 fn disturbed(report: &Report) -> Option<String> {
     let runs = report.workloads.iter().filter_map(|one| one.median.cores_taken_by_others);
     let latency = report.latency.iter().filter_map(|latency| latency.cores_taken_by_others);
-    let most = runs.chain(latency).fold(0.0, f64::max);
+    let pollers = report.pollers.iter().filter_map(|pollers| pollers.cores_taken_by_others);
+    let most = runs.chain(latency).chain(pollers).fold(0.0, f64::max);
     (most > 0.15).then(|| {
         format!("Other processes took up to {most:.1} cores meanwhile: the machine was not quiet, and it is faster than this.")
     })

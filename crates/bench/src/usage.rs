@@ -4,7 +4,10 @@ use serde::Serialize;
 
 use crate::process;
 use crate::redis_server::RedisFacts;
-use crate::target::Role;
+use crate::target::{Place, Role};
+
+/// This process: what sends the events, and no part of what they cost.
+pub(crate) const GENERATOR: &str = "generator";
 
 /// One role during one run.
 #[derive(Debug, Clone, Serialize)]
@@ -34,11 +37,18 @@ impl Meter {
     /// Reads all clocks now.
     pub(crate) fn read(roles: &[Role], postmaster: Option<u32>, redis: Option<&RedisFacts>) -> Self {
         let mut readings = Vec::new();
+        let mut threads = 0.0;
         for role in roles {
-            if let Some(cpu_seconds) = process::cpu_seconds(role.pid) {
-                let peak_rss = process::peak_rss(role.pid).unwrap_or(0);
-                readings.push(Reading { role: role.name.clone(), cpu_seconds, peak_rss });
+            let (cpu_seconds, peak_rss) = match &role.place {
+                Place::Process(pid) => (process::cpu_seconds(*pid), process::peak_rss(*pid)),
+                // Its memory is this process's.
+                Place::Thread(stat) => (process::thread_cpu_seconds(stat), None),
+            };
+            let Some(cpu_seconds) = cpu_seconds else { continue };
+            if let Place::Thread(_) = role.place {
+                threads += cpu_seconds;
             }
+            readings.push(Reading { role: role.name.clone(), cpu_seconds, peak_rss: peak_rss.unwrap_or(0) });
         }
         if let Some(cpu_seconds) = postmaster.and_then(process::family_cpu_seconds) {
             let peak_rss = postmaster.and_then(process::family_rss).unwrap_or(0);
@@ -51,7 +61,8 @@ impl Meter {
         let own = std::process::id();
         if let Some(cpu_seconds) = process::cpu_seconds(own) {
             let peak_rss = process::peak_rss(own).unwrap_or(0);
-            readings.push(Reading { role: "generator".to_owned(), cpu_seconds, peak_rss });
+            let cpu_seconds = cpu_seconds - threads;
+            readings.push(Reading { role: GENERATOR.to_owned(), cpu_seconds, peak_rss });
         }
         Self { readings, machine: process::machine_cpu_seconds() }
     }

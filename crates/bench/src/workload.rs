@@ -26,10 +26,28 @@ pub enum Workload {
     History,
     /// As `many`, with an HTTP action against a sink in this process.
     Http,
+    /// As `many`, with a function in Rust that the worker brings along.
+    Call,
+    /// As `call`, with a task that workers outside the engine lease and complete over HTTP.
+    Task,
 }
 
+/// Who performs a workload's actions, beside an engine as it comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hands {
+    /// The engine alone.
+    Engine,
+    /// Engine workers with the function [`WORK`].
+    Function,
+    /// Those, and workers of this process that lease tasks of the type [`WORK`].
+    Outside,
+}
+
+/// The function of `call`, and the type of `task`.
+pub const WORK: &str = "work";
+
 impl Workload {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Many,
         Self::Plain,
         Self::Chain,
@@ -38,6 +56,8 @@ impl Workload {
         Self::Backlog,
         Self::History,
         Self::Http,
+        Self::Call,
+        Self::Task,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -50,6 +70,8 @@ impl Workload {
             Self::Backlog => "backlog",
             Self::History => "history",
             Self::Http => "http",
+            Self::Call => "call",
+            Self::Task => "task",
         }
     }
 
@@ -75,6 +97,7 @@ impl Workload {
     pub const fn full_size(self) -> usize {
         match self {
             Self::Many | Self::Plain | Self::Chain | Self::Hot => 100_000,
+            Self::Call | Self::Task => 50_000,
             Self::Payload | Self::Http => 20_000,
             Self::Backlog => 200_000,
             Self::History => 50_000,
@@ -85,7 +108,7 @@ impl Workload {
     pub const fn smoke_size(self) -> usize {
         match self {
             Self::Many | Self::Plain | Self::Chain | Self::Hot | Self::Backlog => 400,
-            Self::Payload | Self::Http => 100,
+            Self::Payload | Self::Http | Self::Call | Self::Task => 100,
             Self::History => 300,
         }
     }
@@ -93,7 +116,13 @@ impl Workload {
     /// How many executions so many events are spread over, one after the other, round and round.
     pub const fn executions(self, events: usize) -> usize {
         let wanted = match self {
-            Self::Many | Self::Plain | Self::Payload | Self::Backlog | Self::Http => events,
+            Self::Many
+            | Self::Plain
+            | Self::Payload
+            | Self::Backlog
+            | Self::Http
+            | Self::Call
+            | Self::Task => events,
             Self::Chain => events.div_ceil(10),
             Self::Hot => 10,
             Self::History => 1,
@@ -111,7 +140,25 @@ impl Workload {
             | Self::Payload
             | Self::Backlog
             | Self::History
-            | Self::Http => 1,
+            | Self::Http
+            | Self::Call
+            | Self::Task => 1,
+        }
+    }
+
+    /// Who performs them.
+    pub(crate) const fn hands(self) -> Hands {
+        match self {
+            Self::Many
+            | Self::Plain
+            | Self::Chain
+            | Self::Hot
+            | Self::Payload
+            | Self::Backlog
+            | Self::History
+            | Self::Http => Hands::Engine,
+            Self::Call => Hands::Function,
+            Self::Task => Hands::Outside,
         }
     }
 
@@ -120,7 +167,13 @@ impl Workload {
     pub(crate) const fn has_floor(self) -> bool {
         match self {
             Self::Many | Self::Plain | Self::Payload => true,
-            Self::Chain | Self::Hot | Self::Backlog | Self::History | Self::Http => false,
+            Self::Chain
+            | Self::Hot
+            | Self::Backlog
+            | Self::History
+            | Self::Http
+            | Self::Call
+            | Self::Task => false,
         }
     }
 
@@ -134,7 +187,9 @@ impl Workload {
             | Self::Hot
             | Self::Backlog
             | Self::History
-            | Self::Http => "{\"amount\":7}".to_owned(),
+            | Self::Http
+            | Self::Call
+            | Self::Task => "{\"amount\":7}".to_owned(),
         }
     }
 
@@ -151,6 +206,16 @@ impl Workload {
             Self::Many | Self::Chain | Self::Hot | Self::Payload | Self::Backlog | Self::History => {
                 ("          do: [act]\n", "actions:\n  act: { noop: event.payload.amount }\n".to_owned())
             }
+            Self::Call => (
+                "          do: [act]\n",
+                format!("actions:\n  act: {{ call: {WORK}, input: {{ amount: event.payload.amount }} }}\n"),
+            ),
+            Self::Task => (
+                "          do: [act]\n",
+                format!(
+                    "actions:\n  act: {{ task: {{ type: {WORK}, input: {{ amount: event.payload.amount }} }} }}\n"
+                ),
+            ),
         };
         format!(
             "name: bench_{}\n\
@@ -201,7 +266,7 @@ mod tests {
     fn a_list_keeps_its_order_and_names_each_once() {
         assert_eq!(Workload::list("hot, many,hot").unwrap(), [Workload::Hot, Workload::Many]);
         assert_eq!(Workload::list("all").unwrap(), Workload::ALL);
-        assert_eq!(Workload::list("http,all").unwrap().len(), 8);
+        assert_eq!(Workload::list("http,all").unwrap().len(), 10);
     }
 
     #[test]
@@ -209,7 +274,7 @@ mod tests {
         for text in ["mny", "", ",", "many,x"] {
             let said = Workload::list(text).unwrap_err().to_string();
             assert!(
-                said.contains("many, plain, chain, hot, payload, backlog, history, http and all"),
+                said.contains("many, plain, chain, hot, payload, backlog, history, http, call, task and all"),
                 "{said}"
             );
         }

@@ -10,6 +10,7 @@ use crate::sink::Sink;
 use crate::sqlite::{self, SqliteFacts};
 use crate::target::{Guard, Role, Start, Subject, Workers};
 use crate::usage::Meter;
+use crate::workload::Hands;
 
 #[derive(Debug)]
 pub(crate) struct World {
@@ -51,12 +52,13 @@ impl World {
     }
 
     /// Names everything that belongs to one run.
-    pub(crate) fn new_run(&self) -> Start {
+    pub(crate) fn new_run(&self, hands: Hands) -> Start {
         Start {
             guard: self.guard.clone(),
             binary: self.plan.binary.clone(),
             settings: self.plan.settings.clone(),
             run: uuid::Uuid::new_v4().simple().to_string()[..12].to_owned(),
+            hands,
         }
     }
 

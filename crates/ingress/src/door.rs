@@ -26,7 +26,8 @@ use crate::news::News;
 use crate::options::IngressOptions;
 use crate::ring::Ring;
 use crate::tasks::board::Board;
-use crate::tasks::report::Reports;
+use crate::tasks::handed::Handed;
+use crate::tasks::report::{Reports, Told};
 use crate::{clock, openapi};
 
 /// What the door is built on; the app hands it in.
@@ -63,6 +64,8 @@ pub(crate) struct Door {
     pub(crate) machines: Machines,
     /// External workers that wait for tasks.
     pub(crate) board: Board,
+    /// What they have got.
+    pub(crate) handed: Handed,
     /// What they tell about their tasks.
     pub(crate) reports: Reports,
     /// What became of events, for those who wait for it.
@@ -130,7 +133,8 @@ impl Door {
         let me = door_id(&*entropy);
         let board =
             Board::start(stores.clone(), clock.clone(), news.work.clone(), life.closing.clone(), &life.tasks);
-        let reports = Reports::start(&stores, &clock, me, &life.tasks);
+        let told = Told { ring: ring.clone(), announcer: streams.announcer.clone(), work: news.work.clone() };
+        let reports = Reports::start(&stores, &clock, me, told, &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         Arc::new(Self {
             machines: Machines::of(
@@ -139,6 +143,7 @@ impl Door {
             ),
             outcomes: Lookup::start(events_in(stores.event_views.clone()), &life.tasks),
             board,
+            handed: Handed::default(),
             reports,
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use millstream_core::problem::Problem as Fault;
 use millstream_core::raw::{InvalidJson, RawJson};
@@ -90,6 +91,28 @@ impl<'a> Fields<'a> {
             Ok(value) => Some(value),
             Err(error) => {
                 self.fault(field, format!("{:?} {error}", clip(&text)));
+                None
+            }
+        }
+    }
+
+    /// A whole number within a range; `2.0` is one as well.
+    pub(crate) fn whole(&mut self, field: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
+        let number = self.take(field)?.parse::<f64>().ok();
+        let (least, most) = (*range.start(), *range.end());
+        match number {
+            Some(number)
+                if number.fract() == 0.0 && (f64::from(least)..=f64::from(most)).contains(&number) =>
+            {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "within a range of u32"
+                )]
+                Some(number as u32)
+            }
+            Some(_) | None => {
+                self.fault(field, format!("must be a whole number between {least} and {most}"));
                 None
             }
         }
@@ -270,6 +293,23 @@ mod tests {
         assert!(fields.required("b").is_none());
         let messages: Vec<_> = fields.finish().unwrap_err().into_iter().map(|fault| fault.message).collect();
         assert_eq!(messages, ["is required", "must be a text"]);
+    }
+
+    #[test]
+    fn a_number_is_whole_however_it_is_written() {
+        let read = |text: &str| {
+            let body = format!(r#"{{"n":{text}}}"#);
+            let mut fields = Fields::of(&body, "").unwrap();
+            let number = fields.whole("n", 1..=1000);
+            fields.finish().map(|()| number).map_err(|faults| faults.len())
+        };
+        for (text, number) in [("1", 1), ("1000", 1000), ("10.0", 10), ("1e3", 1000)] {
+            assert_eq!(read(text), Ok(Some(number)), "{text}");
+        }
+        assert_eq!(read("null"), Ok(None));
+        for text in ["0", "1001", "1.5", "-1", "1e400", "\"2\"", "true", "[]"] {
+            assert_eq!(read(text), Err(1), "{text}");
+        }
     }
 
     #[test]

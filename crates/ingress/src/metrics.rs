@@ -28,6 +28,7 @@ pub fn describe() {
     describe_gauge!("millstream_oldest_undecided_seconds", "Age of the oldest undecided event.");
     describe_gauge!("millstream_dead", "Events that were put aside.");
     describe_gauge!("millstream_paused", "Executions that are paused.");
+    describe_gauge!("millstream_open_incidents", "Incidents that nobody has resolved.");
     describe_gauge!("millstream_open_actions", "Actions that are not settled.");
     describe_gauge!("millstream_stream_length", "Entries in the stream, by lane.");
     describe_gauge!("millstream_stream_pending", "Entries delivered and not acknowledged, by lane.");
@@ -83,6 +84,7 @@ pub(crate) async fn scrape(door: &Arc<Door>) -> String {
         metrics::gauge!("millstream_oldest_undecided_seconds").set(age.as_secs_f64());
         gauge("millstream_dead", backlog.dead);
         gauge("millstream_paused", backlog.paused);
+        gauge("millstream_open_incidents", backlog.incidents);
         gauge("millstream_open_actions", backlog.open_actions);
     }
     if let Ok(Ok(lanes)) = lanes {

@@ -2,7 +2,8 @@
 //!
 //! A file is `DIR/TENANT/NAME`, or `DIR/NAME` for the tenant `default`; one newline at its end is not part
 //! of the secret. In the environment it is `MILLSTREAM_SECRET_NAME` for the tenant `default` and
-//! `MILLSTREAM_SECRET_TENANT__NAME` for others, in capitals, with `_` for what is neither letter nor digit.
+//! `MILLSTREAM_SECRET_TENANT__NAME` for others, in capitals, with `_` for what is neither letter nor digit. A
+//! name that would have `__` in it there, or `_` at its end, can only be a file.
 //! The file comes first. Both are looked at for each attempt: a changed file counts from the next one on.
 
 use std::collections::BTreeMap;
@@ -56,17 +57,21 @@ impl Secrets for SecretSources {
                 }
             }
         }
+        let name = shouted(name.as_str())?;
         let variable = if is_default {
-            format!("{PREFIX}{}", shouted(name.as_str()))
+            format!("{PREFIX}{name}")
         } else {
-            format!("{PREFIX}{}__{}", shouted(tenant.as_str()), shouted(name.as_str()))
+            format!("{PREFIX}{}__{name}", shouted(tenant.as_str())?)
         };
         self.environment.get(&variable).cloned()
     }
 }
 
-fn shouted(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
+/// Nothing for what would read as a tenant and a name: no tenant may spell the variable of another.
+fn shouted(name: &str) -> Option<String> {
+    let shout = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let shouted: String = name.chars().map(shout).collect();
+    (!shouted.contains("__") && !shouted.ends_with('_')).then_some(shouted)
 }
 
 #[cfg(test)]
@@ -105,6 +110,9 @@ mod tests {
         assert_eq!(sources.get(&acme, &name("api-key")).await.as_deref(), Some("acme's"));
         assert_eq!(sources.get(&acme, &name("shared")).await, None);
         assert_eq!(sources.get(&TenantId::parse("other").unwrap(), &name("api-key")).await, None);
+        for spelled in ["acme__api-key", "acme-_api-key", "acme..api-key"] {
+            assert_eq!(sources.get(&TenantId::default_tenant(), &name(spelled)).await, None, "{spelled}");
+        }
     }
 
     #[test]

@@ -196,16 +196,16 @@ fn keys(leases: &[Lease]) -> String {
 
 #[async_trait::async_trait]
 impl ActionStore for Scheduled {
-    async fn lease(
+    async fn lease_each(
         &self,
-        worker: &WorkerId,
+        takers: &[WorkerId],
         grant: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Vec<LeasedAction>> {
         let asked = Instant::now();
-        let (me, worker, grant) = (self.clone(), worker.clone(), grant.clone());
+        let (me, takers, grant) = (self.clone(), takers.to_vec(), grant.clone());
         let effect = async move {
-            let leased = me.truth.actions.lease(&worker, &grant, now).await?;
+            let leased = me.truth.actions.lease_each(&takers, &grant, now).await?;
             me.leased(&leased, asked, &grant);
             Ok(leased)
         };

@@ -25,16 +25,16 @@ use crate::{decode, leasing};
 
 #[async_trait]
 impl ActionStore for PostgresStore {
-    async fn lease(
+    async fn lease_each(
         &self,
-        worker: &WorkerId,
+        takers: &[WorkerId],
         grant: &LeaseGrant,
         _now: Timestamp,
     ) -> Result<Vec<LeasedAction>> {
-        if grant.slots == 0 {
+        if grant.slots == 0 || takers.is_empty() {
             return Ok(Vec::new());
         }
-        self.patiently(|| leasing::lease_due(&self.pool, worker, grant)).await
+        self.patiently(|| leasing::lease_due(&self.pool, takers, grant)).await
     }
 
     async fn renew(

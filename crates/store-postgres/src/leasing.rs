@@ -16,25 +16,31 @@ use crate::action_rows::{self, lease_length, millis};
 use crate::decode;
 use crate::errors::Attempt;
 
-/// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, to `$2` for `$3`.
+/// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, for `$3`: one to each of
+/// `$2`, and what is left over to the last of them. It counts so many attempts.
 macro_rules! lease {
-    ($due:literal) => {
+    ($count:literal, $due:literal) => {
         concat!(
             "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), ",
             $due,
-            ", taken AS (
+            ", turns AS MATERIALIZED (
+    SELECT d.place, d.due_at, row_number() OVER (ORDER BY d.due_at, d.place) AS turn FROM due d
+), taken AS (
     UPDATE actions a
-    SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + 1, worker_id = $2,
+    SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + ",
+            $count,
+            ",
+        worker_id = ($2::text[])[least(d.turn, cardinality($2::text[]))],
         due_at = clock.now + ",
             lease_length!("a", "$3"),
             ",
         attempt_until = clock.now + a.attempt_ms, expires_at = NULL
-    FROM due d, clock
+    FROM turns d, clock
     WHERE a.ctid = d.place
-    RETURNING a.*, d.due_at AS waited_since
+    RETURNING a.*, d.turn
 )
 SELECT t.*, x.definition, x.version, e.traceparent
 FROM taken t
@@ -43,7 +49,7 @@ CROSS JOIN LATERAL (
     WHERE x.tenant = t.tenant AND x.execution_id = t.execution_id OFFSET 0) x
 LEFT JOIN LATERAL (
     SELECT e.traceparent FROM events e WHERE e.tenant = t.tenant AND e.event_id = t.event_id OFFSET 0) e ON TRUE
-ORDER BY t.waited_since, t.tenant, t.execution_id, t.seq, t.ordinal"
+ORDER BY t.turn"
         )
     };
 }
@@ -51,11 +57,12 @@ ORDER BY t.waited_since, t.tenant, t.execution_id, t.seq, t.ordinal"
 /// What is due in the queues that the grant names, the longest due of each first.
 pub(crate) async fn lease_due(
     pool: &PgPool,
-    worker: &WorkerId,
+    takers: &[WorkerId],
     grant: &LeaseGrant,
 ) -> Attempt<Vec<LeasedAction>> {
     // One range of the index, read until it is enough.
     const OF_ONE: &str = lease!(
+        "1",
         "due AS MATERIALIZED (
     SELECT a.ctid AS place, a.due_at
     FROM actions a
@@ -68,6 +75,7 @@ pub(crate) async fn lease_due(
     // One range per queue. The first of each come before the second of any, so that a long queue does not
     // stand in front of the others; whatever that leaves over is unlocked again in a moment.
     const OF_EACH: &str = lease!(
+        "1",
         "found AS MATERIALIZED (
     SELECT q.queue, a.place, a.due_at
     FROM unnest($4::text[]) AS q(queue)
@@ -90,8 +98,8 @@ pub(crate) async fn lease_due(
     let queues: Vec<&str> = queues.into_iter().collect();
     match &queues[..] {
         [] => Ok(Vec::new()),
-        [queue] => take(pool, granted(OF_ONE, worker, grant).bind(*queue)).await,
-        [..] => take(pool, granted(OF_EACH, worker, grant).bind(&queues)).await,
+        [queue] => take(pool, granted(OF_ONE, takers, grant).bind(*queue)).await,
+        [..] => take(pool, granted(OF_EACH, takers, grant).bind(&queues)).await,
     }
 }
 
@@ -101,25 +109,38 @@ pub(crate) async fn lease_overdue(
     worker: &WorkerId,
     grant: &LeaseGrant,
 ) -> Attempt<Vec<LeasedAction>> {
+    // Two ranges of two small indexes: schedules of what nobody has, and leases that have ended.
     const OVERDUE: &str = lease!(
-        "due AS MATERIALIZED (
+        "0",
+        "missed AS MATERIALIZED (
     SELECT a.ctid AS place, a.expires_at AS due_at
     FROM actions a
     WHERE a.expires_at <= (SELECT now FROM clock)
     ORDER BY a.expires_at
     LIMIT $1
     FOR NO KEY UPDATE SKIP LOCKED
+), lost AS MATERIALIZED (
+    SELECT a.ctid AS place, a.due_at
+    FROM actions a
+    WHERE a.status = 'leased' AND (a.attempt_ms IS NOT NULL OR a.close_ms IS NOT NULL)
+      AND a.due_at <= (SELECT now FROM clock)
+      AND (a.attempt_ms IS NOT NULL OR a.ready_at + a.close_ms <= (SELECT now FROM clock))
+    ORDER BY a.due_at
+    LIMIT $1
+    FOR NO KEY UPDATE SKIP LOCKED
+), due AS MATERIALIZED (
+    SELECT u.* FROM (SELECT * FROM missed UNION ALL SELECT * FROM lost) u ORDER BY u.due_at LIMIT $1
 )"
     );
-    take(pool, granted(OVERDUE, worker, grant)).await
+    take(pool, granted(OVERDUE, std::slice::from_ref(worker), grant)).await
 }
 
 type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
 
-fn granted<'q>(sql: &'static str, worker: &'q WorkerId, grant: &LeaseGrant) -> PgQuery<'q> {
+fn granted<'q>(sql: &'static str, takers: &[WorkerId], grant: &LeaseGrant) -> PgQuery<'q> {
     sqlx::query(sql)
         .bind(i64::try_from(grant.slots).unwrap_or(i64::MAX))
-        .bind(worker.as_str())
+        .bind(takers.iter().map(|taker| taker.as_str().to_owned()).collect::<Vec<_>>())
         .bind(millis(grant.ttl))
 }
 

@@ -21,9 +21,9 @@ use crate::settle::settle_batch;
 
 #[async_trait::async_trait]
 impl ActionStore for SqliteStore {
-    async fn lease(
+    async fn lease_each(
         &self,
-        worker: &WorkerId,
+        takers: &[WorkerId],
         grant: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Vec<LeasedAction>> {
@@ -31,8 +31,8 @@ impl ActionStore for SqliteStore {
         if grant.slots == 0 || !self.read(move |connection| is_any_due(connection, &queues, now)).await? {
             return Ok(Vec::new());
         }
-        let (worker, grant) = (worker.clone(), grant.clone());
-        self.write(move |connection| lease_due(connection, &worker, &grant, now)).await
+        let (takers, grant) = (takers.to_vec(), grant.clone());
+        self.write(move |connection| lease_due(connection, &takers, &grant, now)).await
     }
 
     async fn renew(

@@ -32,14 +32,18 @@ pub(crate) fn is_any_due(connection: &Connection, queues: &[Queue], now: Timesta
 }
 
 pub(crate) fn is_any_overdue(connection: &Connection, now: Timestamp) -> Attempt<bool> {
-    const IS_ANY_OVERDUE: &str = "SELECT EXISTS (SELECT 1 FROM actions WHERE expires_at <= ?1)";
+    const IS_ANY_OVERDUE: &str = "
+        SELECT EXISTS (SELECT 1 FROM actions WHERE expires_at <= ?1)
+            OR EXISTS (SELECT 1 FROM actions
+                       WHERE status = 'leased' AND (attempt_ms IS NOT NULL OR close_ms IS NOT NULL)
+                         AND due_at <= ?1 AND (attempt_ms IS NOT NULL OR ready_at + close_ms <= ?1))";
     Ok(connection.prepare_cached(IS_ANY_OVERDUE)?.query_row([now.as_millis()], |row| row.get(0))?)
 }
 
 /// Lease what is due in the queues of the grant.
 pub(crate) fn lease_due(
     connection: &Connection,
-    worker: &WorkerId,
+    takers: &[WorkerId],
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Vec<LeasedAction>> {
@@ -53,7 +57,7 @@ pub(crate) fn lease_due(
         due.sort();
         due.truncate(grant.slots);
     }
-    take(connection, worker, grant, due.into_iter().map(|due| due.place), now)
+    take(connection, takers, grant, due.into_iter().map(|due| due.place), Counted::Yes, now)
 }
 
 /// Lease what has missed a deadline of its schedule, whatever its queue.
@@ -63,12 +67,19 @@ pub(crate) fn lease_overdue(
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> Attempt<Vec<LeasedAction>> {
-    const READ_OVERDUE: &str =
-        "SELECT rowid FROM actions WHERE expires_at <= ?1 ORDER BY expires_at, rowid LIMIT ?2";
+    // Two ranges of two small indexes: schedules of what nobody has, and leases that have ended.
+    const READ_OVERDUE: &str = "
+        SELECT place FROM (
+            SELECT rowid AS place, expires_at AS since FROM actions WHERE expires_at <= ?1
+            UNION ALL
+            SELECT rowid, due_at FROM actions
+            WHERE status = 'leased' AND (attempt_ms IS NOT NULL OR close_ms IS NOT NULL)
+              AND due_at <= ?1 AND (attempt_ms IS NOT NULL OR ready_at + close_ms <= ?1))
+        ORDER BY since, place LIMIT ?2";
     let mut read = connection.prepare_cached(READ_OVERDUE)?;
     let places = read.query_map((now.as_millis(), param::limit(grant.slots)), |row| row.get(0))?;
     let places = places.collect::<rusqlite::Result<Vec<i64>>>()?;
-    take(connection, worker, grant, places, now)
+    take(connection, std::slice::from_ref(worker), grant, places, Counted::No, now)
 }
 
 /// The order in which several queues get their parts: the head of each, then the second of each. Where
@@ -97,20 +108,28 @@ fn read_due(connection: &Connection, queue: &Queue, slots: usize, now: Timestamp
     Ok(due)
 }
 
-/// Lease rows to `worker` and read them, in order.
+/// Whether a lease is an attempt.
+#[derive(Debug, Clone, Copy)]
+enum Counted {
+    Yes,
+    No,
+}
+
+/// Lease rows to the takers, one each and the rest to the last of them, and read them, in order.
 ///
 /// A row whose key does not decode is leased like the others and then left out: otherwise it would
 /// stand at the head of the queue for ever.
 fn take(
     connection: &Connection,
-    worker: &WorkerId,
+    takers: &[WorkerId],
     grant: &LeaseGrant,
     places: impl IntoIterator<Item = i64>,
+    counted: Counted,
     now: Timestamp,
 ) -> Attempt<Vec<LeasedAction>> {
     const TAKE: &str = "
         UPDATE actions SET
-            status = 'leased', epoch = epoch + 1, attempts = attempts + 1, worker_id = ?2,
+            status = 'leased', epoch = epoch + 1, attempts = attempts + ?5, worker_id = ?2,
             due_at = ?3 + coalesce(min(heartbeat_ms, attempt_ms), heartbeat_ms, attempt_ms, ?4),
             attempt_until = ?3 + attempt_ms,
             expires_at = NULL
@@ -119,7 +138,13 @@ fn take(
     let mut keys: Vec<ActionKey> = Vec::new();
     let mut take = connection.prepare_cached(TAKE)?;
     for place in places {
-        let mut rows = take.query((place, worker.as_str(), now.as_millis(), param::millis(grant.ttl)))?;
+        let Some(worker) = takers.get(keys.len()).or(takers.last()) else { break };
+        let count = match counted {
+            Counted::Yes => 1,
+            Counted::No => 0,
+        };
+        let mut rows =
+            take.query((place, worker.as_str(), now.as_millis(), param::millis(grant.ttl), count))?;
         let Some(row) = rows.next()? else { continue };
         match Fields(row).action_key() {
             Ok(key) => keys.push(key),

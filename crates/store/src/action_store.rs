@@ -25,10 +25,18 @@ pub trait ActionStore: Send + Sync {
     /// come, or `Leased` with an expired lease, or `Awaiting` beyond its time), those of one queue that
     /// are due longest first. Each lease raises the epoch by one and the attempt counter by one, and ends
     /// after the action's own `heartbeat`, if it has one, or after `grant.ttl`; never after its `attempt`
-    /// is over, counted from this lease. With several queues each is given its part of the slots. A pause of the execution stops its mailbox, not its actions. Safe to
-    /// call from everywhere at once: no action goes to two callers.
-    async fn lease(&self, worker: &WorkerId, grant: &LeaseGrant, now: Timestamp)
-    -> Result<Vec<LeasedAction>>;
+    /// is over, counted from this lease. With several queues each is given its part of the slots. A pause of
+    /// the execution stops its mailbox, not its actions. Safe to call from everywhere at once: no action
+    /// goes to two callers.
+    ///
+    /// The first action of the answer is the first taker's, the second the second's, and so on; what comes
+    /// after the last taker's is the last taker's as well. Without takers nothing is leased.
+    async fn lease_each(
+        &self,
+        takers: &[WorkerId],
+        grant: &LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<LeasedAction>>;
 
     /// Extend leases that are still held, by as much as a new one would last and never beyond the end of
     /// the attempt, and keep what progress they tell; in the order given. A lease that has run out and
@@ -65,6 +73,18 @@ pub trait ActionStore: Send + Sync {
     /// not counted. The epoch stays, so the lease given back is void and the next one is higher. A
     /// lease that is lost is passed over.
     async fn release(&self, leases: &[Lease], now: Timestamp) -> Result<()>;
+}
+
+impl dyn ActionStore + '_ {
+    /// [`lease_each`](ActionStore::lease_each), all for one worker.
+    pub async fn lease(
+        &self,
+        worker: &WorkerId,
+        grant: &LeaseGrant,
+        now: Timestamp,
+    ) -> Result<Vec<LeasedAction>> {
+        self.lease_each(std::slice::from_ref(worker), grant, now).await
+    }
 }
 
 /// A right to act on an action.

@@ -17,10 +17,12 @@ pub trait TaskBoard: Send + Sync {
     /// for others, each once, in order. The work does not grow with the number of actions in them.
     async fn open_queues(&self, prefix: &str) -> Result<Vec<Queue>>;
 
-    /// Lease up to `grant.slots` actions, of any queue, that have missed a deadline of their schedule:
-    /// `Ready` and never begun `start` after they became ready, or `Ready` and without an outcome `close`
-    /// after. (What is `Leased` or `Awaiting` then is given up when its lease ends.) `grant.queues` is
-    /// not looked at. Like [`lease`](crate::action_store::ActionStore::lease) in everything else.
+    /// Lease up to `grant.slots` actions, of any queue, that somebody of the engine has to look at: those
+    /// that have missed a deadline of their schedule (`Ready` and never begun `start` after they became
+    /// ready; `Ready`, or under a lease that has ended, without an outcome `close` after), and those of
+    /// external workers (which alone have `attempt`) whose lease has ended. `grant.queues` is not looked
+    /// at, and this lease is no attempt: the counter stays. Like
+    /// [`lease`](crate::action_store::ActionStore::lease) in everything else.
     async fn overdue(
         &self,
         worker: &WorkerId,

@@ -20,6 +20,7 @@ use crate::worker::Worker;
 #[derive(Debug, Default)]
 pub(crate) struct Aftermath {
     news: Vec<News>,
+    work: Option<News>,
     bells: BTreeSet<Bell>,
     lines: Vec<Line>,
     /// How many events were decided, by verdict: counted once per visit.
@@ -45,9 +46,10 @@ impl Aftermath {
         self.news.push(News { execution: execution.clone(), seq, event: Some(event) });
     }
 
-    /// Tasks are ready for whoever serves their queues.
+    /// Tasks are ready for whoever serves their queues. One word says it for all: whoever hears it looks
+    /// for any.
     pub(crate) fn work(&mut self, execution: &ExecutionKey) {
-        self.news.push(News::work(execution.clone()));
+        self.work.get_or_insert_with(|| News::work(execution.clone()));
     }
 
     pub(crate) fn ring_mailbox(&mut self, execution: ExecutionKey) {
@@ -89,10 +91,11 @@ impl Aftermath {
         for line in self.lines {
             perform::log::write(&line.key, &line.text);
         }
+        let news: Vec<News> = self.work.into_iter().chain(self.news).collect();
         let announce = async {
-            if !self.news.is_empty() {
+            if !news.is_empty() {
                 // Listeners read the store again by themselves.
-                let _ = worker.deps.streams.announcer.announce(&self.news).await;
+                let _ = worker.deps.streams.announcer.announce(&news).await;
             }
         };
         let ring = async {

@@ -32,6 +32,7 @@ pub(crate) const UNDECIDED: &str = "millstream_undecided_events";
 pub(crate) const OLDEST_UNDECIDED: &str = "millstream_oldest_undecided_seconds";
 pub(crate) const DEAD_EVENTS: &str = "millstream_dead_events";
 pub(crate) const PAUSED_EXECUTIONS: &str = "millstream_paused_executions";
+pub(crate) const OPEN_INCIDENTS: &str = "millstream_open_incidents";
 pub(crate) const OPEN_ACTIONS: &str = "millstream_open_actions";
 pub(crate) const LANE_PENDING: &str = "millstream_stream_pending";
 pub(crate) const LANE_LAG: &str = "millstream_stream_lag";
@@ -65,6 +66,7 @@ pub(crate) fn describe() {
     describe_gauge!(OLDEST_UNDECIDED, Unit::Seconds, "Age of the oldest undecided event");
     describe_gauge!(DEAD_EVENTS, "Events put aside and not yet retried");
     describe_gauge!(PAUSED_EXECUTIONS, "Executions that are paused");
+    describe_gauge!(OPEN_INCIDENTS, "Incidents that nobody has resolved.");
     describe_gauge!(OPEN_ACTIONS, "Actions that are not settled");
     describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");
     describe_gauge!(LANE_LAG, "Doorbells not yet delivered, per lane");

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use millstream_bench::{
-    Amount, BenchError, Measure, Plan, Progress, Rate, Size, Submit, Target, Workload, plot, table,
+    Amount, BenchError, Complete, Measure, Plan, Progress, Rate, Size, Submit, Target, Workload, plot, table,
 };
 use millstream_runtime::config::Config;
 use millstream_runtime::{signals, telemetry};
 
-use crate::cli::{BenchArgs, Global, SubmitArg};
+use crate::cli::{BenchArgs, CompleteArg, Global, SubmitArg};
 use crate::failure::{ExitCode, Failure};
 use crate::output::Output;
 
@@ -46,7 +46,7 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
     let mut workloads = Workload::list(&args.workload).map_err(failure)?;
     // Of a running engine `all` are all that can be asked of it.
     if args.workload == "all" && matches!(target, Target::Url { .. }) {
-        workloads.retain(|workload| *workload != Workload::Backlog);
+        workloads.retain(|workload| !matches!(workload, Workload::Backlog | Workload::Call));
     }
     Ok(Plan {
         measures: measures(args, &target)?,
@@ -56,8 +56,13 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
         workloads,
         submit,
         connections: args.connections.unwrap_or(submit.default_connections()),
+        complete: match args.complete {
+            CompleteArg::Single => Complete::Single,
+            CompleteArg::Batch => Complete::Batch,
+        },
         amount,
         runs: args.runs,
+        pollers: args.pollers,
         warmup: if args.smoke { args.warmup.min(50) } else { args.warmup },
         rates: Rate::list(&args.rate).map_err(failure)?,
         action_wait: match &args.action_wait {
@@ -134,8 +139,9 @@ fn measure(word: &str) -> Result<Measure> {
         "throughput" => Ok(Measure::Throughput),
         "latency" => Ok(Measure::Latency),
         "floor" => Ok(Measure::Floor),
+        "pollers" => Ok(Measure::Pollers),
         other => Err(invalid(&format!(
-            "--measure: there is no measure {other:?}; there are throughput, latency and floor"
+            "--measure: there is no measure {other:?}; there are throughput, latency, floor and pollers"
         ))),
     }
 }

@@ -1,13 +1,16 @@
 //! `millstream dev`: everything in this process, nothing to install.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use millstream_runtime::config::Config;
 use millstream_runtime::engine::Engine;
 use millstream_runtime::{signals, telemetry};
+use millstream_worker::PerformCalls;
 
 use crate::cli::DevArgs;
 
-pub(crate) async fn run(args: &DevArgs, config: &Config) -> Result<()> {
+pub(crate) async fn run(args: &DevArgs, config: &Config, calls: Option<Arc<dyn PerformCalls>>) -> Result<()> {
     telemetry::start_logging(config)?;
     let metrics = telemetry::start_metrics()?;
     let mut config = config.clone();
@@ -18,7 +21,7 @@ pub(crate) async fn run(args: &DevArgs, config: &Config) -> Result<()> {
         config.dev.workers = workers;
     }
     let shutdown = signals::shutdown_token()?;
-    let engine = Engine::start(config, None, metrics).await?;
+    let engine = Engine::start(config, calls, metrics).await?;
     eprintln!(
         "millstream dev is ready on http://{}\n  data  {}\n  stop  Ctrl-C\n",
         engine.address,

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::world::{EMBEDDED, FLEET, SOON, start};
 
-const WORKLOADS: [&str; 8] = ["many", "plain", "chain", "hot", "payload", "backlog", "history", "http"];
+const WORKLOADS: [&str; 10] =
+    ["many", "plain", "chain", "hot", "payload", "backlog", "history", "http", "call", "task"];
 const STAGES: [&str; 4] = ["accepted", "applied", "action_started", "completed"];
 
 /// The binary with nothing of the caller's settings.
@@ -172,7 +173,7 @@ fn wishes_that_make_no_sense_are_explained() {
         "64 workers",
     );
     refused(&["--embedded", "--rate", "fast"], 2, "50%");
-    refused(&["--embedded", "--measure", "speed"], 2, "throughput, latency and floor");
+    refused(&["--embedded", "--measure", "speed"], 2, "throughput, latency, floor and pollers");
     refused(&["--embedded", "--measure", "floor"], 2, "belong together");
     refused(&["--embedded", "--for", "soon"], 2, "--for");
     refused(&["--embedded", "--events", "5", "--for", "5s"], 2, "cannot be used with");

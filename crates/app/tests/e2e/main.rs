@@ -27,6 +27,7 @@ mod commands;
 mod compensating;
 mod crashes;
 mod deciding;
+mod deciding_by_command;
 mod emitting;
 mod errors;
 mod families;

@@ -23,7 +23,7 @@ use super::store::{OpenStore, failed};
 use super::values::Values;
 use crate::error::{BenchError, Result};
 use crate::plan::Target;
-use crate::workload::Workload;
+use crate::workload::{Hands, Workload};
 use crate::world::World;
 
 /// Starts in one transaction, before the clock.
@@ -43,7 +43,7 @@ pub(crate) struct Shape {
 
 /// Events per second that the store alone takes from accepted to settled.
 pub(crate) async fn measure(world: &World, workload: Workload, events: usize, shape: Shape) -> Result<f64> {
-    let start = world.new_run();
+    let start = world.new_run(Hands::Engine);
     let hands = shape.append_hands + shape.commit_hands + shape.settle_hands;
     let store = match &world.plan.target {
         Target::Fleet { .. } => {

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::error::{BenchError, Result};
 use crate::postgres::connect;
+use crate::workload::Hands;
 use crate::world::World;
 
 const BATCH: usize = 100;
@@ -35,7 +36,7 @@ const DECISION: &str = "{\"format\":1,\"branch\":0,\"from\":\"open\",\"to\":\"op
 
 /// Events per second.
 pub(crate) async fn measure_raw(world: &World, events: usize) -> Result<f64> {
-    let start = world.new_run();
+    let start = world.new_run(Hands::Engine);
     let database = world.private_database(&start.run).await?;
     let _bar = world.plan.progress.bar("raw floor", events);
     let outcome = run(&database.url, events).await;

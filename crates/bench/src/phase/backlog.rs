@@ -20,7 +20,7 @@ use crate::{setup, verify};
 const WORKLOAD: Workload = Workload::Backlog;
 
 pub(super) async fn fleet(world: &World) -> Result<RunReport> {
-    let start = world.new_run();
+    let start = world.new_run(WORKLOAD.hands());
     let mut subject = world.start(&start, Workers::Later).await?;
     let outcome = fleet_course(world, &mut subject, &start).await;
     world.finish(subject, outcome).await
@@ -43,7 +43,7 @@ async fn fleet_course(world: &World, subject: &mut Subject, start: &Start) -> Re
 
 pub(super) async fn embedded(world: &World) -> Result<RunReport> {
     let events = world.plan.events(WORKLOAD);
-    let start = world.new_run();
+    let start = world.new_run(WORKLOAD.hands());
     let load = Load::of(world, WORKLOAD, format!("m-{}-", start.run), WORKLOAD.executions(events));
     {
         let _bar = world.plan.progress.bar("backlog is put down", events);

@@ -14,7 +14,7 @@ use crate::report::{LatencyFigure, LatencyReport, Stage};
 use crate::request::{Requests, Submit, Until};
 use crate::target::{Subject, Workers};
 use crate::usage::others;
-use crate::workload::Workload;
+use crate::workload::{Hands, Workload};
 use crate::world::World;
 use crate::{setup, verify};
 
@@ -26,7 +26,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 
 /// Measures all stages at all rates.
 pub(crate) async fn measure(world: &World) -> Result<LatencyReport> {
-    let start = world.new_run();
+    let start = world.new_run(Hands::Engine);
     let mut subject = world.start(&start, Workers::AtOnce).await?;
     let outcome = course(world, &mut subject, &start.run).await;
     world.finish(subject, outcome).await
@@ -106,7 +106,7 @@ async fn one(
     let workload = stage.workload();
     setup::start_executions(&subject.address, workload, prefix, pace.count).await?;
     world.sink.expect(pace.count);
-    let baseline = subject.counters().await?.map(|seen| Counters::of(&seen)).unwrap_or_default();
+    let baseline = Counters::read(subject).await?.unwrap_or_default();
     let address = subject.address.clone();
     let requests = Requests::new(&address, workload, prefix, pace.count, Submit::Single).until(stage.until());
     let _bar = world.plan.progress.bar(&format!("{} at {}", stage.name(), rate.describe()), pace.count);

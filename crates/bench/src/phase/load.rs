@@ -50,7 +50,7 @@ impl Load {
         amount: Amount,
         what: &str,
     ) -> Result<(Sent, Quiet)> {
-        let baseline = subject.counters().await?.map(|seen| Counters::of(&seen)).unwrap_or_default();
+        let baseline = Counters::read(subject).await?.unwrap_or_default();
         let bar = world.plan.progress.bar(what, world.plan.events(self.workload));
         let total = Arc::new(OnceLock::new());
         let (sender, known) = (self.clone(), total.clone());

@@ -3,13 +3,18 @@
 use super::load::Load;
 use super::window::Window;
 use super::{backlog, history};
+use crate::crew::Shape;
 use crate::error::Result;
 use crate::plan::{Amount, Target};
 use crate::report::RunReport;
 use crate::target::{Subject, Workers};
-use crate::workload::Workload;
+use crate::workload::{Hands, Workload};
 use crate::world::World;
 use crate::{setup, verify};
+
+/// Workers outside the engine: enough that some lease while others complete.
+const CREW: usize = 8;
+const TASKS_IN_ONE_LEASE: usize = 64;
 
 /// One run of a workload.
 pub(crate) async fn once(world: &World, workload: Workload) -> Result<RunReport> {
@@ -19,7 +24,7 @@ pub(crate) async fn once(world: &World, workload: Workload) -> Result<RunReport>
             Target::Url { .. } | Target::Fleet { .. } => backlog::fleet(world).await,
         };
     }
-    let start = world.new_run();
+    let start = world.new_run(workload.hands());
     let mut subject = world.start(&start, Workers::AtOnce).await?;
     let outcome = course(world, workload, &mut subject, &start.run).await;
     world.finish(subject, outcome).await
@@ -28,6 +33,10 @@ pub(crate) async fn once(world: &World, workload: Workload) -> Result<RunReport>
 async fn course(world: &World, workload: Workload, subject: &mut Subject, run: &str) -> Result<RunReport> {
     let events = world.plan.events(workload);
     setup::apply(subject, workload, &world.sink.url()).await?;
+    if workload.hands() == Hands::Outside {
+        let complete = world.plan.complete;
+        subject.hire(Shape { workers: CREW, most: TASKS_IN_ONE_LEASE, complete }).await?;
+    }
     warm_up(world, workload, subject, run).await?;
 
     let load = Load::of(world, workload, format!("m-{run}-"), workload.executions(events));

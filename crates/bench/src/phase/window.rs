@@ -9,7 +9,7 @@ use crate::quiet::Quiet;
 use crate::redis_server::RedisFacts;
 use crate::report::{CoursePoint, RunReport};
 use crate::target::{Data, Subject};
-use crate::usage::{Meter, as_f64, others};
+use crate::usage::{GENERATOR, Meter, as_f64, others};
 use crate::world::World;
 use crate::{postgres, sqlite};
 
@@ -58,6 +58,7 @@ impl Window {
         };
         let (memory_before, memory_after) =
             (self.redis.map(|facts| facts.used_memory), redis.map(|facts| facts.used_memory));
+        let roles = meter.since(&self.meter, sent.accepted);
         let submit_seconds = (sent.ended - sent.began).as_secs_f64();
         let end_to_end_seconds = (ended - began).as_secs_f64();
         Ok(RunReport {
@@ -70,7 +71,12 @@ impl Window {
             end_to_end_seconds,
             end_to_end_per_second: per_second(sent.accepted, end_to_end_seconds),
             cores_taken_by_others: others(&meter, &self.meter).map(|seconds| seconds / end_to_end_seconds),
-            roles: meter.since(&self.meter, sent.accepted),
+            cpu_micros_per_event: roles
+                .iter()
+                .filter(|role| role.role != GENERATOR)
+                .map(|role| role.cpu_micros_per_event)
+                .sum(),
+            roles,
             database_bytes_per_event: per_event(self.size, size),
             redis_used_memory_before: memory_before,
             redis_used_memory_after: memory_after,

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use super::child::{Child, Settings};
 use super::port;
-use super::subject::{Role, Start};
+use super::subject::{Place, Role, Start};
 use crate::error::Result;
 use crate::wire::Address;
+use crate::workload::Hands;
 
 /// Children, killed in this order when they are dropped: the workers before the ingress.
 #[derive(Debug)]
@@ -48,7 +49,11 @@ pub(super) async fn start_embedded(start: &Start, loops: usize) -> Result<(Proce
         (format!("127.0.0.1:{port}"), loops.to_string(), start.directory().display().to_string());
     let database = start.database_file();
     let url = format!("sqlite://{}", database.display());
-    let arguments = ["dev", "--dir", &dir, "--listen", &listen, "--workers", &loops, "--database-url", &url];
+    let role = match start.hands {
+        Hands::Engine => "dev",
+        Hands::Function | Hands::Outside => "bench-dev",
+    };
+    let arguments = [role, "--dir", &dir, "--listen", &listen, "--workers", &loops, "--database-url", &url];
     let mut front = Child::start(&start.guard, &start.binary, "embedded", &arguments, &settings)?;
     let address = Address::local(port);
     front.ready(&address).await?;
@@ -58,13 +63,17 @@ pub(super) async fn start_embedded(start: &Start, loops: usize) -> Result<(Proce
 impl Processes {
     /// Starts so many workers more and answers where their counters are.
     pub(super) async fn start_workers(&mut self, start: &Start, count: usize) -> Result<Vec<Address>> {
+        let role = match start.hands {
+            Hands::Engine => "worker",
+            Hands::Function | Hands::Outside => "bench-worker",
+        };
         let mut probes = Vec::new();
         for _ in 0..count {
             let port = port::free()?;
             let name = format!("worker {}", self.workers.len() + 1);
             let mut settings = self.settings.clone();
             settings.push(setting("WORKER__LISTEN", &format!("127.0.0.1:{port}")));
-            self.workers.push(Child::start(&start.guard, &start.binary, &name, &["worker"], &settings)?);
+            self.workers.push(Child::start(&start.guard, &start.binary, &name, &[role], &settings)?);
             probes.push(Address::local(port));
         }
         for (worker, probe) in self.workers.iter_mut().rev().zip(probes.iter().rev()) {
@@ -76,8 +85,12 @@ impl Processes {
     pub(super) fn roles(&self) -> Vec<Role> {
         std::iter::once(&self.front)
             .chain(&self.workers)
-            .map(|child| Role { name: child.name().to_owned(), pid: child.pid() })
+            .map(|child| Role { name: child.name().to_owned(), place: Place::Process(child.pid()) })
             .collect()
+    }
+
+    pub(super) fn front_process(&self) -> u32 {
+        self.front.pid()
     }
 
     pub(super) fn alive(&mut self) -> Result<()> {

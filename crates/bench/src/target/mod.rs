@@ -7,4 +7,4 @@ mod port;
 mod subject;
 
 pub(crate) use guard::Guard;
-pub(crate) use subject::{Data, Role, Start, Subject, Workers};
+pub(crate) use subject::{Data, Place, Role, Start, Subject, Workers};

@@ -6,17 +6,26 @@ use std::sync::Arc;
 use super::child::Settings;
 use super::fleet::{self, Processes};
 use super::guard::Guard;
+use crate::crew::{Crew, Shape};
 use crate::error::{BenchError, Result};
 use crate::exposition::Exposition;
 use crate::plan::Target;
 use crate::postgres::PrivateDatabase;
 use crate::wire::{Address, Connection};
+use crate::workload::Hands;
 
 /// Where a role runs, for its CPU time and memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Role {
     pub(crate) name: String,
-    pub(crate) pid: u32,
+    pub(crate) place: Place,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    Process(u32),
+    /// A thread of this process, by where its CPU time is read.
+    Thread(PathBuf),
 }
 
 /// What starting an engine needs.
@@ -27,6 +36,7 @@ pub(crate) struct Start {
     pub(crate) settings: Settings,
     /// Distinguishes what belongs to this run from all others.
     pub(crate) run: String,
+    pub(crate) hands: Hands,
 }
 
 impl Start {
@@ -54,6 +64,8 @@ pub(crate) struct Subject {
     probes: Vec<Connection>,
     front: Connection,
     before: Exposition,
+    /// Before the processes: it stops first.
+    crew: Option<Crew>,
     processes: Option<Processes>,
 }
 
@@ -133,6 +145,7 @@ impl Subject {
             front,
             before: Exposition::default(),
             processes: None,
+            crew: None,
         }
     }
 
@@ -172,11 +185,38 @@ impl Subject {
     }
 
     pub(crate) fn roles(&self) -> Vec<Role> {
-        self.processes.as_ref().map(Processes::roles).unwrap_or_default()
+        let mut roles = self.processes.as_ref().map(Processes::roles).unwrap_or_default();
+        let clock = self.crew.as_ref().and_then(Crew::clock);
+        roles.extend(
+            clock.map(|stat| Role { name: "task workers".to_owned(), place: Place::Thread(stat.clone()) }),
+        );
+        roles
     }
 
-    /// An error when a process has died.
+    /// The process that answers at the front door, if it was started here.
+    pub(crate) fn front_process(&self) -> Option<u32> {
+        self.processes.as_ref().map(Processes::front_process)
+    }
+
+    /// Starts workers outside the engine; they work until the engine is stopped.
+    pub(crate) async fn hire(&mut self, shape: Shape) -> Result<()> {
+        self.crew = Some(Crew::start(&self.address, shape).await?);
+        Ok(())
+    }
+
+    /// The workers that were hired.
+    pub(crate) fn crew(&self) -> Result<&Crew> {
+        self.crew.as_ref().ok_or_else(|| BenchError::Wrong("nobody was hired".to_owned()))
+    }
+
+    /// Tasks that workers outside the engine have completed.
+    pub(crate) fn completed_outside(&self) -> u64 {
+        self.crew.as_ref().map_or(0, Crew::completed)
+    }
+
+    /// An error when a process has died, or a worker outside met what it should not.
     pub(crate) fn alive(&mut self) -> Result<()> {
+        self.crew.as_ref().map_or(Ok(()), Crew::well)?;
         self.processes.as_mut().map_or(Ok(()), Processes::alive)
     }
 

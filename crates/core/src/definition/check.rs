@@ -213,7 +213,8 @@ impl Check<'_> {
             ("needs", !action.needs.is_empty()),
             ("undo", action.undo.is_some()),
             ("on_success", action.on_success.is_some()),
-            ("on_failure", action.failure != FailureRule::Incident),
+            ("on_failure", matches!(action.failure, FailureRule::Emit(_))),
+            ("compensate", matches!(action.failure, FailureRule::Compensate(_))),
         ] {
             if given {
                 let message = format!("an action that undoes another ({:?}) has none", undone.as_str());

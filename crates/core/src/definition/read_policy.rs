@@ -89,6 +89,9 @@ pub(super) fn timeouts(reader: &mut Reader, fields: &Fields<'_>, kind: &ActionKi
         (Some(_) | None, None) => {}
     }
     let own_code = matches!(kind, ActionKind::Call { .. } | ActionKind::Task(_));
+    if timeouts.schedule_to_start.is_some() && matches!(kind, ActionKind::Wait(_)) {
+        reader.problem(format!("{path}.schedule_to_start"), "a wait begins at once and ends at its time");
+    }
     if timeouts.heartbeat.is_some() && !own_code {
         reader.problem(format!("{path}.heartbeat"), "only call and task give signs of life");
     }

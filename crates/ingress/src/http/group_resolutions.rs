@@ -28,7 +28,7 @@ use crate::trace::Trace;
 /// Decided in one transaction.
 const BATCH: usize = 256;
 /// Decided by one call; `remaining` says that there are more.
-const MOST: usize = 10_000;
+const MOST: u32 = 10_000;
 /// Among how many groups a count is looked for before incidents are counted one by one.
 const GROUPS: usize = 1_000;
 
@@ -115,7 +115,7 @@ async fn resolve(
     let body = read(door, &parts.headers, body, ENVELOPE_BYTES).await?;
     let mut fields = Fields::of(written(&body)?, "").map_err(Problem::invalid)?;
     let reason = reason(&mut fields);
-    let limit = limit(&mut fields);
+    let limit = fields.whole("limit", 1..=MOST).unwrap_or(MOST) as usize;
     fields.finish().map_err(Problem::invalid)?;
 
     let by = Decision { actor: caller.actor.clone(), reason };
@@ -166,16 +166,5 @@ async fn left(door: &Door, tenant: &TenantId, group: &str, open: &IncidentFilter
         let Some(last) = page.last() else { return Ok(count) };
         after = Some(last.position);
         count += page.len() as u64;
-    }
-}
-
-fn limit(fields: &mut Fields<'_>) -> usize {
-    let Some(text) = fields.take("limit") else { return MOST };
-    match text.parse() {
-        Ok(limit) if (1..=MOST).contains(&limit) => limit,
-        Ok(_) | Err(_) => {
-            fields.fault("limit", format!("must be a whole number between 1 and {MOST}"));
-            MOST
-        }
     }
 }

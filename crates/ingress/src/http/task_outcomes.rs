@@ -5,25 +5,28 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use futures::future::join_all;
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
-use millstream_core::id::{Epoch, Name};
+use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_core::status::{EventStatus, Role};
 use millstream_core::{duration, entropy};
 use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::outcome::{self, Whose};
-use millstream_store::views::ActionView;
-use millstream_stream::doorbell::Bell;
 use serde::Serialize;
 
+use super::batch::array;
 use super::problem::Problem;
 use super::route::Route;
 use super::tasks::{held, key_of, passed_on, read, token};
-use crate::auth::Submitter;
+use super::views::{Item, Items};
+use crate::auth::{Caller, Submitter};
 use crate::door::Door;
 use crate::fields::Fields;
 use crate::query::Params;
+use crate::tasks::handed::Held;
 
 /// A result becomes part of an event, which has at most 256 KiB.
 const MAX_RESULT: usize = 192 * 1024;
@@ -38,6 +41,16 @@ pub(super) fn routes() -> Vec<Route> {
             .body("application/json", "TaskResult")
             .answer(200, "TaskSettled", "Recorded")
             .problems(&[404, 409, 413, 415]),
+        Route::post("/v1/tasks/complete", "complete_tasks", complete_many)
+            .summary("Finish many tasks, each with its result")
+            .needs(Role::Submit)
+            .body("application/json", "TaskResultBatch")
+            .answer(
+                200,
+                "TaskVerdicts",
+                "One verdict per item, in order; those without a problem are recorded",
+            )
+            .problems(&[413, 415]),
         Route::post("/v1/tasks/{key}/fail", "fail_task", fail)
             .summary("Give up an attempt at a task: to be retried, for good, or for a person to decide")
             .needs(Role::Submit)
@@ -78,14 +91,48 @@ async fn complete(
     let (key, revision) = key_of(&caller, &key)?;
     let body = read(&door, request, BODY_BYTES).await?;
     let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
-    let token = token(&mut fields);
+    let (token, result) = (token(&mut fields), result(&mut fields));
+    fields.finish().map_err(Problem::invalid)?;
+    let held = held(&door, &key, revision, token).await?;
+    settle(&door, held, Attempt::Success { result }).await.map(Json)
+}
+
+/// Each has a verdict of its own; those that are recorded are so in one commit, or in few.
+async fn complete_many(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let limits = &door.options.limits;
+    let body = read(&door, request, limits.batch_bytes).await?;
+    let texts = array(body.text()?, limits.batch_items)?;
+    let verdicts =
+        join_all(texts.iter().enumerate().map(|(at, text)| complete_one(&door, &caller, at, text))).await;
+    let items = verdicts.iter().map(|verdict| match verdict {
+        Ok(settled) => Item::Good(settled),
+        Err(problem) => Item::Bad { problem: problem.document() },
+    });
+    Ok(Json(Items { items: items.collect() }).into_response())
+}
+
+async fn complete_one(door: &Door, caller: &Caller, at: usize, text: &str) -> Result<SettledOut, Problem> {
+    let mut fields = Fields::of(text, &format!("items[{at}]")).map_err(Problem::invalid)?;
+    let key = fields.required("key").unwrap_or_default();
+    let (token, result) = (token(&mut fields), result(&mut fields));
+    fields.finish().map_err(Problem::invalid)?;
+    let (key, revision) = key_of(caller, &key)?;
+    let held = held(door, &key, revision, token).await?;
+    settle(door, held, Attempt::Success { result }).await
+}
+
+fn result(fields: &mut Fields<'_>) -> RawJson {
     let result = fields.raw("result").unwrap_or_else(RawJson::null);
     if result.len() > MAX_RESULT {
         fields.fault("result", format!("is {} bytes long, at most {MAX_RESULT} are kept", result.len()));
     }
-    fields.finish().map_err(Problem::invalid)?;
-    let view = held(&door, &key, revision, token).await?;
-    settle(&door, view, token, Attempt::Success { result }).await
+    result
 }
 
 async fn fail(
@@ -102,8 +149,8 @@ async fn fail(
     let token = token(&mut fields);
     let attempt = failure(&mut fields);
     fields.finish().map_err(Problem::invalid)?;
-    let view = held(&door, &key, revision, token).await?;
-    settle(&door, view, token, attempt).await
+    let held = held(&door, &key, revision, token).await?;
+    settle(&door, held, attempt).await.map(Json)
 }
 
 /// `then` is retry (the default), fail or pause.
@@ -127,39 +174,36 @@ fn failure(fields: &mut Fields<'_>) -> Attempt {
     }
 }
 
-async fn settle(
-    door: &Door,
-    view: ActionView,
-    token: Epoch,
-    attempt: Attempt,
-) -> Result<Json<SettledOut>, Problem> {
-    let key = &view.key;
-    let targets = door.machines.targets(std::slice::from_ref(&key.execution)).await?;
+async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<SettledOut, Problem> {
+    let key = &held.key;
     let unknown = || Problem::not_found("task", key);
-    let definition = targets.into_iter().next().flatten().ok_or_else(unknown)?;
+    let definition = match held.definition {
+        Some(definition) => definition,
+        None => {
+            let targets = door.machines.targets(std::slice::from_ref(&key.execution)).await?;
+            targets.into_iter().next().flatten().ok_or_else(unknown)?
+        }
+    };
     let found = door.machines.find(&key.execution.tenant, &definition.name, Some(definition.version)).await?;
     let (_, machine) = found.ok_or_else(unknown)?;
     let spec = machine.action(&key.action).ok_or_else(unknown)?;
 
     let now = door.clock.now();
-    let whose = Whose { key, revision: view.revision, traceparent: None };
-    let attempts = u32::try_from(view.attempts).unwrap_or(1);
-    let left = view.ready_at.and_then(|ready_at| schedule::left(&spec.timeouts, ready_at, now));
+    let whose = Whose { key, revision: held.revision, traceparent: held.traceparent.as_deref() };
+    let attempts = u32::try_from(held.attempts).unwrap_or(1);
+    let left = held.ready_at.and_then(|ready_at| schedule::left(&spec.timeouts, ready_at, now));
     let unit = entropy::unit(&*door.entropy);
     let conclusion = action::conclude_within(spec, &whose.shown(), attempts, attempt, unit, left);
     let outcome = became(&conclusion);
     let settling = outcome::settling(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
-    let lease = Lease { key: key.clone(), epoch: token };
-    let settlement = Settlement { lease, event_id: view.event_id, outcome: settling };
+    let lease = Lease { key: key.clone(), epoch: held.token };
+    let settlement = Settlement { lease, event_id: held.event_id, outcome: settling };
     match door.reports.settle(settlement).await? {
         SettleVerdict::Recorded { event } => {
-            // Its outcome is in the mailbox, what needed it is ready: whoever is free takes them.
-            let execution = key.execution.clone();
-            door.ring.ring([Bell::Mailbox(execution.clone()), Bell::Actions(execution)]);
-            door.news.work.notify_one();
-            Ok(Json(SettledOut { outcome, event_status: event }))
+            door.handed.forget(key);
+            Ok(SettledOut { outcome, event_status: event })
         }
-        SettleVerdict::Stale => Err(passed_on(door, key, token).await),
+        SettleVerdict::Stale => Err(passed_on(door, key, held.token).await),
     }
 }
 

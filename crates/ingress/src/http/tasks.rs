@@ -30,7 +30,9 @@ use crate::door::Door;
 use crate::fields::{self, Fields, ItemsError};
 use crate::gate::Slot;
 use crate::query::Params;
+use crate::tasks::board::Patience;
 use crate::tasks::hand_out::{Task, prepare};
+use crate::tasks::handed::Held;
 use crate::tasks::why::{Why, why};
 
 const BODY_BYTES: usize = 16 * 1024;
@@ -38,7 +40,11 @@ const BODY_BYTES: usize = 16 * 1024;
 const MOST: usize = 256;
 /// Types or labels of one worker.
 const MANY: usize = 64;
+/// Who does not want to wait still wants the store to be asked.
+const LEAST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long the store may take to answer one who does not wait.
+const ANSWER: Duration = Duration::from_secs(5);
 /// Of a worker that does not say what it is called.
 const UNNAMED: &str = "unnamed";
 
@@ -111,14 +117,15 @@ async fn lease(
     let permit = door.gate.wait().ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?;
     // Waiting costs others nothing.
     slot.give_back();
-    let until = tokio::time::Instant::now() + wait;
+    let until = tokio::time::Instant::now() + wait.max(LEAST_WAIT);
     loop {
-        let asked = door.clock.now();
-        let leased = door.board.wait(worker.clone(), can.clone(), most);
+        let (asked, asked_at) = (door.clock.now(), tokio::time::Instant::now());
+        let patience = if wait.is_zero() { Patience::Asks } else { Patience::Waits };
+        let leased = door.board.wait(worker.clone(), can.clone(), most, patience);
         let leased = tokio::select! {
             biased;
             leased = leased => leased.unwrap_or_default(),
-            () = tokio::time::sleep_until(until) => Vec::new(),
+            () = tokio::time::sleep_until(if wait.is_zero() { asked_at + ANSWER } else { until }) => Vec::new(),
             () = door.draining.cancelled() => Vec::new(),
         };
         if leased.is_empty() {
@@ -159,9 +166,9 @@ fn wish(caller: &Caller, text: &str) -> Result<Wish, Problem> {
         fields.fault("types", "names no type: at least one is needed");
     }
     let labels = names(&mut fields, "labels").unwrap_or_default();
-    let most = match fields.take("max").map(str::parse::<usize>) {
+    let most = match fields.take("max").map(whole) {
         None => 1,
-        Some(Ok(most)) if (1..=MOST).contains(&most) => most,
+        Some(Some(most)) if (1..=MOST).contains(&most) => most,
         Some(_) => {
             fields.fault("max", format!("must be a whole number from 1 to {MOST}"));
             1
@@ -185,10 +192,8 @@ fn wish(caller: &Caller, text: &str) -> Result<Wish, Problem> {
 /// Seconds, or a duration such as `20s`.
 fn wait(fields: &mut Fields<'_>) -> Duration {
     let Some(text) = fields.take("wait") else { return Duration::ZERO };
-    let given = match text.parse::<u64>() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => serde_json::from_str::<String>(text).ok().and_then(|text| duration::parse(&text).ok()),
-    };
+    let spelled = || serde_json::from_str::<String>(text).ok().and_then(|text| duration::parse(&text).ok());
+    let given = whole(text).map(Duration::from_secs).or_else(spelled);
     match given {
         Some(wait) if wait <= LONGEST_WAIT => wait,
         Some(_) | None => {
@@ -245,8 +250,8 @@ async fn heartbeat(
     let token = token(&mut fields);
     let progress = fields.raw("progress");
     fields.finish().map_err(Problem::invalid)?;
-    let view = held(&door, &key, revision, token).await?;
-    let lease = Lease { key: view.key.clone(), epoch: token };
+    held(&door, &key, revision, token).await?;
+    let lease = Lease { key: key.clone(), epoch: token };
     match door.reports.beat(Beat { lease, progress }).await? {
         Pulse::Held { until, wanted } => {
             let cancelled = wanted == Wanted::Cancelled;
@@ -295,10 +300,21 @@ pub(super) fn key_of(caller: &Caller, text: &str) -> Result<(ActionKey, i32), Pr
     ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| Problem::not_found("task", text))
 }
 
+/// A whole number, however it is written: JSON makes no difference between `2` and `2.0`.
+fn whole<T: TryFrom<i64>>(text: &str) -> Option<T> {
+    let number = text.parse::<i64>().ok().or_else(|| {
+        let number = text.parse::<f64>().ok()?;
+        // Beyond that not every whole number is a double.
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+        (number.fract() == 0.0 && number.abs() < 9.0e15).then_some(number as i64)
+    })?;
+    T::try_from(number).ok()
+}
+
 pub(super) fn token(fields: &mut Fields<'_>) -> Epoch {
-    match fields.take("token").map(str::parse::<i64>) {
-        Some(Ok(token)) => Epoch(token),
-        Some(Err(_)) => {
+    match fields.take("token").map(whole) {
+        Some(Some(token)) => Epoch(token),
+        Some(None) => {
             fields.fault("token", "must be the whole number that came with the task");
             Epoch::NONE
         }
@@ -313,13 +329,11 @@ pub(super) async fn find(door: &Door, key: &ActionKey) -> Result<ActionView, Pro
     door.reports.find(key.clone()).await?.ok_or_else(|| Problem::not_found("task", key))
 }
 
-/// The task, if the token is that of its lease.
-pub(super) async fn held(
-    door: &Door,
-    key: &ActionKey,
-    revision: i32,
-    token: Epoch,
-) -> Result<ActionView, Problem> {
+/// The task, if the token is that of its lease, or was when this door handed it out: the write decides.
+pub(super) async fn held(door: &Door, key: &ActionKey, revision: i32, token: Epoch) -> Result<Held, Problem> {
+    if let Some(held) = door.handed.get(key, revision, token) {
+        return Ok(held);
+    }
     let view = find(door, key).await?;
     if view.revision != revision || view.epoch != token || view.status != ActionStatus::Leased {
         return Err(lost(&view, token));
@@ -328,10 +342,11 @@ pub(super) async fn held(
         let detail = format!("{key} is no task: only actions of the kind `task` are leased over HTTP");
         return Err(Problem::new(Kind::Conflict, detail));
     }
-    Ok(view)
+    Ok(view.into())
 }
 
 pub(super) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Problem {
+    door.handed.forget(key);
     match find(door, key).await {
         Ok(view) => lost(&view, token),
         Err(problem) => problem,
@@ -342,7 +357,12 @@ pub(super) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Pro
 fn lost(view: &ActionView, token: Epoch) -> Problem {
     let holder = view.worker_id.as_ref().map_or("another worker", WorkerId::as_str);
     let detail = match view.status {
-        ActionStatus::Leased if view.epoch == token => "the task was given another input".to_owned(),
+        ActionStatus::Leased if view.epoch == token => {
+            format!(
+                "the task has another input by now, and another key: {}",
+                view.key.with_revision(view.revision)
+            )
+        }
         ActionStatus::Leased => {
             format!(
                 "the lease has passed on: {holder} has the task with token {}, yours is {token}",

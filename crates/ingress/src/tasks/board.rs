@@ -3,12 +3,15 @@
 //! Two hundred workers that each asked the store whenever one task became ready would ask two hundred
 //! times. Here one loop asks: it is woken by those who come to wait, by announcements of work, and by a
 //! tick in case one was lost (a retry that came due, a lease that ran out). It asks the store which queues
-//! have open tasks, and leases for the worker that has waited longest among those who serve one of them;
-//! those who can do the same are passed over once one of them came back with nothing.
+//! have open tasks, and leases in one statement for all who can do the same, those who have waited longest
+//! first. Once there was not enough for all of them, those who can do the same are passed over, also those who come
+//! later, until work is announced or the tick comes: a worker that comes back to wait costs the store
+//! nothing.
 //!
 //! A worker that has gone meanwhile gets nothing: what was leased for it is released, uncounted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::iter::repeat_n;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,8 +23,9 @@ use millstream_store::action_store::LeasedAction;
 use millstream_store::clock::Clock;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::task_board::Presence;
-use millstream_store::{Result, Stores};
+use millstream_store::{Result, StoreError, Stores};
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +35,8 @@ const TICK: Duration = Duration::from_millis(500);
 const PRESENCE: Duration = Duration::from_secs(5);
 /// Leases asked for at the same time: a slow answer to one holds up few others.
 const AT_ONCE: usize = 4;
+/// Tasks in one statement, unless one worker alone wants more.
+const TASKS: usize = 256;
 /// A lease on a task whose terms name no length of their own; every task's do.
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -38,14 +44,32 @@ const LEASE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub(crate) struct Board {
     waiting: Arc<Mutex<Waiting>>,
-    wake: Arc<Notify>,
+    /// Somebody came to wait.
+    came: Arc<Notify>,
+    /// There may be work.
+    work: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     workers: VecDeque<Waiter>,
+    next_ticket: u64,
     /// Who came lately, to be told to the store.
     seen: BTreeMap<(TenantId, WorkerId), Presence>,
+}
+
+/// What was in vain since there was last reason to hope.
+#[derive(Debug)]
+struct Idle {
+    since: Instant,
+    /// Those who can do this find nothing.
+    empty: BTreeSet<Capability>,
+}
+
+impl Idle {
+    const fn at(since: Instant) -> Self {
+        Self { since, empty: BTreeSet::new() }
+    }
 }
 
 /// A worker that waits.
@@ -55,6 +79,18 @@ struct Waiter {
     can: Capability,
     most: usize,
     reply: oneshot::Sender<Vec<LeasedAction>>,
+    patience: Patience,
+    /// Grows with every one who comes.
+    ticket: u64,
+}
+
+/// How long a worker waits for something that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Until it goes away.
+    Waits,
+    /// Not at all: it is answered once the store has been asked.
+    Asks,
 }
 
 impl Board {
@@ -66,7 +102,7 @@ impl Board {
         closing: CancellationToken,
         tasks: &TaskTracker,
     ) -> Self {
-        let board = Self { waiting: Arc::default(), wake: work };
+        let board = Self { waiting: Arc::default(), came: Arc::default(), work };
         let (run, tell) = (board.clone(), board.clone());
         let (told_stores, told_clock) = (stores.clone(), clock.clone());
         let ending = closing.clone();
@@ -93,6 +129,7 @@ impl Board {
         worker: WorkerId,
         can: Capability,
         most: usize,
+        patience: Patience,
     ) -> oneshot::Receiver<Vec<LeasedAction>> {
         let (reply, leased) = oneshot::channel();
         let presence = Presence {
@@ -103,9 +140,11 @@ impl Board {
         };
         let mut waiting = self.waiting();
         waiting.seen.insert((can.tenant.clone(), worker.clone()), presence);
-        waiting.workers.push_back(Waiter { worker, can, most, reply });
+        let ticket = waiting.next_ticket;
+        waiting.next_ticket += 1;
+        waiting.workers.push_back(Waiter { worker, can, most, reply, patience, ticket });
         drop(waiting);
-        self.wake.notify_one();
+        self.came.notify_one();
         leased
     }
 
@@ -114,50 +153,68 @@ impl Board {
     }
 
     async fn serve(&self, stores: &Stores, clock: &dyn Clock) {
+        let mut idle = Idle::at(Instant::now());
         loop {
             let is_waited_for = {
                 let mut waiting = self.waiting();
                 waiting.workers.retain(|waiter| !waiter.reply.is_closed());
                 !waiting.workers.is_empty()
             };
-            if is_waited_for {
-                let _ = tokio::time::timeout(TICK, self.wake.notified()).await;
-            } else {
-                self.wake.notified().await;
+            tokio::select! {
+                biased;
+                () = self.work.notified() => idle = Idle::at(Instant::now()),
+                () = tokio::time::sleep_until(idle.since + TICK), if is_waited_for => {
+                    idle = Idle::at(Instant::now());
+                }
+                () = self.came.notified() => {}
             }
+            // Who comes from now on may not have been looked at.
+            let later = self.waiting().next_ticket;
             // What the store cannot answer now is asked again at the next tick.
-            if let Err(error) = self.hand_out(stores, clock).await {
+            if let Err(error) = self.hand_out(stores, clock, &mut idle).await {
                 tracing::debug!(%error, "tasks could not be leased");
             }
+            self.answer_the_impatient(later);
+        }
+    }
+
+    /// Those who came before this ticket and do not wait hear that there is nothing for them.
+    fn answer_the_impatient(&self, later: u64) {
+        let mut waiting = self.waiting();
+        let (gone, stay): (VecDeque<Waiter>, VecDeque<Waiter>) = std::mem::take(&mut waiting.workers)
+            .into_iter()
+            .partition(|waiter| waiter.patience == Patience::Asks && waiter.ticket < later);
+        waiting.workers = stay;
+        drop(waiting);
+        for waiter in gone {
+            let _ = waiter.reply.send(Vec::new());
         }
     }
 
     /// Serves everybody who can be served now.
-    async fn hand_out(&self, stores: &Stores, clock: &dyn Clock) -> Result<()> {
+    async fn hand_out(&self, stores: &Stores, clock: &dyn Clock, idle: &mut Idle) -> Result<()> {
+        let hopeful = |waiter: &&Waiter| !idle.empty.contains(&waiter.can);
         let tenants: BTreeSet<TenantId> =
-            self.waiting().workers.iter().map(|waiter| waiter.can.tenant.clone()).collect();
+            self.waiting().workers.iter().filter(hopeful).map(|waiter| waiter.can.tenant.clone()).collect();
         for tenant in tenants {
             let open = stores.tasks.open_queues(&Queue::tasks_of(&tenant)).await?;
-            if open.is_empty() {
-                continue;
-            }
-            let mut empty: BTreeSet<Capability> = BTreeSet::new();
+            self.note_unserved(&tenant, &open, idle);
             let mut asking = FuturesUnordered::new();
             loop {
                 while asking.len() < AT_ONCE
-                    && let Some((waiter, queues)) = self.next(&tenant, &open, &empty)
+                    && let Some(group) = self.next(&tenant, &open, &idle.empty)
                 {
-                    asking.push(lease(stores, clock, waiter, queues));
+                    asking.push(self.lease(stores, clock, group));
                 }
                 match asking.next().await {
                     None => break,
-                    Some(Ok(Served::Answered)) => {}
-                    Some(Ok(Served::Nothing(waiter))) => {
-                        empty.insert(waiter.can.clone());
-                        self.waiting().workers.push_front(waiter);
+                    Some(Ok(Served::All)) => {}
+                    Some(Ok(Served::NotAll { can, unserved })) => {
+                        idle.empty.insert(can);
+                        self.put_back(unserved);
                     }
-                    Some(Err((waiter, error))) => {
-                        self.waiting().workers.push_front(waiter);
+                    Some(Err((unserved, error))) => {
+                        self.put_back(unserved);
                         return Err(error);
                     }
                 }
@@ -166,25 +223,81 @@ impl Board {
         Ok(())
     }
 
+    /// Those who serve none of the open queues find nothing.
+    fn note_unserved(&self, tenant: &TenantId, open: &[Queue], idle: &mut Idle) {
+        for waiter in self.waiting().workers.iter().filter(|waiter| waiter.can.tenant == *tenant) {
+            if !open.iter().any(|queue| waiter.can.serves(queue)) && !idle.empty.contains(&waiter.can) {
+                idle.empty.insert(waiter.can.clone());
+            }
+        }
+    }
+
     /// Takes out the one who has waited longest among those who serve a queue and are not known to find
-    /// nothing.
-    fn next(
-        &self,
-        tenant: &TenantId,
-        open: &[Queue],
-        empty: &BTreeSet<Capability>,
-    ) -> Option<(Waiter, Arc<[Queue]>)> {
+    /// nothing, and with it others who can do the same, in the order in which they came.
+    fn next(&self, tenant: &TenantId, open: &[Queue], empty: &BTreeSet<Capability>) -> Option<Group> {
         let mut waiting = self.waiting();
         waiting.workers.retain(|waiter| !waiter.reply.is_closed());
-        let mut served: Arc<[Queue]> = Arc::new([]);
-        let at = waiting.workers.iter().position(|waiter| {
+        let mut queues: Arc<[Queue]> = Arc::new([]);
+        let first = waiting.workers.iter().find(|waiter| {
             if waiter.can.tenant != *tenant || empty.contains(&waiter.can) {
                 return false;
             }
-            served = open.iter().filter(|queue| waiter.can.serves(queue)).cloned().collect();
-            !served.is_empty()
+            queues = open.iter().filter(|queue| waiter.can.serves(queue)).cloned().collect();
+            !queues.is_empty()
         })?;
-        waiting.workers.remove(at).map(|waiter| (waiter, served))
+        let (can, mut tasks, mut waiters) = (first.can.clone(), 0, Vec::new());
+        let mut others = VecDeque::with_capacity(waiting.workers.len());
+        for waiter in waiting.workers.drain(..) {
+            if waiter.can == can && (waiters.is_empty() || tasks + waiter.most <= TASKS) {
+                tasks += waiter.most;
+                waiters.push(waiter);
+            } else {
+                others.push_back(waiter);
+            }
+        }
+        waiting.workers = others;
+        Some(Group { can, queues, waiters })
+    }
+
+    /// Those who were not served have waited longest.
+    fn put_back(&self, unserved: Vec<Waiter>) {
+        let mut waiting = self.waiting();
+        for waiter in unserved.into_iter().rev() {
+            waiting.workers.push_front(waiter);
+        }
+    }
+
+    async fn lease(
+        &self,
+        stores: &Stores,
+        clock: &dyn Clock,
+        group: Group,
+    ) -> std::result::Result<Served, (Vec<Waiter>, StoreError)> {
+        let Group { can, queues, waiters } = group;
+        let takers: Vec<WorkerId> =
+            waiters.iter().flat_map(|waiter| repeat_n(&waiter.worker, waiter.most)).cloned().collect();
+        let grant = LeaseGrant { slots: takers.len(), ttl: LEASE, queues };
+        let leased = match stores.actions.lease_each(&takers, &grant, clock.now()).await {
+            Ok(leased) => leased,
+            Err(error) => return Err((waiters, error)),
+        };
+        let served = leased.len();
+        let (mut leased, mut unserved, mut refused) = (leased.into_iter(), Vec::new(), Vec::new());
+        for waiter in waiters {
+            let part: Vec<LeasedAction> = leased.by_ref().take(waiter.most).collect();
+            if part.is_empty() {
+                unserved.push(waiter);
+            } else if let Err(part) = waiter.reply.send(part) {
+                refused.extend(part.into_iter().map(|action| action.lease));
+            }
+        }
+        if !refused.is_empty() {
+            // If it fails the leases run out.
+            let _ = stores.actions.release(&refused, clock.now()).await;
+            // Somebody else may have them.
+            self.work.notify_one();
+        }
+        Ok(if served < takers.len() { Served::NotAll { can, unserved } } else { Served::All })
     }
 
     /// Those who wait now, and those who came since the last time: a worker that works does not wait.
@@ -215,27 +328,18 @@ impl Board {
     }
 }
 
-enum Served {
-    Answered,
-    Nothing(Waiter),
+/// Workers that can do the same, and where.
+struct Group {
+    can: Capability,
+    queues: Arc<[Queue]>,
+    waiters: Vec<Waiter>,
 }
 
-async fn lease(
-    stores: &Stores,
-    clock: &dyn Clock,
-    waiter: Waiter,
-    queues: Arc<[Queue]>,
-) -> std::result::Result<Served, (Waiter, millstream_store::StoreError)> {
-    let grant = LeaseGrant { slots: waiter.most, ttl: LEASE, queues };
-    let leased = match stores.actions.lease(&waiter.worker, &grant, clock.now()).await {
-        Ok(leased) if leased.is_empty() => return Ok(Served::Nothing(waiter)),
-        Ok(leased) => leased,
-        Err(error) => return Err((waiter, error)),
-    };
-    if let Err(leased) = waiter.reply.send(leased) {
-        let leases: Vec<_> = leased.into_iter().map(|action| action.lease).collect();
-        // If it fails the leases run out.
-        let _ = stores.actions.release(&leases, clock.now()).await;
-    }
-    Ok(Served::Answered)
+enum Served {
+    All,
+    /// There is no more for now.
+    NotAll {
+        can: Capability,
+        unserved: Vec<Waiter>,
+    },
 }

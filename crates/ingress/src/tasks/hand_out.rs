@@ -12,9 +12,9 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::{LeasedAction, Settlement};
 use millstream_store::outcome::{self, Whose};
-use millstream_stream::doorbell::Bell;
 
 use crate::door::Door;
+use crate::tasks::handed::Held;
 
 /// A task that a worker may do now.
 #[derive(Debug)]
@@ -50,6 +50,7 @@ pub(crate) async fn prepare(door: &Door, leased: Vec<LeasedAction>, asked: Times
         match ready(door, &machine, spec, &action).await? {
             Ok(input) => {
                 let limit = schedule::attempt_within(&spec.timeouts, action.ready_at, asked);
+                door.handed.put(Held::from(&action));
                 tasks.push(Task { deadline: asked.plus(limit), action, input });
             }
             Err(Some(error)) => give_up(door, spec, &action, error).await?,
@@ -113,8 +114,6 @@ async fn give_up(door: &Door, spec: &ActionSpec, action: &LeasedAction, error: A
     let outcome = outcome::settling(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
     let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
     door.reports.settle(settlement).await?;
-    let execution = action.lease.key.execution.clone();
-    door.ring.ring([Bell::Mailbox(execution.clone()), Bell::Actions(execution)]);
     Ok(())
 }
 

@@ -8,14 +8,29 @@ use std::sync::Arc;
 use futures::FutureExt;
 use millstream_core::id::{ActionKey, WorkerId};
 use millstream_core::placement::Queue;
-use millstream_store::action_store::{Beat, Pulse, SettleVerdict, Settlement};
+use millstream_store::action_store::{
+    AfterFailure, Beat, Pulse, SettleVerdict, Settled, Settlement, Settling,
+};
 use millstream_store::clock::Clock;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::views::ActionView;
 use millstream_store::{Result, StoreError, Stores};
+use millstream_stream::announce::{Announcer, News};
+use millstream_stream::doorbell::Bell;
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::lookup::Lookup;
+use crate::ring::Ring;
+
+/// Whom an outcome is told.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub(crate) ring: Ring,
+    pub(crate) announcer: Arc<dyn Announcer>,
+    /// Rung when other tasks may be ready.
+    pub(crate) work: Arc<Notify>,
+}
 
 pub(crate) struct Reports {
     outcomes: Lookup<Settlement, SettleVerdict>,
@@ -28,6 +43,7 @@ impl Reports {
         stores: &Stores,
         clock: &Arc<dyn Clock>,
         door: WorkerId,
+        told: Told,
         tasks: &TaskTracker,
     ) -> Self {
         // The door performs nothing itself: what an outcome sets free is for others.
@@ -36,16 +52,20 @@ impl Reports {
             ttl: std::time::Duration::from_secs(60),
             queues: Arc::from([] as [Queue; 0]),
         };
-        let (actions, time, by, nothing) =
-            (stores.actions.clone(), clock.clone(), door.clone(), grant.clone());
+        let (actions, time, by, nothing, tellers) =
+            (stores.actions.clone(), clock.clone(), door.clone(), grant.clone(), tasks.clone());
         let outcomes = Lookup::start(
             move |batch: Vec<Settlement>| {
                 let (actions, time, by, grant) = (actions.clone(), time.clone(), by.clone(), nothing.clone());
+                let (told, tellers) = (told.clone(), tellers.clone());
                 async move {
                     let mut tries = 0;
                     loop {
                         match actions.settle(&by, &batch, &grant, time.now()).await {
-                            Ok(settled) => return Ok(settled.verdicts),
+                            Ok(settled) => {
+                                told.of(batch, &settled, &tellers);
+                                return Ok(settled.verdicts);
+                            }
                             Err(StoreError::Contention(_)) if tries < 8 => tries += 1,
                             Err(error) => return Err(error),
                         }
@@ -84,6 +104,46 @@ impl Reports {
 
     pub(crate) async fn find(&self, key: ActionKey) -> Result<Option<ActionView>> {
         one(self.views.ask(vec![key]).await?)
+    }
+}
+
+impl Told {
+    /// Bells for what came into a mailbox or became ready, and news for those who wait for the events.
+    /// Neither holds up the answer.
+    fn of(&self, batch: Vec<Settlement>, settled: &Settled, tellers: &TaskTracker) {
+        let (mut bells, mut news) = (Vec::new(), Vec::with_capacity(batch.len()));
+        for (settlement, verdict) in batch.into_iter().zip(&settled.verdicts) {
+            let key = settlement.lease.key;
+            match verdict {
+                SettleVerdict::Recorded { event: _ } => {}
+                SettleVerdict::Stale => continue,
+            }
+            match settlement.outcome {
+                Settling::Succeeded { emit: Some(_), .. }
+                | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
+                    bells.push(Bell::Mailbox(key.execution.clone()));
+                }
+                // A retry is found when it is due.
+                Settling::Succeeded { emit: None, .. }
+                | Settling::Retry { .. }
+                | Settling::Postponed { .. }
+                | Settling::Awaiting { .. }
+                | Settling::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
+            }
+            news.push(News { execution: key.execution, seq: key.seq, event: Some(settlement.event_id) });
+        }
+        if settled.unleased > 0 {
+            // Whoever hears one bell looks for all that is due.
+            bells.extend(news.first().map(|word| Bell::Actions(word.execution.clone())));
+            news.extend(news.first().map(|word| News::work(word.execution.clone())));
+            self.work.notify_one();
+        }
+        self.ring.ring(bells);
+        if !news.is_empty() {
+            let announcer = self.announcer.clone();
+            // Listeners read the store again by themselves.
+            tellers.spawn(async move { announcer.announce(&news).await });
+        }
     }
 }
 

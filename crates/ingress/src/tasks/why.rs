@@ -132,7 +132,9 @@ fn nobody(view: &ActionView, connected: &[Candidate]) -> String {
     let able = connected.iter().filter(|candidate| candidate.missing.is_none()).count();
     match (able, connected.len()) {
         (0, 0) => format!("it needs {what}, and no worker is connected"),
+        (0, 1) => format!("it needs {what}, and the one that is connected is not"),
         (0, others) => format!("it needs {what}, and none of the {others} that are connected is one"),
+        (1, _) => "it is ready, and one connected worker can take it: it may be busy".to_owned(),
         (able, _) => format!("it is ready, and {able} connected workers can take it: they may be busy"),
     }
 }

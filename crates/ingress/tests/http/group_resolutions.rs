@@ -5,21 +5,25 @@ use std::sync::{Arc, Mutex};
 use millstream_core::action::ErrorClass;
 use millstream_core::id::{IncidentId, TenantId};
 use millstream_core::time::Timestamp;
-use millstream_store::Result;
 use millstream_store::incidents::{
     IncidentFilter, IncidentGroup, IncidentView, Incidents, Resolved, Resolving,
 };
 use millstream_store::intervention::Decision;
+use millstream_store::{Result, Stores};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, key, open_options, with_type};
-use crate::trouble::PAYMENT;
+use crate::trouble::{PAYMENT, fail_all};
 
-/// Remembers how many were decided at a time.
-struct Counted(Arc<dyn Incidents>, Arc<Mutex<Vec<usize>>>);
+/// Remembers how many were decided at a time, and may let all of it fail again at once.
+struct Watched {
+    inner: Arc<dyn Incidents>,
+    batches: Arc<Mutex<Vec<usize>>>,
+    again: Option<Stores>,
+}
 
 #[async_trait::async_trait]
-impl Incidents for Counted {
+impl Incidents for Watched {
     async fn list_incidents(
         &self,
         tenant: &TenantId,
@@ -27,15 +31,15 @@ impl Incidents for Counted {
         after: Option<i64>,
         limit: usize,
     ) -> Result<Vec<IncidentView>> {
-        self.0.list_incidents(tenant, filter, after, limit).await
+        self.inner.list_incidents(tenant, filter, after, limit).await
     }
 
     async fn incident_groups(&self, tenant: &TenantId, limit: usize) -> Result<Vec<IncidentGroup>> {
-        self.0.incident_groups(tenant, limit).await
+        self.inner.incident_groups(tenant, limit).await
     }
 
     async fn incidents(&self, keys: &[(TenantId, IncidentId)]) -> Result<Vec<Option<IncidentView>>> {
-        self.0.incidents(keys).await
+        self.inner.incidents(keys).await
     }
 
     async fn resolve(
@@ -45,8 +49,12 @@ impl Incidents for Counted {
         by: &Decision,
         now: Timestamp,
     ) -> Result<Vec<Resolved>> {
-        self.1.lock().unwrap().push(batch.len());
-        self.0.resolve(tenant, batch, by, now).await
+        self.batches.lock().unwrap().push(batch.len());
+        let verdicts = self.inner.resolve(tenant, batch, by, now).await;
+        if let Some(stores) = &self.again {
+            fail_all(stores, now, ErrorClass::Status).await;
+        }
+        verdicts
     }
 }
 
@@ -82,7 +90,8 @@ async fn fingerprint(bench: &Bench, class: &str) -> String {
 async fn a_group_is_tried_again_in_batches_and_others_are_left_alone() {
     let batches = Arc::new(Mutex::new(Vec::new()));
     let bench = Bench::with(open_options(), |mut stores, streams| {
-        stores.incidents = Arc::new(Counted(stores.incidents.clone(), batches.clone()));
+        let (inner, batches) = (stores.incidents.clone(), batches.clone());
+        stores.incidents = Arc::new(Watched { inner, batches, again: None });
         (stores, streams)
     });
     bench.define(PAYMENT).await;
@@ -107,6 +116,20 @@ async fn a_few_of_a_group_are_tried_first() {
     let path = format!("/v1/incidents/groups/{}/retry", fingerprint(&bench, "status").await);
     let answer = bench.post(&path, &json!({"limit": 2})).await;
     assert_eq!((answer.status.as_u16(), answer.json()), (202, json!({"resolved": 2, "remaining": 3})));
+}
+
+#[tokio::test]
+async fn what_fails_again_meanwhile_is_left_alone_and_counted() {
+    let bench = Bench::with(open_options(), |mut stores, streams| {
+        let (inner, again) = (stores.incidents.clone(), Some(stores.clone()));
+        stores.incidents = Arc::new(Watched { inner, batches: Arc::default(), again });
+        (stores, streams)
+    });
+    bench.define(PAYMENT).await;
+    failed(&bench, 0..3, ErrorClass::Status).await;
+    let path = format!("/v1/incidents/groups/{}/retry", fingerprint(&bench, "status").await);
+    let answer = bench.post(&path, &json!({})).await;
+    assert_eq!((answer.status.as_u16(), answer.json()), (202, json!({"resolved": 3, "remaining": 3})));
 }
 
 #[tokio::test]

@@ -43,6 +43,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("post", "/v1/incidents/groups/{fingerprint}/cancel"),
     ("get", "/v1/workers"),
     ("post", "/v1/tasks/lease"),
+    ("post", "/v1/tasks/complete"),
     ("post", "/v1/tasks/{key}/heartbeat"),
     ("post", "/v1/tasks/{key}/complete"),
     ("post", "/v1/tasks/{key}/fail"),

@@ -89,6 +89,16 @@ async fn a_worker_that_waits_gets_a_task_as_soon_as_there_is_one() {
 }
 
 #[tokio::test]
+async fn who_does_not_wait_gets_what_is_there_at_once() {
+    let bench = images(open_options()).await;
+    go(&bench, "i-1").await;
+    assert_eq!(lease(&bench, &json!({"types": ["resize"], "labels": ["gpu"]})).await[0]["attempt"], 1);
+    let begun = Instant::now();
+    assert!(lease(&bench, &json!({"types": ["label"]})).await.is_empty());
+    assert!(begun.elapsed() < Duration::from_secs(4), "nothing is an answer as well");
+}
+
+#[tokio::test]
 async fn without_work_the_wait_ends_with_nothing() {
     let bench = images(open_options()).await;
     let begun = Instant::now();
@@ -109,6 +119,50 @@ async fn a_result_is_recorded_and_what_needs_it_gets_it() {
     assert_eq!((&label["type"], &label["input"]), (&json!("label"), &json!({"of": "x.png"})));
     bench.decide("i-1").await;
     assert_eq!(bench.get("/v1/executions/i-1").await.json()["state"], "done");
+}
+
+#[tokio::test]
+async fn many_results_in_one_request_have_a_verdict_each() {
+    let bench = images(open_options()).await;
+    for id in ["i-1", "i-2", "i-3"] {
+        go(&bench, id).await;
+    }
+    let tasks = lease(&bench, &wish()).await;
+    let item = |task: &Value| json!({"key": task["key"], "token": task["token"], "result": {"name": "x"}});
+    let mut late = item(&tasks[1]);
+    late["token"] = json!(7);
+    let batch = json!([item(&tasks[0]), late, {"key": "other/i/2/resize", "token": 1}, {"token": "x"}, item(&tasks[2])]);
+    let answer = bench.post("/v1/tasks/complete", &batch).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let verdicts = answer.json();
+    let seen: Vec<Value> = verdicts["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item.get("outcome").unwrap_or(&item["problem"]["status"]).clone())
+        .collect();
+    assert_eq!(
+        seen,
+        [json!("completed"), json!(409), json!(404), json!(422), json!("completed")],
+        "{verdicts}"
+    );
+    let document = bench.get("/openapi.json").await.json();
+    assert_eq!(mismatches(&document, "TaskVerdicts", &verdicts), [""; 0]);
+    let again = bench.post("/v1/tasks/complete", &json!([item(&tasks[0])])).await.json();
+    assert_eq!(again["items"][0]["problem"]["status"], 409, "{again}");
+}
+
+#[tokio::test]
+async fn who_waits_for_an_event_hears_of_its_task() {
+    let options = IngressOptions { reread: Duration::from_secs(60), ..open_options() };
+    let bench = images(options).await;
+    go(&bench, "i-1").await;
+    let mut heard = bench.streams.announcer.listen().await.unwrap();
+    let task = lease(&bench, &wish()).await.remove(0);
+    bench.post(&path(&task, "complete"), &json!({"token": task["token"], "result": {"name": "x"}})).await;
+    let word = tokio::time::timeout(Duration::from_secs(10), heard.recv()).await.unwrap().unwrap();
+    assert_eq!((word.execution.execution.as_str(), word.seq.0), ("i-1", 2), "{word:?}");
+    assert!(word.event.is_some());
 }
 
 #[tokio::test]
@@ -216,7 +270,7 @@ async fn why_says_what_is_missing_and_who_is_connected() {
     .await;
     assert_eq!((&seen["connected"][0]["worker"], &seen["status"]), (&json!("py-9"), &json!("ready")));
     assert_eq!(seen["connected"][0]["missing"], "has not the labels gpu", "{seen}");
-    assert!(reason(seen.clone()).contains("none of the 1"), "{seen}");
+    assert!(reason(seen.clone()).contains("the one that is connected is not"), "{seen}");
     other.abort();
     lease(&bench, &wish()).await;
     let held = reason(bench.get(why).await.json());

@@ -8,6 +8,8 @@ use millstream_core::id::{IncidentId, WorkerId};
 use millstream_core::incident::NewIncident;
 use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::Stores;
 use millstream_store::action_store::{AfterFailure, LeasedAction, Settlement, Settling};
 use millstream_store::execution_store::LeaseGrant;
 use serde_json::{Value, json};
@@ -59,26 +61,12 @@ impl Bench {
     }
 
     pub(crate) async fn lease(&self) -> Vec<LeasedAction> {
-        let leased = self.stores.actions.lease(&worker(), &grant(Queue::engine()), self.clock.now()).await;
-        leased.unwrap()
+        lease(&self.stores, self.clock.now()).await
     }
 
     /// Whatever can be begun fails for good.
     pub(crate) async fn fail_all(&self, class: ErrorClass) {
-        let leased = self.lease().await;
-        let batch: Vec<Settlement> = leased
-            .into_iter()
-            .map(|action| {
-                let id = IncidentId(uuid_of(&action));
-                let reason = format!("action {} failed: {class}: 503", action.lease.key.action);
-                let incident = NewIncident { id, class: class.clone(), reason };
-                let error = RawJson::of(&json!({"class": class.as_str(), "message": "503"}));
-                let outcome = Settling::Failed { error, then: AfterFailure::Incident(incident) };
-                Settlement { lease: action.lease, event_id: action.event_id, outcome }
-            })
-            .collect();
-        let grant = grant(Queue::engine());
-        self.stores.actions.settle(&worker(), &batch, &grant, self.clock.now()).await.unwrap();
+        fail_all(&self.stores, self.clock.now(), class).await;
     }
 
     /// A payment whose charge has failed: its incident.
@@ -89,6 +77,24 @@ impl Bench {
         assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
         found["items"][0].clone()
     }
+}
+
+async fn lease(stores: &Stores, now: Timestamp) -> Vec<LeasedAction> {
+    stores.actions.lease(&worker(), &grant(Queue::engine()), now).await.unwrap()
+}
+
+/// Whatever can be begun fails for good.
+pub(crate) async fn fail_all(stores: &Stores, now: Timestamp, class: ErrorClass) {
+    let failed = |action: LeasedAction| {
+        let id = IncidentId(uuid_of(&action));
+        let reason = format!("action {} failed: {class}: 503", action.lease.key.action);
+        let incident = NewIncident { id, class: class.clone(), reason };
+        let error = RawJson::of(&json!({"class": class.as_str(), "message": "503"}));
+        let outcome = Settling::Failed { error, then: AfterFailure::Incident(incident) };
+        Settlement { lease: action.lease, event_id: action.event_id, outcome }
+    };
+    let batch: Vec<Settlement> = lease(stores, now).await.into_iter().map(failed).collect();
+    stores.actions.settle(&worker(), &batch, &grant(Queue::engine()), now).await.unwrap();
 }
 
 /// Another one for each lease.

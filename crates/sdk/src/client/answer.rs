@@ -90,11 +90,27 @@ statuses! {
         Ready = "ready",
         /// A worker is at it.
         Leased = "leased",
+        /// Begun; somebody else will tell its outcome (a child execution).
+        Awaiting = "awaiting",
+        /// Undoes another action; nothing has called for that.
+        Standby = "standby",
         Succeeded = "succeeded",
         Failed = "failed",
         /// Something that it needs failed.
         Skipped = "skipped",
         Cancelled = "cancelled",
+    }
+}
+
+statuses! {
+    /// Where a signal stands.
+    SignalStatus {
+        /// Kept for an execution that does not exist yet.
+        Buffered = "buffered",
+        /// It is an event of an execution.
+        Delivered = "delivered",
+        /// Nobody came for it in time.
+        Expired = "expired",
     }
 }
 
@@ -114,6 +130,21 @@ pub struct Execution {
     /// Why it ended, where no final state says it; or why it is paused.
     #[serde(default)]
     pub reason: Option<String>,
+    /// Of a child: the action that started it.
+    #[serde(default)]
+    pub parent: Option<Parent>,
+    /// By which signals find it.
+    #[serde(default)]
+    pub correlation: Option<String>,
+}
+
+/// The action that started a child execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Parent {
+    pub execution_id: String,
+    pub seq: i64,
+    pub action: String,
 }
 
 impl Execution {
@@ -189,6 +220,21 @@ pub struct ActionView {
     pub error: Option<Value>,
     pub created_at: Timestamp,
     pub settled_at: Option<Timestamp>,
+    /// How often somebody gave it another input; the key ends in `~` and this number then.
+    #[serde(default)]
+    pub revision: i32,
+    /// What its attempts told last.
+    #[serde(default)]
+    pub progress: Option<Value>,
+    /// Of a `call`: the function.
+    #[serde(default)]
+    pub function: Option<String>,
+    /// Of a `task`: its type.
+    #[serde(default, rename = "type")]
+    pub task_type: Option<String>,
+    /// Of a `task`: what a worker must have to take it.
+    #[serde(default)]
+    pub labels: Vec<String>,
 }
 
 /// A timer that is armed.

@@ -11,28 +11,36 @@ mod error;
 mod events;
 mod executions;
 mod health;
+mod incidents;
 mod json;
 mod listing;
 mod many;
 mod retry;
 mod send;
+mod signals;
 mod sse;
 mod start;
 mod tail;
+mod tasks;
 mod transport;
 
 pub use answer::{
     Accepted, ActionStatus, ActionView, Definition, DefinitionVersion, Event, EventStatus, Execution,
-    ExecutionStatus, Health, Readiness, Timer, Transition, WorkerView,
+    ExecutionStatus, Health, Parent, Readiness, SignalStatus, Timer, Transition, WorkerView,
 };
 pub use connect::{Client, ClientBuilder};
 pub use error::{ClientError, Fault, Problem};
 pub use events::Events;
 pub use executions::Executions;
+pub use incidents::{
+    GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolved, Incidents, Resolved,
+};
 pub use listing::{List, Listing};
 pub use many::NewEvent;
 pub use millstream_core::time::Timestamp;
 pub use retry::Retry;
 pub use send::{Cancelling, Sending, Sent};
+pub use signals::{Signal, SignalAccepted, Signalling};
 pub use start::{NewExecution, Starting};
 pub use tail::Tail;
+pub use tasks::{Task, TaskHeld, TaskWish, ThenDo};

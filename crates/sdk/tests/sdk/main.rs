@@ -8,11 +8,13 @@
 
 mod acting;
 mod calling;
+mod deciding;
 mod fleet;
 mod following;
 mod listing;
 mod refusing;
 mod repeating;
 mod stub;
+mod tasking;
 mod working;
 mod world;

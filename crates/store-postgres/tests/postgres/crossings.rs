@@ -183,7 +183,8 @@ async fn decisions_in_crossed_order_happen_once_each() {
             },
             async {
                 for _ in 0..10 {
-                    let leased = store.lease(&worker, &grant(5), now).await.unwrap();
+                    let leased =
+                        store.lease_each(std::slice::from_ref(&worker), &grant(5), now).await.unwrap();
                     let batch: Vec<_> = leased
                         .into_iter()
                         .map(|action| Settlement {

@@ -60,8 +60,8 @@ async fn open_queues_and_leases_read_little_of_long_queues() {
     assert_eq!(store.open_queues("call:").await.unwrap(), queues);
     assert!(store.open_queues("task:").await.unwrap().is_empty());
     assert!(store.next_due(&queues).await.unwrap().is_some());
-    assert_eq!(store.lease(&worker(), &serving(3, &queues[1..2]), now).await.unwrap().len(), 3);
-    assert_eq!(store.lease(&worker(), &serving(6, &queues), now).await.unwrap().len(), 6);
+    assert_eq!(store.lease_each(&[worker()], &serving(3, &queues[1..2]), now).await.unwrap().len(), 3);
+    assert_eq!(store.lease_each(&[worker()], &serving(6, &queues), now).await.unwrap().len(), 6);
     assert!(store.overdue(&worker(), &serving(5, &[]), now).await.unwrap().is_empty());
     store.close().await;
     let read = rows_read(&fixture).await - before;
@@ -83,7 +83,7 @@ async fn a_long_queue_does_not_stand_in_front_of_a_short_one() {
     let commits = fixture.placed(vec![commit]).await;
     store.commit(&worker(), &commits, &serving(0, &[]), now).await.unwrap();
     let both = serving(4, &[call("long"), call("short")]);
-    let leased = store.lease(&worker(), &both, now).await.unwrap();
+    let leased = store.lease_each(&[worker()], &both, now).await.unwrap();
     let of_short = leased.iter().filter(|action| action.lease.key.execution == keys[0]).count();
     assert_eq!((leased.len(), of_short), (4, 2));
 }
@@ -97,7 +97,7 @@ async fn workers_of_several_queues_share_everything_without_waiting_for_each_oth
     let take = || async {
         let (worker, mut taken) = (worker(), Vec::new());
         for _ in 0..100 {
-            let leased = store.lease(&worker, &all, now).await.unwrap();
+            let leased = store.lease_each(std::slice::from_ref(&worker), &all, now).await.unwrap();
             taken.extend(leased.into_iter().map(|action| action.lease.key));
         }
         taken

@@ -124,7 +124,7 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
     assert_eq!(store.next_due(&[Queue::engine()]).await.unwrap(), Some(then));
 
     let now = store.ping().await.unwrap();
-    let next = store.lease(&worker(), &grant(5), now).await.unwrap().remove(0);
+    let next = store.lease_each(&[worker()], &grant(5), now).await.unwrap().remove(0);
     assert_eq!((next.lease.epoch, next.attempt, next.ready_at), (Epoch(2), 2, then));
     assert_eq!(next.results.values().collect::<Vec<_>>(), [&raw("7")]);
     let succeeded = |lease| Settlement {

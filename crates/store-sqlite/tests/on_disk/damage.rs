@@ -64,7 +64,7 @@ async fn an_action_that_cannot_be_read_does_not_hold_up_the_others() {
         let expired = NOW.plus(TTL).plus(Duration::from_millis(1));
         let mut leased = Vec::new();
         for _ in 0..2 {
-            leased.extend(desk.store.lease(&worker(), &grant(1), expired).await.unwrap());
+            leased.extend(desk.store.lease_each(&[worker()], &grant(1), expired).await.unwrap());
         }
         let keys: Vec<_> = leased.iter().map(|action| action.lease.key.execution.clone()).collect();
         assert_eq!(keys, [execution("o-2")], "{statement}");

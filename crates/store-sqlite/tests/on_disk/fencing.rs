@@ -21,7 +21,7 @@ async fn a_lease_that_has_passed_on_changes_nothing() {
     let stale = leased[0].lease.clone();
 
     let later = NOW.plus(TTL).plus(Duration::from_millis(1));
-    let taken = desk.store.lease(&worker(), &grant(10), later).await.unwrap();
+    let taken = desk.store.lease_each(&[worker()], &grant(10), later).await.unwrap();
     assert_eq!(taken.len(), 1, "the case is void unless the lease has passed on");
     desk.shell().execute("UPDATE actions SET input = NULL", ()).unwrap();
     let before = format!("{:?}", desk.store.actions(&key, None, 100).await.unwrap());

@@ -109,7 +109,7 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
         store.list_incidents(&key.tenant, &IncidentFilter::default(), None, 10).await.unwrap().is_empty()
     );
 
-    let mut action = store.lease(&worker(), &grant(5), NOW).await.unwrap().remove(0);
+    let mut action = store.lease_each(&[worker()], &grant(5), NOW).await.unwrap().remove(0);
     assert_eq!((action.attempt, action.input.clone()), (2, Some(raw(r#"{"x":  1}"#))));
     for (done, status) in [("charge", EventStatus::Processing), ("receipt", EventStatus::Completed)] {
         assert_eq!(action.lease.key.action, name(done));

@@ -188,6 +188,7 @@ macro_rules! conformance_tests {
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,
                 several_queues_share_the_slots_of_one_call,
+                one_call_leases_for_many_workers,
                 a_long_queue_does_not_hold_up_another,
                 a_dependent_is_leased_only_to_who_serves_its_queue,
                 open_queues_are_named_once_each_in_order,
@@ -257,9 +258,11 @@ macro_rules! conformance_tests {
                 what_is_skipped_for_an_undoing_is_not_overdue,
                 the_decision_of_a_person_begins_the_schedule_anew,
                 no_more_overdue_actions_than_the_slots_and_the_oldest_first,
-                the_next_due_is_looked_for_in_every_queue,
+                the_next_due_is_looked_for_in_the_queues_that_are_named,
                 a_cancellation_amid_an_undoing_ends_it,
                 one_lease_with_two_outcomes_in_a_batch_has_the_first,
+                a_lease_of_an_external_worker_that_ended_is_looked_at,
+                a_lease_that_ended_after_everything_had_to_be_over_is_looked_at,
             }
             work_races {
                 a_decision_about_an_incident_and_a_retry_of_its_event_are_one,

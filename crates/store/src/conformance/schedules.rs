@@ -51,7 +51,7 @@ pub async fn what_is_given_back_unbegun_must_still_be_begun_in_time(bench: Bench
     bench.passed(first.ready_at.plus(SHORT)).await;
     let found = overdue(&bench).await;
     let shape: Vec<_> = found.iter().map(|action| (action.attempt, action.ready_at)).collect();
-    assert_eq!(shape, [(1, first.ready_at)]);
+    assert_eq!(shape, [(0, first.ready_at)]);
 }
 
 pub async fn what_is_postponed_unbegun_must_still_be_begun_in_time(bench: Bench) {
@@ -111,7 +111,7 @@ pub async fn the_decision_of_a_person_begins_the_schedule_anew(bench: Bench) {
     assert!(ready_at > first.ready_at.plus(SHORT));
     bench.passed(ready_at.plus(SHORT)).await;
     let found = overdue(&bench).await;
-    assert_eq!(found.iter().map(|action| action.attempt).collect::<Vec<_>>(), [1]);
+    assert_eq!(found.iter().map(|action| action.attempt).collect::<Vec<_>>(), [0]);
 }
 
 pub async fn no_more_overdue_actions_than_the_slots_and_the_oldest_first(bench: Bench) {
@@ -130,7 +130,7 @@ pub async fn no_more_overdue_actions_than_the_slots_and_the_oldest_first(bench: 
     assert_eq!(order, [vec![], vec!["b".to_owned()], vec!["a".to_owned()]]);
 }
 
-pub async fn the_next_due_is_looked_for_in_every_queue(bench: Bench) {
+pub async fn the_next_due_is_looked_for_in_the_queues_that_are_named(bench: Bench) {
     let key = execution("one");
     let now = bench.now().await;
     let actions = [ready("a"), ready("b").on(terms()), waiting("c", &["a"]).on(terms())];
@@ -139,7 +139,9 @@ pub async fn the_next_due_is_looked_for_in_every_queue(bench: Bench) {
     let b = lease(&bench).await.remove(0);
     assert_eq!(bench.stores.timers.next_due(&[Queue::engine()]).await.unwrap(), Some(now.plus(HOUR * 2)));
     settle(&bench, vec![retry(&b, now.plus(HOUR))], grant(0)).await;
-    assert_eq!(bench.stores.timers.next_due(&[Queue::engine()]).await.unwrap(), Some(now.plus(HOUR)));
+    let both = [Queue::engine(), charge()];
+    assert_eq!(bench.stores.timers.next_due(&both).await.unwrap(), Some(now.plus(HOUR)));
+    assert_eq!(bench.stores.timers.next_due(&both[..1]).await.unwrap(), Some(now.plus(HOUR * 2)));
 }
 
 pub async fn a_cancellation_amid_an_undoing_ends_it(bench: Bench) {
@@ -173,4 +175,35 @@ pub async fn one_lease_with_two_outcomes_in_a_batch_has_the_first(bench: Bench) 
         let shape = (view.status, view.next_attempt_at, view.result);
         assert_eq!(shape, (ActionStatus::Ready, Some(at), None));
     }
+}
+
+pub async fn a_lease_of_an_external_worker_that_ended_is_looked_at(bench: Bench) {
+    let queue = Queue::task(&tenant("acme"), &name("resize"), &Default::default());
+    let terms = Terms { queue: queue.clone(), attempt: Some(SHORT), ..Terms::engine() };
+    bench.acting(&execution("one"), &[ready("a").on(terms)], grant(0)).await;
+    let serving = LeaseGrant { slots: 1, ttl: LONG, queues: [queue].into() };
+    let now = bench.now().await;
+    let held = bench.stores.actions.lease(&worker("py"), &serving, now).await.unwrap().remove(0);
+    let early = overdue(&bench).await;
+    assert!(early.is_empty() || bench.now().await >= held.lease_until, "before its time");
+    bench.passed(held.lease_until).await;
+    let found: Vec<_> = early.into_iter().chain(overdue(&bench).await).collect();
+    let [lost] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(
+        (lost.attempt, lost.lease.epoch.0),
+        (1, held.lease.epoch.0 + 1),
+        "to look at it is no attempt"
+    );
+    let late = settle(&bench, vec![succeed(&held, "1")], grant(0)).await;
+    assert_eq!(late.verdicts, [crate::action_store::SettleVerdict::Stale]);
+}
+
+pub async fn a_lease_that_ended_after_everything_had_to_be_over_is_looked_at(bench: Bench) {
+    let grant = LeaseGrant { slots: 5, ttl: SHORT, queues: [charge()].into() };
+    let terms = Terms { close: Some(SHORT), ..terms() };
+    bench.acting(&execution("one"), &[ready("a").on(terms)], super::fixture::grant(0)).await;
+    let now = bench.now().await;
+    let held = bench.stores.actions.lease(&worker("w2"), &grant, now).await.unwrap().remove(0);
+    bench.passed(held.lease_until.max(held.ready_at.plus(SHORT))).await;
+    assert_eq!(overdue(&bench).await.len(), 1);
 }

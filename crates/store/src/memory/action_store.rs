@@ -16,18 +16,20 @@ use crate::execution_store::LeaseGrant;
 
 #[async_trait::async_trait]
 impl ActionStore for Memory {
-    async fn lease(
+    async fn lease_each(
         &self,
-        worker: &WorkerId,
+        takers: &[WorkerId],
         grant: &LeaseGrant,
         now: Timestamp,
     ) -> Result<Vec<LeasedAction>> {
         let mut tables = self.tables();
         let due = tables.due(now, |action| action.due_at().filter(|_| grant.serves(&action.terms.queue)));
         let due = tables.in_turns(due);
-        let lease =
-            |(key, action)| leasing::grant(tables.executions.get_mut(&key)?, &action, worker, grant, now);
-        Ok(due.into_iter().take(grant.slots).filter_map(lease).collect())
+        let turns = takers.iter().chain(takers.last().into_iter().cycle());
+        let lease = |((key, action), worker)| {
+            leasing::grant(tables.executions.get_mut(&key)?, &action, worker, grant, now)
+        };
+        Ok(due.into_iter().take(grant.slots).zip(turns).filter_map(lease).collect())
     }
 
     async fn renew(

@@ -20,10 +20,21 @@ pub(super) fn grant(
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> Option<LeasedAction> {
+    execution.actions.get_mut(action)?.view.attempts += 1;
+    hand_over(execution, action, worker, grant, now)
+}
+
+/// The same without counting an attempt.
+pub(super) fn hand_over(
+    execution: &mut Execution,
+    action: &(Seq, Name),
+    worker: &WorkerId,
+    grant: &LeaseGrant,
+    now: Timestamp,
+) -> Option<LeasedAction> {
     let row = execution.actions.get_mut(action)?;
     row.view.status = ActionStatus::Leased;
     row.view.epoch = Epoch(row.view.epoch.0 + 1);
-    row.view.attempts += 1;
     row.view.worker_id = Some(worker.clone());
     row.attempt_until = row.terms.attempt.map(|attempt| now.plus(attempt));
     let until = row.lease_until(grant, now);
@@ -118,14 +129,29 @@ impl Action {
         }
     }
 
-    /// When it is given up although nobody has it.
+    /// When somebody of the engine has to look at it.
     pub(super) fn expires_at(&self) -> Option<Timestamp> {
-        if self.view.status != ActionStatus::Ready {
-            return None;
-        }
         let ready_at = self.view.ready_at?;
-        let start = if self.view.attempts == 0 { self.terms.start } else { None };
-        start.into_iter().chain(self.terms.close).min().map(|limit| ready_at.plus(limit))
+        let close_by = self.terms.close.map(|limit| ready_at.plus(limit));
+        match (self.view.status, self.view.lease_until) {
+            (ActionStatus::Ready, _) => {
+                let start = if self.view.attempts == 0 { self.terms.start } else { None };
+                start.map(|limit| ready_at.plus(limit)).into_iter().chain(close_by).min()
+            }
+            (ActionStatus::Leased, Some(until)) if self.terms.attempt.is_some() => Some(until),
+            (ActionStatus::Leased, Some(until)) => close_by.map(|close_by| close_by.max(until)),
+            (
+                ActionStatus::Leased
+                | ActionStatus::Waiting
+                | ActionStatus::Awaiting
+                | ActionStatus::Standby
+                | ActionStatus::Succeeded
+                | ActionStatus::Failed
+                | ActionStatus::Skipped
+                | ActionStatus::Cancelled,
+                _,
+            ) => None,
+        }
     }
 
     /// When a lease that is granted or renewed now ends.

@@ -34,7 +34,7 @@ impl TaskBoard for Memory {
         let mut tables = self.tables();
         let due = tables.due(now, |action| action.expires_at());
         let lease =
-            |(key, action)| leasing::grant(tables.executions.get_mut(&key)?, &action, worker, grant, now);
+            |(key, action)| leasing::hand_over(tables.executions.get_mut(&key)?, &action, worker, grant, now);
         Ok(due.into_iter().take(grant.slots).filter_map(lease).collect())
     }
 

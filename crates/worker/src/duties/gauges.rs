@@ -17,6 +17,7 @@ pub(crate) async fn measure(worker: Arc<Worker>) -> Result<(), Undone> {
     ::metrics::gauge!(metrics::OLDEST_UNDECIDED).set(oldest);
     ::metrics::gauge!(metrics::DEAD_EVENTS).set(backlog.dead as f64);
     ::metrics::gauge!(metrics::PAUSED_EXECUTIONS).set(backlog.paused as f64);
+    ::metrics::gauge!(metrics::OPEN_INCIDENTS).set(backlog.incidents as f64);
     ::metrics::gauge!(metrics::OPEN_ACTIONS).set(backlog.open_actions as f64);
     for lane in worker.deps.streams.care.stats().await? {
         let number = lane.lane.number().to_string();

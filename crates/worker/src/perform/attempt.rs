@@ -154,6 +154,7 @@ async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
         match input(worker, &machine, action).await {
             None => return Performed::LeaseLost,
             Some(Err(error)) => Done::Attempt(Attempt::Permanent { error }),
+            Some(Ok(ActionInput::Task(_))) => Done::Lost,
             Some(Ok(_)) if given_up(worker, &spec, action) => Done::Attempt(Attempt::Permanent {
                 error: internal(format!("given up: {} attempts left no outcome", action.attempt - 1)),
             }),
@@ -165,6 +166,7 @@ async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
         Done::Attempt(attempt) => conclude(worker, &spec, action, attempt),
         Done::Postponed { at } => Settling::Postponed { at },
         Done::Awaiting { until } => Settling::Awaiting { until },
+        Done::Lost => lost(worker, &spec, action),
     })
 }
 
@@ -271,8 +273,22 @@ async fn perform_within(
     ::metrics::histogram!(metrics::ATTEMPT_SECONDS, "kind" => kind).record(started.elapsed().as_secs_f64());
     match done {
         Done::Attempt(attempt) => Done::Attempt(finished(worker, machine, action, &filled, attempt)),
-        Done::Postponed { .. } | Done::Awaiting { .. } => done,
+        Done::Postponed { .. } | Done::Awaiting { .. } | Done::Lost => done,
     }
+}
+
+/// The worker that had it gave no word in time. Others may have it at once: nothing is overloaded.
+fn lost(worker: &Worker, spec: &ActionSpec, action: &LeasedAction) -> Settling {
+    let (class, what) = match spec.timeouts.heartbeat {
+        Some(length) => (ErrorClass::Heartbeat, format!("no sign of life within {length:?}")),
+        None => (ErrorClass::Timeout, format!("no outcome within {:?}", spec.timeouts.start_to_close)),
+    };
+    let error = ActionError { class, message: format!("{what} from its worker"), status: None };
+    if i64::from(action.attempt) < i64::from(spec.retry.attempts) && !spec.retry.except.contains(&error.class)
+    {
+        return Settling::Retry { error: RawJson::of(&error), at: worker.now() };
+    }
+    conclude(worker, spec, action, Attempt::Permanent { error })
 }
 
 fn transient(error: ActionError) -> Done {

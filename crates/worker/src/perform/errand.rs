@@ -58,6 +58,8 @@ pub(crate) enum Done {
     Awaiting {
         until: Option<Timestamp>,
     },
+    /// An external worker had it and its lease has ended.
+    Lost,
 }
 
 /// What every attempt carries besides its input.
@@ -172,11 +174,8 @@ impl Performers {
             ActionInput::Wait(input) => return wait::perform(input, worker.now()),
             ActionInput::Return(input) => return family::tell_parent(worker, action, &input).await,
             ActionInput::CloseChildren => family::close_children(worker, action).await,
-            // Nobody but an external worker leases these, unless their schedule is missed.
-            ActionInput::Task(_) => Attempt::Transient {
-                error: internal("a task came to a worker of the engine".to_owned()),
-                retry_after: None,
-            },
+            // Nobody but an external worker performs these.
+            ActionInput::Task(_) => return Done::Lost,
         })
     }
 

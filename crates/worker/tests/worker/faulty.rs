@@ -153,8 +153,13 @@ impl ExecutionStore for Faulty<dyn ExecutionStore> {
 
 #[async_trait::async_trait]
 impl ActionStore for Faulty<dyn ActionStore> {
-    async fn lease(&self, w: &WorkerId, grant: &LeaseGrant, now: Timestamp) -> Stored<Vec<LeasedAction>> {
-        self.call(Call::Lease, self.inner.lease(w, grant, now)).await
+    async fn lease_each(
+        &self,
+        takers: &[WorkerId],
+        grant: &LeaseGrant,
+        now: Timestamp,
+    ) -> Stored<Vec<LeasedAction>> {
+        self.call(Call::Lease, self.inner.lease_each(takers, grant, now)).await
     }
 
     async fn renew(&self, l: &[Beat], w: &WorkerId, g: &LeaseGrant, now: Timestamp) -> Stored<Vec<Pulse>> {

@@ -1,0 +1,28 @@
+//! `millstream why KEY`: why nobody performs an action, and who could.
+
+use anyhow::Result;
+use serde_json::Value;
+
+use crate::cli::WhyArgs;
+use crate::client::{Client, segment};
+use crate::output::{Output, fields, table};
+
+pub(crate) async fn run(args: &WhyArgs, client: &Client, output: Output) -> Result<()> {
+    let answer = client.get(&format!("/v1/tasks/{}/why", segment(&args.key))).await?;
+    output.show(&answer, shown)
+}
+
+fn shown(answer: &Value) -> String {
+    let head = fields(answer, &["key", "status", "attempts", "reason"]);
+    let Some(connected @ [_, ..]) = answer["connected"].as_array().map(Vec::as_slice) else { return head };
+    let external =
+        connected.iter().any(|worker| worker["types"].as_array().is_some_and(|all| !all.is_empty()));
+    let mut columns = vec![("worker", "worker")];
+    if external {
+        columns.extend([("types", "types"), ("labels", "labels")]);
+    } else {
+        columns.push(("functions", "functions"));
+    }
+    columns.extend([("seen", "seen_at"), ("cannot, because it", "missing")]);
+    format!("{head}\n\n{}", table(connected, &columns))
+}
