@@ -60,9 +60,12 @@ pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) ->
     if planted::is(Bug::AnyToken) {
         return Ok(recorded);
     }
-    let mut plain: Vec<(usize, &Settlement, &str, Option<&NewEvent>)> = batch
-        .iter()
-        .enumerate()
+    // A lease that occurs twice is stale the second time, whatever its outcomes are.
+    let mut firsts: Vec<(usize, &Settlement)> = batch.iter().enumerate().collect();
+    firsts.sort_by(|(_, one), (_, other)| one.lease.cmp(&other.lease));
+    firsts.dedup_by(|(_, later), (_, first)| later.lease == first.lease);
+    let plain: Vec<(usize, &Settlement, &str, Option<&NewEvent>)> = firsts
+        .into_iter()
         .filter_map(|(place, settlement)| match &settlement.outcome {
             Settling::Succeeded { result, emit } => {
                 Some((place, settlement, result.as_str(), emit.as_deref()))
@@ -73,9 +76,6 @@ pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) ->
             | Settling::Failed { .. } => None,
         })
         .collect();
-    // A lease that occurs twice is stale the second time, and would emit twice here.
-    plain.sort_by(|(_, one, ..), (_, other, ..)| one.lease.cmp(&other.lease));
-    plain.dedup_by(|(_, later, ..), (_, first, ..)| later.lease == first.lease);
     if plain.is_empty() {
         return Ok(recorded);
     }

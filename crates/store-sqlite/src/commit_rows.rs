@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::commit::Rendered;
 use crate::errors::Attempt;
-use crate::param::{Free, free};
+use crate::param::{Message, free, message};
 
 pub(crate) fn update_execution(
     connection: &Connection,
@@ -30,7 +30,7 @@ pub(crate) fn update_execution(
         commit.seq.0,
         commit.state.as_str(),
         commit.phase.as_str(),
-        free(commit.paused_reason.as_deref()),
+        message(commit.paused_reason.as_deref()),
         commit.snapshot.as_ref().map(RawJson::as_str),
         commit.at.as_millis(),
         commit.phase.is_ended(),
@@ -99,7 +99,7 @@ pub(crate) fn decide_event(
             remove_waiting(connection, key, decided.accept_no)?;
             connection.prepare_cached(REJECT_EVENT)?.execute((
                 decided.accept_no.0,
-                Free(reason),
+                Message(reason),
                 state.as_str(),
                 worker.as_str(),
                 now.as_millis(),
@@ -118,7 +118,7 @@ pub(crate) fn fail_event(
 ) -> Attempt<()> {
     const FAIL_EVENT: &str =
         "UPDATE events SET verdict = 'failed', error = ?2, closed_at = ?3 WHERE accept_no = ?1";
-    connection.prepare_cached(FAIL_EVENT)?.execute((accept_no.0, free(error), now.as_millis()))?;
+    connection.prepare_cached(FAIL_EVENT)?.execute((accept_no.0, message(error), now.as_millis()))?;
     Ok(())
 }
 

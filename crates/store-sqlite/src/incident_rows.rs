@@ -18,7 +18,7 @@ use crate::errors::Attempt;
 use crate::intervention::{
     Found, find_event, read_settled, record, reopen_action, reopen_event, resume, wait_again, wait_for_others,
 };
-use crate::param::{Free, free};
+use crate::param::{Message, message};
 use crate::settle::write_followed;
 use crate::settle_rows::{free_action, place, read_touched, succeed_action};
 
@@ -51,7 +51,7 @@ pub(crate) fn open_incident(connection: &Connection, opening: &Opening<'_>, now:
         action_name.map(|name| name.as_str()),
         incident.class.as_str(),
         fingerprint(&definition.name, action_name, &incident.class),
-        Free(&incident.reason),
+        Message(&incident.reason),
         now.as_millis(),
         phase.is_ended().then_some(Resolution::Ended.as_str()),
         phase.is_ended().then_some(now.as_millis()),
@@ -93,8 +93,8 @@ pub(crate) fn resolve_of_event(
         execution.execution.as_str(),
         event.0.as_bytes(),
         Resolution::Retry.as_str(),
-        free(by.actor.as_deref()),
-        free(by.reason.as_deref()),
+        message(by.actor.as_deref()),
+        message(by.reason.as_deref()),
         now.as_millis(),
     ))?;
     Ok(())
@@ -178,8 +178,8 @@ fn mark_resolved(
     connection.prepare_cached(MARK_RESOLVED)?.execute((
         place,
         resolution.as_str(),
-        free(by.actor.as_deref()),
-        free(by.reason.as_deref()),
+        message(by.actor.as_deref()),
+        message(by.reason.as_deref()),
         now.as_millis(),
     ))?;
     Ok(())

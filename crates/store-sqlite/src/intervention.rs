@@ -15,7 +15,7 @@ use crate::connect::SqliteStore;
 use crate::decode::Fields;
 use crate::errors::Attempt;
 use crate::incident_rows::{Opening, open_incident, resolve_of_event};
-use crate::param::{Free, free};
+use crate::param::{Message, message};
 use crate::settle_rows::place;
 
 #[async_trait::async_trait]
@@ -49,7 +49,7 @@ impl Interventions for SqliteStore {
         let executions = executions.to_vec();
         self.write(move |connection| {
             for (key, reason) in &executions {
-                let pause = (key.tenant.as_str(), key.execution.as_str(), Free(reason), now.as_millis());
+                let pause = (key.tenant.as_str(), key.execution.as_str(), Message(reason), now.as_millis());
                 if connection.prepare_cached(PAUSE)?.execute(pause)? > 0 {
                     let by = Decision { actor: None, reason: Some(reason.clone()) };
                     record(connection, key, None, "pause", &by, now)?;
@@ -131,7 +131,7 @@ pub(crate) fn pause_active(
     connection.prepare_cached(PAUSE_ACTIVE)?.execute((
         execution.tenant.as_str(),
         execution.execution.as_str(),
-        Free(reason),
+        Message(reason),
         now.as_millis(),
     ))?;
     Ok(())
@@ -150,7 +150,7 @@ fn bury_event(connection: &Connection, burial: &Burial, now: Timestamp) -> Attem
     let number: Option<i64> =
         connection.prepare_cached(UNBOX)?.query_row(place, |row| row.get(0)).optional()?;
     let Some(number) = number else { return Ok(false) };
-    connection.prepare_cached(BURY_EVENT)?.execute((number, Free(&burial.error), now.as_millis()))?;
+    connection.prepare_cached(BURY_EVENT)?.execute((number, Message(&burial.error), now.as_millis()))?;
     Ok(true)
 }
 
@@ -325,8 +325,8 @@ pub(crate) fn record(
         execution.execution.as_str(),
         event.map(|event| *event.0.as_bytes()),
         kind,
-        free(by.actor.as_deref()),
-        free(by.reason.as_deref()),
+        message(by.actor.as_deref()),
+        message(by.reason.as_deref()),
         now.as_millis(),
     ))?;
     Ok(())

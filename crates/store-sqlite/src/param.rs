@@ -24,6 +24,23 @@ pub(crate) fn free(text: Option<&str>) -> Option<Free<'_>> {
     text.map(Free)
 }
 
+/// A message for people, in which U+0000 becomes a mark: for messages only, never for data.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message<'a>(pub(crate) &'a str);
+
+impl ToSql for Message<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        if self.0.contains('\0') {
+            return Ok(ToSqlOutput::from(self.0.replace('\0', "\u{fffd}")));
+        }
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0.as_bytes())))
+    }
+}
+
+pub(crate) fn message(text: Option<&str>) -> Option<Message<'_>> {
+    text.map(Message)
+}
+
 pub(crate) const fn handled(handling: Handling) -> bool {
     match handling {
         Handling::Handled => true,
@@ -51,5 +68,7 @@ mod tests {
     fn a_null_character_is_told_from_its_escape() {
         assert!(Free("a\0b").to_sql().is_err());
         assert!(Free(r#"{"a":"\u0000"}"#).to_sql().is_ok());
+        let kept = Message("a\0b");
+        assert_eq!(kept.to_sql().unwrap(), ToSqlOutput::from("a\u{fffd}b".to_owned()));
     }
 }

@@ -78,10 +78,12 @@ impl Graph {
         // The undoing itself goes on whatever else is undone, and so does telling the failure.
         let goes_on = self.is_undo(action) || self.is_closing(action);
         let compensating = self.members.values().any(|member| member.closing) && !goes_on;
+        // What the engine owes at the end (a parent is told, children are closed) it owes after any end.
+        let is_owed = action.is_reserved();
         let may_go_on = |goes_on: Becomes| match self.phase {
-            Phase::Cancelled => Becomes::Cancelled,
+            Phase::Cancelled if !is_owed => Becomes::Cancelled,
             Phase::Active | Phase::Completed | Phase::Failed if compensating => Becomes::Skipped,
-            Phase::Active | Phase::Completed | Phase::Failed => goes_on,
+            Phase::Active | Phase::Completed | Phase::Failed | Phase::Cancelled => goes_on,
         };
         let becomes = match outcome {
             Settling::Succeeded { .. } => Becomes::Succeeded,
@@ -375,5 +377,15 @@ mod tests {
         graph.phase = Phase::Cancelled;
         assert_eq!(graph.record(&name("a"), &retry, at(1)), Becomes::Cancelled);
         assert!(graph.is_settled());
+    }
+
+    #[test]
+    fn what_the_engine_owes_is_tried_again_in_a_cancelled_execution_too() {
+        let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
+        let owed = Name::return_to_parent();
+        let mut graph = graph([(owed.as_str(), member(0, ActionStatus::Leased, &[]))]);
+        graph.phase = Phase::Cancelled;
+        assert_eq!(graph.record(&owed, &retry, at(1)), Becomes::Ready(at(9)));
+        assert!(!graph.is_settled());
     }
 }

@@ -26,6 +26,8 @@ use crate::perform::outcome::internal;
 use crate::perform::slots::{Reserved, Slot};
 use crate::worker::Worker;
 
+const REFUSED: &str = "its outcome could not be stored";
+
 /// One transaction settles at most this many.
 const BATCH: usize = 256;
 
@@ -145,7 +147,7 @@ fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Repo
         return vec![group, rest];
     }
     let Some(mut report) = group.pop() else { return Vec::new() };
-    let message = format!("its outcome could not be stored: {reason}");
+    let message = format!("{REFUSED}: {reason}");
     tracing::error!(action.key = %report.settlement.lease.key, error = %reason, "an outcome was refused by the store");
     let incident = NewIncident {
         id: IncidentId(worker.event_id().0),
@@ -155,15 +157,17 @@ fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Repo
     let refused =
         Settling::Failed { error: RawJson::of(&internal(message)), then: AfterFailure::Incident(incident) };
     match std::mem::replace(&mut report.settlement.outcome, refused) {
+        // Even that was refused: the lease runs out and the action is performed again.
+        Settling::Failed { then: AfterFailure::Incident(before), .. }
+            if before.reason.starts_with(REFUSED) =>
+        {
+            Vec::new()
+        }
         Settling::Succeeded { .. }
         | Settling::Retry { .. }
         | Settling::Postponed { .. }
         | Settling::Awaiting { .. }
-        | Settling::Failed { then: AfterFailure::Emit(_) | AfterFailure::Compensate, .. } => {
-            vec![vec![report]]
-        }
-        // Even that was refused: the lease runs out and the action is performed again.
-        Settling::Failed { then: AfterFailure::Incident(_), .. } => Vec::new(),
+        | Settling::Failed { .. } => vec![vec![report]],
     }
 }
 

@@ -1,18 +1,17 @@
 //! Compensation: what was done is undone, the last first, and then the execution is told.
 
 use millstream_testkit::sink::Answer;
-use millstream_testkit::{Mode, Sink};
+use millstream_testkit::{Mode, Sink, eventually};
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::definitions::at;
-use crate::dying::{begin_and_die_at, idle};
-use crate::world::start;
+use crate::world::{SOON, start};
 
 both_modes!(
     what_was_done_last_is_undone_first_and_then_it_is_told,
     an_undoing_that_fails_waits_for_a_person_and_then_goes_on,
-    a_worker_that_dies_while_undoing_undoes_everything_once,
+    a_worker_that_dies_while_undoing_leaves_the_rest_to_another,
     an_input_that_cannot_be_rendered_is_compensated_too,
 );
 
@@ -108,21 +107,39 @@ async fn an_undoing_that_fails_waits_for_a_person_and_then_goes_on(mode: Mode) {
     assert_eq!(sink.calls_to("/unflight").len(), 2);
 }
 
-async fn a_worker_that_dies_while_undoing_undoes_everything_once(mode: Mode) {
+/// Killed while the first undoing is under way at the target.
+async fn a_worker_that_dies_while_undoing_leaves_the_rest_to_another(mode: Mode) {
     let sink = Sink::start().await;
-    let mut world = idle(mode).await;
+    let mut world = start(mode).await;
     world.api.apply(&trip(&sink, "1")).await;
     sink.script("/car", [Answer::Status(409)]);
-    begin_and_die_at(&mut world, "worker.before-settle", "trip", "t-1").await;
-    world.api.execution_in("t-1", "failed").await;
-    for path in ["/unhotel", "/unflight"] {
-        let keys: Vec<_> = sink
-            .calls_to(path)
-            .iter()
-            .map(|call| call.header("idempotency-key").unwrap().to_owned())
-            .collect();
-        assert!(!keys.is_empty() && keys.iter().all(|key| *key == keys[0]), "{path}: {keys:?}");
+    sink.script("/unhotel", [Answer::Hold(200)]);
+    world.api.begin("trip", "t-1", json!({}), &["go"]).await;
+    eventually(SOON, || {
+        let paths = paths(&sink);
+        std::future::ready(if paths.contains(&"/unhotel".to_owned()) { Ok(()) } else { Err(paths) })
+    })
+    .await;
+    match mode {
+        Mode::Embedded => {
+            world.fleet.kill_ingress();
+            sink.release();
+            world.fleet.start_ingress(&[]).await;
+        }
+        Mode::Fleet { workers } => {
+            (0..workers).for_each(|index| world.fleet.kill_worker(index));
+            sink.release();
+            world.fleet.start_worker(&[]);
+        }
     }
+    world.api.execution_in("t-1", "failed").await;
+    let keys: Vec<_> = sink
+        .calls_to("/unhotel")
+        .iter()
+        .map(|call| call.header("idempotency-key").expect("a key").to_owned())
+        .collect();
+    assert_eq!(keys, ["default/t-1/2/unhotel"; 2], "the same undoing again");
+    assert_eq!(paths(&sink), ["/flight", "/hotel", "/car", "/unhotel", "/unhotel", "/unflight"]);
     assert_eq!(world.api.names("t-1").await, ["millstream.start", "go", "refused"]);
 }
 

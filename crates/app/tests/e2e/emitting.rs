@@ -12,6 +12,7 @@ both_modes!(
     an_event_reaches_whoever_has_the_correlation_now_or_later,
     an_event_for_two_executions_waits_for_a_person,
     an_event_for_nobody_waits_for_a_person,
+    an_execution_may_tell_itself_something,
     a_worker_that_dies_after_emitting_emits_nothing_twice,
 );
 
@@ -136,6 +137,23 @@ async fn an_event_for_nobody_waits_for_a_person(mode: Mode) {
     api.resolve(&incident, "retry", json!({})).await;
     api.execution_in("s-1", "completed").await;
     api.execution_until("r-9", |seen| seen["context"]["heard"] == json!([7])).await;
+}
+
+async fn an_execution_may_tell_itself_something(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    let talker = SENDER
+        .replace("NAME", "talker")
+        .replace("TARGET", "to")
+        .replace("  b: { on: {", "  b: { on: { hear: { set: { heard: event.payload.n }, do: [] },");
+    api.apply(&talker.replace(
+        "told: { to: z, set: { told: event.payload.result } }",
+        "told: { set: { told: true } }, end: { to: z }",
+    ))
+    .await;
+    api.begin("talker", "t-1", json!({ "to": "t-1" }), &["go"]).await;
+    let seen = api.execution_until("t-1", |seen| seen["seq"] == 4).await;
+    assert_eq!((&seen["context"]["heard"], &seen["context"]["told"]), (&json!(7), &json!(true)), "{seen}");
 }
 
 async fn a_worker_that_dies_after_emitting_emits_nothing_twice(mode: Mode) {

@@ -15,6 +15,7 @@ both_modes!(
     a_child_that_takes_too_long_is_given_up_and_cancelled,
     a_worker_that_dies_after_starting_a_child_starts_no_second_one,
     a_child_that_ends_before_anybody_awaits_it_is_still_heard,
+    a_child_that_is_cancelled_before_anybody_awaits_it_is_still_heard,
     a_child_that_completes_after_it_was_given_up_is_what_a_retry_finds,
 );
 
@@ -208,6 +209,18 @@ async fn a_child_that_ends_before_anybody_awaits_it_is_still_heard(mode: Mode) {
     assert_eq!(sad["context"]["why"]["class"], "child", "{sad}");
     let children = api.all("/v1/executions?definition=child").await;
     assert_eq!(children.len(), 1, "the first one was the one: {children:?}");
+}
+
+async fn a_child_that_is_cancelled_before_anybody_awaits_it_is_still_heard(mode: Mode) {
+    let mut world = idle(mode).await;
+    world.api.apply(CHILD).await;
+    world.api.apply(&parent("parent", NAMED, HANDLED)).await;
+    begin_and_die_at(&mut world, "worker.before-settle", "parent", "p-1").await;
+    let api = &world.api;
+    api.client.post("/v1/executions/kid-of-1/cancel", &json!({ "reason": "enough" })).await.expect(202);
+    let sad = api.execution_in("p-1", "failed").await;
+    assert!(text(&sad["context"]["why"], "message").contains("enough"), "{sad}");
+    assert_eq!(api.all("/v1/executions?definition=child").await.len(), 1);
 }
 
 async fn a_child_that_completes_after_it_was_given_up_is_what_a_retry_finds(mode: Mode) {

@@ -22,6 +22,8 @@ both_modes!(
     two_failures_of_one_transition_are_two_decisions,
     a_group_is_ended_by_one_decision_and_a_cancelled_execution_leaves_none,
     the_last_action_of_an_execution_that_has_ended_can_be_tried_again,
+    targets_and_people_may_write_any_character,
+    an_action_that_was_out_of_time_has_its_time_again,
 );
 
 const CALL: &str = r"
@@ -346,4 +348,38 @@ actions:
     api.action_in("f-1", "bye", "succeeded").await;
     assert_eq!(api.settled(&event).await["status"], "completed");
     assert_eq!(api.execution("f-1").await["status"], "completed");
+}
+
+/// Postgres has no room for a zero in a text.
+async fn targets_and_people_may_write_any_character(mode: Mode) {
+    let (world, sink) = paused(mode, &[]).await;
+    let api = &world.api;
+    let odd = "zero \u{0}, bell \u{7}, \u{1f600} and \u{fffd}";
+    sink.script("/call", [Answer::Text(400, odd.to_owned())]);
+    api.begin("call", "e-1", json!({ "id": odd }), &["go"]).await;
+    let incident = api.incident("e-1").await;
+    assert!(text(&incident["error"], "message").contains(odd), "{incident}");
+    assert!(text(&incident, "reason").contains("answered 400"), "{incident}");
+    sink.script("/call", [Answer::Json(200, json!({ "odd": odd }))]);
+    api.resolve(&incident, "retry", json!({ "reason": odd })).await;
+    let seen = api.execution_at("e-1", "z").await;
+    assert_eq!(seen["context"]["got"]["odd"], odd, "{seen}");
+    assert_eq!(sink.calls_to("/call")[0].json(), json!({ "id": odd }));
+    let late = api.post_resolution(&incident, "skip", &json!({ "result": 1 })).await.problem(409);
+    assert!(text(&late, "detail").contains("retry"), "{late}");
+}
+
+async fn an_action_that_was_out_of_time_has_its_time_again(mode: Mode) {
+    let sink = Sink::start().await;
+    sink.script("/call", [Answer::Hold(200)]);
+    let world = start(mode).await;
+    let api = &world.api;
+    let hasty =
+        at(CALL, &sink).replace("on_success:", "timeouts: { schedule_to_close: 700ms }\n    on_success:");
+    api.apply(&hasty).await;
+    api.begin("call", "e-1", json!({ "id": 1 }), &["go"]).await;
+    let incident = api.incident("e-1").await;
+    sink.script("/call", [Answer::Json(200, json!(1))]);
+    api.resolve(&incident, "retry", json!({})).await;
+    api.execution_at("e-1", "z").await;
 }

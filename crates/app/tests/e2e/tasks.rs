@@ -137,7 +137,7 @@ async fn a_task_fails_as_its_worker_says(mode: Mode) {
     assert_eq!(failed["outcome"], "retried", "{failed}");
     let task = lease(api, "w-1").await;
     assert_eq!(task["attempt"], 2, "{task}");
-    let declined = json!({ "message": "no money", "class": "card_declined" });
+    let declined = json!({ "message": "no money \u{0}", "class": "card_declined" });
     let failed = tell(api, &task, "fail", declined).await.expect(200);
     assert_eq!(failed["outcome"], "incident", "{failed}");
     let incident = api.incident("j-1").await;

@@ -53,6 +53,23 @@ pub async fn a_failure_opens_an_incident_and_pauses(bench: Bench) {
     assert_eq!(got.unwrap(), [Some(view), None]);
 }
 
+/// What a target wrote must not keep its failure from being recorded; a zero may become another mark.
+pub async fn a_reason_may_hold_any_character(bench: Bench) {
+    let key = execution("one");
+    let (id, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    settle(&bench, vec![fail(&done.leased[0], "a\0b \u{7}\u{1f600}")], grant(0)).await;
+    let marked = |text: &str| text.replace('\0', "\u{fffd}");
+    let view = open(&bench).await.remove(0);
+    assert_eq!(marked(&view.reason), "a\u{fffd}b \u{7}\u{1f600}");
+    assert_eq!(marked(&bench.execution(&key).await.paused_reason.unwrap()), marked(&view.reason));
+    assert_eq!(marked(&bench.event(&key, id).await.error.unwrap()), marked(&view.reason));
+    let why = Decision { actor: None, reason: Some("c\0d".to_owned()) };
+    let batch = [(view.id, Resolving::Retry)];
+    bench.stores.incidents.resolve(&tenant("acme"), &batch, &why, bench.now().await).await.unwrap();
+    let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
+    assert_eq!(marked(&resolved.reason.unwrap()), "c\u{fffd}d");
+}
+
 pub async fn the_same_trouble_is_one_group(bench: Bench) {
     for n in 0..5 {
         stuck(&bench, &format!("e{n}")).await;

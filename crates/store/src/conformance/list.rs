@@ -113,6 +113,7 @@ macro_rules! conformance_tests {
                 dependents_are_leased_as_far_as_slots_go,
                 a_retry_is_due_at_its_time_and_keeps_the_error,
                 a_retry_in_a_cancelled_execution_cancels_the_action,
+                what_the_engine_owes_is_tried_again_after_a_cancellation,
                 a_retry_goes_on_after_an_end_that_is_no_cancellation,
                 a_handled_failure_emits_its_event_and_completes,
                 an_unhandled_failure_fails_the_event_and_pauses_the_execution,
@@ -211,6 +212,7 @@ macro_rules! conformance_tests {
             }
             incidents {
                 a_failure_opens_an_incident_and_pauses,
+                a_reason_may_hold_any_character,
                 the_same_trouble_is_one_group,
                 lists_are_newest_first_and_cut_by_position,
                 a_retry_reopens_the_action_and_what_waits_for_it,

@@ -161,6 +161,22 @@ pub async fn a_retry_in_a_cancelled_execution_cancels_the_action(bench: Bench) {
     assert!(due.is_empty());
 }
 
+/// Its parent must hear that it was cancelled.
+pub async fn what_the_engine_owes_is_tried_again_after_a_cancellation(bench: Bench) {
+    let key = execution("one");
+    let owed = "millstream.return";
+    let (_, state, done) = bench.acting(&key, &[ready(owed)], grant(1)).await;
+    let cancel = bench.post(&key, "millstream.cancel").await;
+    let now = bench.now().await;
+    let visit = Visit::to(&key, &state, now).end(cancel, "working", Phase::Cancelled).cancel_open_actions();
+    bench.commit_done(visit).await;
+    let again = settle(&bench, vec![retry(&done.leased[0], now)], grant(0)).await;
+    assert_eq!(again.verdicts, [PROCESSING]);
+    assert_eq!(bench.action(&key, owed).await.status, ActionStatus::Ready);
+    let due = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
+    assert_eq!(due.len(), 1);
+}
+
 pub async fn a_retry_goes_on_after_an_end_that_is_no_cancellation(bench: Bench) {
     let key = execution("one");
     let (_, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
