@@ -74,8 +74,14 @@ async fn an_embedded_engine_is_measured_from_start_to_end() {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("bench.svg");
     let plot_path = plot.display().to_string();
-    let output = bench(&["--embedded", "--smoke", "--workload", "all", "--json", "--plot", &plot_path]);
-    let report = report(&output);
+    let everything = ["--measure", "throughput,latency,floor,pollers", "--pollers", "20"];
+    let arguments = ["--embedded", "--smoke", "--workload", "all", "--json", "--plot", &plot_path];
+    let report = report(&bench(&[&arguments[..], &everything[..]].concat()));
+    let pollers = &report["pollers"];
+    assert_eq!((&pollers["workers"], &pollers["single"]["count"]), (&20.into(), &10.into()), "{pollers}");
+    assert_eq!((&pollers["burst"]["size"], &pollers["burst"]["wake"]["count"]), (&20.into(), &40.into()));
+    assert!(pollers["ingress_rss_idle"].as_u64().unwrap() > 0, "{pollers}");
+    assert!(report["task_to_call"]["throughput"]["median"].as_f64().unwrap() > 0.0);
     adds_up(&report, &["embedded", "generator"]);
     assert_eq!(report["sqlite"]["synchronous"], "full");
     let picture = std::fs::read_to_string(plot).unwrap();
