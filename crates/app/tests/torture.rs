@@ -3,6 +3,7 @@
 //! One after another: each starts a fleet of its own and wants the machine.
 #![allow(
     clippy::expect_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a test says what it saw, and a panic is how it fails"
 )]
@@ -40,14 +41,35 @@ async fn nothing_is_lost_in_a_minute_of_faults() {
     assert_eq!(report.recoveries.len(), 3);
 }
 
+/// How many runs may pass a planted bug by: some are races that a run of seconds can miss.
+const SEEDS: [&str; 4] = ["1", "2", "3", "4"];
+
 /// Plants a bug, injects what brings it to light, and expects these checks among those that find it.
 async fn finds(bug: &str, faults: &str, length: &str, expected: &[Check], further: &[&str]) {
-    let fixed =
-        ["--plant", bug, "--only", faults, "--for", length, "--seed", "1", "--no-drills", "--patience", "1s"];
-    let report = torture(&[&fixed, further].concat()).await;
-    let caught: BTreeMap<Check, usize> = report.caught_by();
-    println!("{bug} is caught by {caught:?}");
-    assert!(expected.iter().all(|check| caught.contains_key(check)), "{bug}: {caught:?}");
+    let mut passed_by = Vec::new();
+    for seed in SEEDS {
+        let fixed = [
+            "--plant",
+            bug,
+            "--only",
+            faults,
+            "--for",
+            length,
+            "--seed",
+            seed,
+            "--no-drills",
+            "--patience",
+            "1s",
+        ];
+        let report = torture(&[&fixed, further].concat()).await;
+        let caught: BTreeMap<Check, usize> = report.caught_by();
+        println!("{bug} is caught by {caught:?} with seed {seed}");
+        if expected.iter().all(|check| caught.contains_key(check)) {
+            return;
+        }
+        passed_by.push(caught);
+    }
+    panic!("{bug}: expected {expected:?}, found {passed_by:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
