@@ -133,6 +133,11 @@ impl Name {
     /// Event names that only the engine may use start with this.
     pub const RESERVED_PREFIX: &'static str = "millstream.";
 
+    /// One of the engine's own names.
+    pub(crate) fn reserved(name: &'static str) -> Self {
+        Self(name.into())
+    }
+
     pub fn is_reserved(&self) -> bool {
         self.0.starts_with(Self::RESERVED_PREFIX)
     }

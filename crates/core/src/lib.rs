@@ -5,7 +5,7 @@
 //! simulation and property tests possible.
 //!
 //! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
-//! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`action`]), and the
+//! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`action`]), and the
 //! small decisions of the shells ([`retry`], [`lane`], [`sweep`]).
 
 pub mod action;
@@ -15,6 +15,7 @@ pub mod duration;
 pub mod entropy;
 pub mod error_class;
 pub mod expr;
+pub mod graph;
 pub mod id;
 pub mod incident;
 pub mod lane;

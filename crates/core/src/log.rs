@@ -4,10 +4,12 @@
 //! expression, so no upgrade of Millstream changes history. Blobs carry a format number.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::definition::ParentClose;
+use crate::graph::{Change, Graph};
 use crate::id::{AcceptNo, EventId, ExecutionId, Name, Seq};
 use crate::raw::RawJson;
 pub use crate::status::Phase;
@@ -66,6 +68,9 @@ pub struct Decision {
     /// Where the transition gave the execution its correlation, or another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<String>,
+    /// Of a graph: what happened to its nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<Box<Change>>,
 }
 
 /// The action that started a child execution. Both belong to the same tenant.
@@ -121,6 +126,9 @@ pub struct State {
     /// By which signals find it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<String>,
+    /// Of a graph. Not part of the snapshot's JSON: it is stored beside it, as a protobuf blob.
+    #[serde(skip)]
+    pub graph: Option<Arc<Graph>>,
 }
 
 impl State {

@@ -85,6 +85,7 @@ fn moved(queue: &Queue, input: &ActionInput) -> Vec<Fault> {
             | ActionInput::Wait(_)
             | ActionInput::Webhook(_)
             | ActionInput::Noop(_)
+            | ActionInput::Node(_)
             | ActionInput::Return(_)
             | ActionInput::CloseChildren,
             _,

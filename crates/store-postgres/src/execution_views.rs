@@ -192,6 +192,7 @@ fn unreadable_view(row: &PgRow, why: String) -> Attempt<ExecutionView> {
         at: decode::time(row, "updated_at")?,
         parent: None,
         correlation: row.try_get("correlation")?,
+        graph: None,
     };
     Ok(ExecutionView {
         execution: decode::execution_key(row)?,

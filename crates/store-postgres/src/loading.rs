@@ -72,6 +72,7 @@ pub(crate) fn assemble(key: &ExecutionKey, rows: &[PgRow], limits: MailboxLimits
         snapshot_seq,
         mailbox,
         more: cut.more,
+        graph: None,
     })))
 }
 

@@ -127,6 +127,7 @@ impl<'c> Loading<'c> {
             snapshot_seq,
             mailbox,
             more,
+            graph: None,
         }))
     }
 }

@@ -243,6 +243,7 @@ fn unreadable_view(row: Fields<'_>, why: String) -> Attempt<ExecutionView> {
         at: row.time("updated_at")?,
         parent: None,
         correlation: row.opt_text("correlation")?,
+        graph: None,
     };
     Ok(ExecutionView {
         execution: row.execution()?,

@@ -12,6 +12,7 @@ use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 
 use crate::Result;
+use crate::graph_store::GraphRows;
 
 /// The door of the store.
 #[async_trait::async_trait]
@@ -111,6 +112,8 @@ pub struct NewExecution {
     pub state: State,
     /// Appended in the same commit, unless the execution existed already.
     pub events: Vec<NewEvent>,
+    /// Of a graph: its rows, with metadata and blob; and an entry in the feed.
+    pub graph: Option<Box<GraphRows>>,
 }
 
 /// An event to accept.

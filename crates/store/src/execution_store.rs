@@ -21,6 +21,7 @@ use millstream_core::time::Timestamp;
 use crate::Result;
 use crate::action_store::{Handling, LeasedAction};
 use crate::event_log::NewEvent;
+use crate::graph_store::GraphRows;
 
 /// The worker's side of executions.
 #[async_trait::async_trait]
@@ -118,6 +119,8 @@ pub struct LoadedExecution {
     pub pause: PauseState,
     /// The newest snapshot and the transitions after it; `None` when the caller's `known` is current.
     pub state: Option<(State, Vec<Transition>)>,
+    /// With `state`, of a graph: the blob that belongs to the snapshot. The graph of `state` is not filled in.
+    pub graph: Option<Arc<[u8]>>,
     /// The seq of the stored snapshot.
     pub snapshot_seq: Seq,
     pub mailbox: Vec<Waiting>,
@@ -162,6 +165,8 @@ pub struct Commit {
     pub emitted: Vec<NewEvent>,
     /// The execution was ended by request: its actions that nobody holds are cancelled as well.
     pub open_actions: OpenActions,
+    /// Of a graph whose transitions these are; with an entry in the feed.
+    pub graph: Option<Box<GraphRows>>,
 }
 
 /// Whether a commit carries a new snapshot.
@@ -231,6 +236,17 @@ pub struct NewAction {
     pub handling: Handling,
     /// Of one that is `Failed` already and unhandled.
     pub incident: Option<NewIncident>,
+    /// Whether its settlement concerns other actions of its transition.
+    pub company: Company,
+}
+
+/// What an action has to do with the others of its transition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Company {
+    /// They may need it, or undo it: settling it looks at all of them.
+    Together,
+    /// Nothing: it has no needs and nobody needs it. There may be thousands; settling one reads no other.
+    Independent,
 }
 
 /// How many actions a worker takes along with a commit or a settlement, and for how long.

@@ -8,7 +8,7 @@
 //! Refuses: SQL, and decisions of the domain (those are made in `millstream-core`).
 //!
 //! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
-//! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], then what people and operators need
+//! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`], [`executor_store`], [`feed`], then what people and operators need
 //! ([`intervention`], [`incidents`], [`views`], …). [`memory`] is the reference implementation and [`conformance`]
 //! the suite that every backend must pass.
 
@@ -19,6 +19,9 @@ pub mod definition_store;
 pub mod error;
 pub mod event_log;
 pub mod execution_store;
+pub mod executor_store;
+pub mod feed;
+pub mod graph_store;
 pub mod housekeeping;
 pub mod incidents;
 pub mod intervention;

@@ -292,6 +292,7 @@ mod tests {
             snapshot_seq: Seq(1),
             mailbox,
             more: More::Nothing,
+            graph: None,
         };
         let company = slice(&mut loaded);
         (loaded.mailbox.iter().map(|event| event.accept_no.0).collect(), company, loaded.more)

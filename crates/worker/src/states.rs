@@ -80,6 +80,7 @@ mod tests {
             at: Timestamp::EPOCH,
             parent: None,
             correlation: None,
+            graph: None,
         }
     }
 

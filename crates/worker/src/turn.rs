@@ -18,7 +18,7 @@ use millstream_core::terms::Terms;
 use millstream_store::action_store::Handling;
 use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
-    Commit, Decided, EventVerdict, NewAction, OpenActions, SnapshotWrite,
+    Commit, Company, Decided, EventVerdict, NewAction, OpenActions, SnapshotWrite,
 };
 use millstream_store::outcome;
 
@@ -117,6 +117,7 @@ pub(crate) fn decision(
         timers,
         actions: rows.actions,
         emitted: rows.emitted,
+        graph: None,
     };
     Some(Decision { commit, lines: rows.lines })
 }
@@ -230,6 +231,7 @@ impl Writing<'_> {
             terms: self.terms(&key.action),
             undoes: self.undoes(&key.action),
             incident: None,
+            company: Company::Together,
         };
         let attempt = match planned.plan {
             Plan::Inline { input, result } => {

@@ -88,8 +88,16 @@ impl Values {
             traceparent: Some(TRACE.to_owned()),
         };
         let definition = self.definition.clone();
-        let new =
-            NewExecution { key, definition, input_hash: [7; 32], start, applied, state, events: Vec::new() };
+        let new = NewExecution {
+            key,
+            definition,
+            input_hash: [7; 32],
+            start,
+            applied,
+            state,
+            events: Vec::new(),
+            graph: None,
+        };
         Ok(Append::Start(Box::new(new)))
     }
 
@@ -183,6 +191,7 @@ fn decide(
             terms: Terms::engine(),
             undoes: None,
             incident: None,
+            company: millstream_store::execution_store::Company::Together,
         });
     }
     let status = if actions.is_empty() { EventStatus::Completed } else { EventStatus::Processing };
@@ -207,6 +216,7 @@ fn decide(
         actions,
         emitted: Vec::new(),
         open_actions: OpenActions::Keep,
+        graph: None,
     })
 }
 

@@ -84,6 +84,7 @@ pub fn create_child(
             actions: Vec::new(),
             parent,
             correlation,
+            graph: None,
         },
     };
     let state = evolve(None, &transition);

@@ -18,6 +18,7 @@ pub fn evolve(state: Option<State>, transition: &Transition) -> State {
         at: transition.at,
         parent: None,
         correlation: None,
+        graph: None,
     });
     fold(&mut state, transition);
     state

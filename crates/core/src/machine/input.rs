@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{Method, ParentClose, StatusPattern};
+use crate::graph::NodeInput;
 use crate::id::{Name, Seq};
 use crate::raw::RawJson;
 use crate::sealed::{Holes, Phrase};
@@ -25,6 +26,8 @@ pub enum ActionInput {
     Webhook(WebhookInput),
     /// The value is the action's result.
     Noop(RawJson),
+    /// An attempt at a node of a graph.
+    Node(NodeInput),
     /// The engine's own: a child tells its parent how it ended.
     Return(ReturnInput),
     /// The engine's own: a parent that has ended closes its children.
@@ -43,6 +46,7 @@ impl ActionInput {
             Self::Wait(_) => "wait",
             Self::Webhook(_) => "webhook",
             Self::Noop(_) => "noop",
+            Self::Node(_) => "node",
             Self::Return(_) => "return",
             Self::CloseChildren => "close_children",
         }

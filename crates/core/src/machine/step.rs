@@ -166,6 +166,7 @@ fn apply(
         actions: chosen.alternative.actions.clone(),
         parent: None,
         correlation: correlation.filter(|found| state.correlation.as_ref() != Some(found)),
+        graph: None,
     };
     Ok(applied(seq, event, scope.now, decision, actions))
 }
@@ -224,6 +225,7 @@ fn end(
         actions: Vec::new(),
         parent: None,
         correlation: None,
+        graph: None,
     };
     let after = State { phase, reason: decision.reason.clone(), ..state.clone() };
     let mut actions = Vec::new();

@@ -361,7 +361,7 @@ fn decide(
     });
     let events = events.collect();
     let mode = machine.definition().mode();
-    let new = NewExecution { key, definition, input_hash, start, applied, state, events };
+    let new = NewExecution { key, definition, input_hash, start, applied, state, events, graph: None };
     Ok(Ready { new, mode, id_from })
 }
 

@@ -20,8 +20,8 @@ use millstream_store::Stores;
 use millstream_store::action_store::Handling;
 use millstream_store::clock::{Clock, StoreClock};
 use millstream_store::execution_store::{
-    Commit, Decided, EventVerdict, LeaseGrant, Loaded, MailboxLimits, NewAction, OpenActions, SnapshotWrite,
-    Wanted,
+    Commit, Company, Decided, EventVerdict, LeaseGrant, Loaded, MailboxLimits, NewAction, OpenActions,
+    SnapshotWrite, Wanted,
 };
 use millstream_store::key_store::NewKey;
 use millstream_store::memory::Memory;
@@ -206,6 +206,7 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
                         result: None,
                         error: None,
                         handling: Handling::Unhandled,
+                        company: Company::Together,
                     }
                 }));
                 transitions.push(applied.transition);
@@ -232,6 +233,7 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
         emitted: Vec::new(),
         open_actions,
         state: turn.state.clone(),
+        graph: None,
     };
     let worker = WorkerId::parse("bench").unwrap();
     let lease = LeaseGrant {

@@ -90,6 +90,7 @@ async fn an_execution_tells_its_correlation_and_its_parent_if_it_has_them() {
         applied,
         state,
         events: Vec::new(),
+        graph: None,
     };
     bench.stores.events.append(&[Append::Start(Box::new(new))], now).await.unwrap();
     let shown = bench.get("/v1/executions/k-2").await.json();

@@ -119,6 +119,7 @@ fn transition(seq: Seq, event_id: EventId, from: Option<&str>, to: &str, at: Tim
             actions: Vec::new(),
             parent: None,
             correlation: None,
+            graph: None,
         },
     }
 }
@@ -138,6 +139,7 @@ pub(crate) fn start(key: &ExecutionKey, now: Timestamp) -> NewExecution {
         applied: Applied { transition, actions: Vec::new() },
         start,
         events: Vec::new(),
+        graph: None,
     }
 }
 
@@ -160,6 +162,7 @@ pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: 
         terms: Terms::engine(),
         undoes: None,
         incident: None,
+        company: millstream_store::execution_store::Company::Together,
     };
     Commit {
         execution: key.clone(),
@@ -185,6 +188,7 @@ pub(crate) fn act(key: &ExecutionKey, event_id: EventId, actions: &[&str], now: 
         actions: actions.iter().zip(0..).map(action).collect(),
         emitted: Vec::new(),
         open_actions: OpenActions::Keep,
+        graph: None,
     }
 }
 

@@ -136,6 +136,7 @@ fn new_execution(key: &ExecutionKey, input: &str, phase: Phase, correlation: Opt
             actions: Vec::new(),
             parent: None,
             correlation,
+            graph: None,
         },
     };
     let state = evolve(None, &transition);
@@ -147,6 +148,7 @@ fn new_execution(key: &ExecutionKey, input: &str, phase: Phase, correlation: Opt
         applied: Applied { transition, actions: Vec::new() },
         state,
         events: Vec::new(),
+        graph: None,
     }
 }
 
@@ -194,6 +196,7 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
             actions: vec![name("charge")],
             parent: None,
             correlation: None,
+            graph: None,
         },
     };
     let action = NewAction {
@@ -215,6 +218,7 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
         error: None,
         handling: Handling::Unhandled,
         incident: None,
+        company: millstream_store::execution_store::Company::Together,
     };
     let commit = Commit {
         execution: key.clone(),
@@ -239,6 +243,7 @@ pub(crate) async fn apply(store: &SqliteStore, key: &ExecutionKey, input: &str) 
         actions: vec![action],
         emitted: Vec::new(),
         open_actions: OpenActions::Keep,
+        graph: None,
     };
     store.commit(&worker(), &[commit], &grant(10), NOW).await.unwrap().remove(0)
 }

@@ -118,6 +118,7 @@ pub(super) fn armed_execution(
             actions: Vec::new(),
             parent: None,
             correlation: None,
+            graph: None,
         },
     };
     let state = evolve(None, &transition);
@@ -129,6 +130,7 @@ pub(super) fn armed_execution(
         applied: Applied { transition, actions: Vec::new() },
         state,
         events: Vec::new(),
+        graph: None,
     }
 }
 

@@ -12,7 +12,7 @@ use super::fixture::{grant, incident, name, order, raw, worker};
 use crate::action_store::{Handling, LeasedAction};
 use crate::event_log::NewEvent;
 use crate::execution_store::{
-    Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
+    Commit, Committed, Company, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
 
 /// Builds one [`Commit`].
@@ -38,6 +38,7 @@ impl Visit {
             actions: Vec::new(),
             emitted: Vec::new(),
             open_actions: OpenActions::Keep,
+            graph: None,
         };
         Self { commit, now }
     }
@@ -85,6 +86,7 @@ impl Visit {
                 actions: Vec::new(),
                 parent: None,
                 correlation: None,
+                graph: None,
             },
         };
         self.commit.state = evolve(Some(self.commit.state), &transition);
@@ -261,6 +263,7 @@ impl Planned {
             terms: self.terms.clone(),
             undoes: self.undoes.clone(),
             incident: None,
+            company: Company::Together,
         };
         match self.status {
             ActionStatus::Waiting | ActionStatus::Standby => {

@@ -59,6 +59,7 @@ fn load(tables: &Tables, wanted: &Wanted, limits: MailboxLimits) -> Loaded {
         snapshot_seq: row.snapshot.seq,
         mailbox,
         more,
+        graph: None,
     }))
 }
 

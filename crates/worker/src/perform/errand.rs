@@ -174,6 +174,9 @@ impl Performers {
             ActionInput::Wait(input) => return wait::perform(input, worker.now()),
             ActionInput::Return(input) => return family::tell_parent(worker, action, &input).await,
             ActionInput::CloseChildren => family::close_children(worker, action).await,
+            ActionInput::Node(input) => Attempt::Permanent {
+                error: internal(format!("this build performs no nodes: {:?}", input.node.as_str())),
+            },
             // Nobody but an external worker performs these.
             ActionInput::Task(_) => return Done::Lost,
         })

@@ -57,6 +57,7 @@ fn wanted(input: &ActionInput) -> Vec<&Name> {
         | ActionInput::Start(_)
         | ActionInput::Wait(_)
         | ActionInput::Noop(_)
+        | ActionInput::Node(_)
         | ActionInput::Return(_)
         | ActionInput::CloseChildren => Vec::new(),
     }

@@ -164,6 +164,7 @@ async fn create(
         applied,
         state,
         events: Vec::new(),
+        graph: None,
     };
     match append(worker, Append::Start(Box::new(new))).await? {
         Some(Appended::Accepted { .. } | Appended::Repeat { .. }) => {

@@ -171,6 +171,7 @@ impl Bench {
             applied,
             state,
             events: Vec::new(),
+            graph: None,
         };
         let appended = self.stores.events.append(&[Append::Start(Box::new(new))], self.now()).await.unwrap();
         assert!(matches!(appended[..], [Appended::Accepted { .. }]), "{appended:?}");

@@ -1,0 +1,21 @@
+//! How large a graph may be.
+
+use std::time::Duration;
+
+/// Nodes of a graph, instances of fan-outs included.
+pub const MAX_NODES: usize = 20_000;
+/// Edges of a graph.
+pub const MAX_EDGES: usize = 200_000;
+/// Graphs within graphs.
+pub const MAX_DEPTH: usize = 4;
+/// Edits of one patch.
+pub const MAX_EDITS: usize = 1_000;
+/// A result that an expression mentions may be as long as this.
+pub const MAX_KEPT_BYTES: usize = 64 * 1024;
+/// A node's result may be as long as this.
+pub const MAX_RESULT_BYTES: usize = 1024 * 1024;
+/// Of what a node says about itself: goal, texts, labels, expressions.
+pub const MAX_NODE_BYTES: usize = 64 * 1024;
+
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
+pub const DEFAULT_PARALLEL: u32 = 1_000;

@@ -1,0 +1,75 @@
+//! The events that a graph knows, and what they carry.
+
+use serde::{Deserialize, Serialize};
+
+use super::spec::{NodeEdit, NodeId};
+use super::status::NodeStatus;
+use crate::action::ActionError;
+use crate::id::Name;
+use crate::raw::RawJson;
+
+impl Name {
+    /// The definition of every graph execution: none is stored, the graph is in its log.
+    pub fn graph() -> Self {
+        Self::reserved("millstream.graph")
+    }
+
+    /// `millstream.begin`: follows the start of a graph, and makes its first nodes run.
+    pub fn begin() -> Self {
+        Self::reserved("millstream.begin")
+    }
+
+    /// `millstream.node`: an attempt at a node has ended.
+    pub fn node_outcome() -> Self {
+        Self::reserved("millstream.node")
+    }
+
+    /// `millstream.edit`: somebody wants the graph changed.
+    pub fn edit() -> Self {
+        Self::reserved("millstream.edit")
+    }
+}
+
+/// The payload of `millstream.node`: what settling a dispatch emits (see [`crate::action`]).
+#[derive(Debug, Clone, Deserialize)]
+pub struct NodeOutcome {
+    /// The node.
+    pub action: NodeId,
+    /// Exactly one of the two.
+    #[serde(default)]
+    pub result: Option<Answer>,
+    #[serde(default)]
+    pub error: Option<ActionError>,
+}
+
+/// What an executor, or a child execution, made of a node. The result of the dispatch's action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Never `PENDING` or `RUNNING`.
+    pub status: NodeStatus,
+    /// The node's attempt that was answered.
+    pub attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<RawJson>,
+    /// What went wrong, where it did not pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<NodeEdit>,
+    /// Results of ended nodes that the edits' expressions mention.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<(NodeId, RawJson)>,
+    /// Who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<String>,
+}
+
+/// The payload of `millstream.edit`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    pub expected_revision: u32,
+    pub edits: Vec<NodeEdit>,
+    /// Results of ended nodes that the edits' expressions mention.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<(NodeId, RawJson)>,
+}

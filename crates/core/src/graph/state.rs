@@ -1,0 +1,61 @@
+//! A graph as it stands: the fold of all changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::spec::{GraphOptions, NodeId, NodeSpec};
+use super::status::NodeStatus;
+use crate::raw::RawJson;
+
+/// Everything the next step needs to know. Results are not in here, but for those that expressions mention.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    pub name: String,
+    pub description: String,
+    pub creator: Option<String>,
+    pub input: RawJson,
+    pub options: GraphOptions,
+    /// Of its shape: 1 at creation, one more for every patch and for every fan-out.
+    pub revision: u32,
+    pub nodes: BTreeMap<NodeId, Node>,
+    /// Those whose parents let them run and that have not been dispatched: there was no room.
+    pub ready: BTreeSet<NodeId>,
+    pub tally: Tally,
+}
+
+/// One node as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub spec: Arc<NodeSpec>,
+    pub status: NodeStatus,
+    /// The attempt that runs or ran last; 0 before the first.
+    pub attempt: u32,
+    pub why: Option<String>,
+    pub kept: Option<RawJson>,
+    pub avoid: Vec<String>,
+    /// An instance of a fan-out: of which, and its item.
+    pub of: Option<(NodeId, RawJson)>,
+    /// Of a fan-out that runs: how many of its instances have not ended, and how many there are.
+    pub instances: Option<Instances>,
+    /// Derived from `parents`: the nodes that wait for this one.
+    pub children: BTreeSet<NodeId>,
+    /// Derived: how many of its parents have not ended.
+    pub waits_for: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instances {
+    pub all: u32,
+    pub open: u32,
+    pub failed: u32,
+}
+
+/// How many nodes are in which status.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally(pub BTreeMap<NodeStatus, u32>);
+
+impl Tally {
+    pub fn of(&self, status: NodeStatus) -> u32 {
+        self.0.get(&status).copied().unwrap_or(0)
+    }
+}

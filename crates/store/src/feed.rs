@@ -1,0 +1,39 @@
+//! What happened to graphs, in order, for watchers and for the outside.
+//!
+//! Entries are written in the transactions that they tell of. Positions grow; entries of one execution are
+//! seen in the order of their positions. Entries of different executions may become visible in another order
+//! than that of their positions, which is why the publisher goes by a mark and not by a cursor.
+
+use millstream_core::id::{ExecutionKey, Seq};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+#[async_trait::async_trait]
+pub trait Feed: Send + Sync {
+    /// The entries of one execution after `after`, in order.
+    async fn feed(&self, execution: &ExecutionKey, after: i64, limit: usize) -> Result<Vec<FeedEntry>>;
+
+    /// Entries that are not marked as published, of all tenants, in the order of their positions.
+    async fn unpublished(&self, limit: usize) -> Result<Vec<FeedEntry>>;
+
+    /// Marks entries as published.
+    async fn published(&self, positions: &[i64]) -> Result<()>;
+}
+
+#[derive(Debug, Clone)]
+pub struct FeedEntry {
+    pub position: i64,
+    pub execution: ExecutionKey,
+    pub at: Timestamp,
+    pub what: Fed,
+}
+
+#[derive(Debug, Clone)]
+pub enum Fed {
+    /// The transitions of a commit, both included.
+    Transitions { first: Seq, last: Seq },
+    /// JSON: a list of `{"node", "attempt", "executor", "reason"}`.
+    Dispatched(RawJson),
+}

@@ -1,0 +1,204 @@
+//! Graphs beside the log: what is written with a commit, and what performing their nodes needs.
+//!
+//! The log holds everything; these rows make it cheap. The blob is the whole graph at the execution's
+//! `snapshot_seq`, opaque to the store. Node rows are always current: a commit writes those that it changes.
+//! Everything that happens is also in the *feed*, a numbered list per execution that watchers read and that
+//! is published to the outside: a commit adds one entry for all its transitions, a batch of dispatches one per
+//! execution.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use millstream_core::graph::{NodeId, NodeStatus};
+use millstream_core::id::{ExecutionKey, Seq};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+/// What a start or a commit writes about a graph, in its own transaction.
+#[derive(Debug, Clone)]
+pub struct GraphRows {
+    pub revision: u32,
+    /// At creation: `{"name", "description", "creator"}` as JSON. Later `None`: it never changes.
+    pub metadata: Option<RawJson>,
+    /// The whole graph; given exactly when the snapshot is written.
+    pub blob: Option<Arc<[u8]>>,
+    /// What became of nodes, each once: the row as it is after the commit.
+    pub nodes: Vec<NodeWrite>,
+    /// Nodes that an edit has deleted. A node of the same id may be inserted later.
+    pub deleted: Vec<NodeId>,
+}
+
+/// A node's row, new or changed. What is `None` stays as it is in a row that exists.
+#[derive(Debug, Clone)]
+pub struct NodeWrite {
+    pub node: NodeId,
+    pub status: NodeStatus,
+    pub attempt: u32,
+    /// The seq of the last change.
+    pub seq: Seq,
+    /// Always written.
+    pub why: Option<String>,
+    /// JSON of the [`NodeSpec`](millstream_core::graph::NodeSpec): of a new or an edited node.
+    pub spec: Option<RawJson>,
+    /// Where they have changed.
+    pub children: Option<Vec<NodeId>>,
+    /// Of an instance of a fan-out: of which node, and its item. Only of a new node.
+    pub instance: Option<(NodeId, RawJson)>,
+    /// Of one that has ended.
+    pub result: Option<RawJson>,
+    pub error: Option<String>,
+    /// When it was dispatched for the first time.
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+}
+
+#[async_trait::async_trait]
+pub trait GraphStore: Send + Sync {
+    /// Records who is about to perform these attempts, one entry in the feed per execution, and returns what
+    /// their requests are made of, in order; `None` where there is no such node (any more). One transaction.
+    ///
+    /// Of upstream results those are returned that fit: in the order of the node's parents, as long as all of
+    /// them together stay within `result_bytes`; the others have `result: None` and their size.
+    async fn dispatch(
+        &self,
+        batch: &[Dispatch],
+        result_bytes: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Option<DispatchContext>>>;
+
+    /// Keeps what executors wrote while they performed, as it comes. Of one attempt at one node no more is kept
+    /// than [`MAX_LOG_BYTES`]: what is beyond is dropped and the last entry says so (`truncated`). Texts of an
+    /// execution or node that is gone are dropped.
+    async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Result<()>;
+}
+
+/// How much of what an executor writes is kept, per attempt.
+pub const MAX_LOG_BYTES: usize = 64 * 1024;
+
+/// An attempt that is about to be performed.
+#[derive(Debug, Clone)]
+pub struct Dispatch {
+    pub execution: ExecutionKey,
+    pub node: NodeId,
+    pub attempt: u32,
+    pub executor: String,
+    /// Why this executor.
+    pub reason: String,
+}
+
+/// What the request for a node is made of.
+#[derive(Debug, Clone)]
+pub struct DispatchContext {
+    /// JSON of the [`NodeSpec`](millstream_core::graph::NodeSpec).
+    pub spec: RawJson,
+    pub instance: Option<(NodeId, RawJson)>,
+    /// Its parents in their order; the instances of a parent that is a fan-out follow it, in theirs.
+    pub upstream: Vec<Upstream>,
+    /// Its children, with their goals.
+    pub downstream: Vec<(NodeId, String)>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    pub node: NodeId,
+    pub status: NodeStatus,
+    /// Of an instance of a fan-out: of which.
+    pub instance_of: Option<NodeId>,
+    pub result: Option<RawJson>,
+    /// Of the result, also where it is left out; 0 where there is none.
+    pub result_bytes: usize,
+}
+
+#[derive(Debug, Clone)]
+pub struct NodeLog {
+    pub execution: ExecutionKey,
+    pub node: NodeId,
+    pub attempt: u32,
+    pub text: String,
+}
+
+/// Reading graphs.
+#[async_trait::async_trait]
+pub trait GraphViews: Send + Sync {
+    /// In the order asked; `None` where there is no such execution or it is no graph.
+    async fn graphs(&self, executions: &[ExecutionKey]) -> Result<Vec<Option<GraphView>>>;
+
+    /// Nodes in the order of their ids, after `after`.
+    async fn nodes(
+        &self,
+        execution: &ExecutionKey,
+        filter: &NodeFilter,
+        after: Option<&NodeId>,
+        limit: usize,
+    ) -> Result<Vec<NodeView>>;
+
+    /// What is kept of a node's logs, of all attempts, in order.
+    async fn logs(
+        &self,
+        execution: &ExecutionKey,
+        node: &NodeId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<LogView>>;
+
+    /// Over all tenants, for gauges: graphs that have not ended, and their nodes by status.
+    async fn graph_counts(&self) -> Result<GraphCounts>;
+}
+
+#[derive(Debug, Clone)]
+pub struct GraphView {
+    pub execution: ExecutionKey,
+    pub metadata: RawJson,
+    pub revision: u32,
+    /// The blob and the seq that it is of.
+    pub blob: Arc<[u8]>,
+    pub snapshot_seq: Seq,
+    pub nodes: BTreeMap<NodeStatus, u32>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct NodeFilter {
+    /// Empty: of any status.
+    pub statuses: Vec<NodeStatus>,
+    /// Only these; empty: all.
+    pub ids: Vec<NodeId>,
+}
+
+#[derive(Debug, Clone)]
+pub struct NodeView {
+    pub node: NodeId,
+    pub status: NodeStatus,
+    pub attempt: u32,
+    pub seq: Seq,
+    pub why: Option<String>,
+    pub spec: RawJson,
+    pub children: Vec<NodeId>,
+    pub instance: Option<(NodeId, RawJson)>,
+    pub result: Option<RawJson>,
+    pub error: Option<String>,
+    /// Who performs or performed it last, and why that one.
+    pub executor: Option<String>,
+    pub executor_reason: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub dispatched_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogView {
+    /// Its place in the node's log.
+    pub position: i64,
+    pub attempt: u32,
+    pub text: String,
+    /// More was written than is kept.
+    pub truncated: bool,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GraphCounts {
+    pub active: u64,
+    pub nodes: BTreeMap<NodeStatus, u64>,
+}
