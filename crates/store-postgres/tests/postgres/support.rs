@@ -22,6 +22,7 @@ use millstream_store::execution_store::{
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::views::{EventViews, ExecutionViews};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use millstream_testkit::eventually;
 use millstream_testkit::postgres::{self, TestDatabase};
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
@@ -230,11 +231,25 @@ impl Fixture {
     }
 }
 
-/// Sessions report what they read when they end, so ask after they are closed.
 pub(crate) async fn rows_read(fixture: &Fixture) -> i64 {
+    rows_read_beside(fixture, 0).await
+}
+
+/// Sessions report what they read when they end, which the server does a while after the client has closed
+/// them: asked when no more than `open` are left.
+pub(crate) async fn rows_read_beside(fixture: &Fixture, open: i64) -> i64 {
     const READ: &str = "
 SELECT (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes)::bigint
      + (SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables)::bigint";
-    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
-    sqlx::query_scalar(READ).fetch_one(&mut connection).await.unwrap()
+    const OTHERS: &str = "
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    eventually(Duration::from_secs(20), || async {
+        let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+        let others: i64 = sqlx::query_scalar(OTHERS).fetch_one(&mut connection).await.unwrap();
+        let read: i64 = sqlx::query_scalar(READ).fetch_one(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        if others <= open { Ok(read) } else { Err(format!("{others} sessions are open")) }
+    })
+    .await
 }
