@@ -25,6 +25,7 @@ pub mod pace;
 pub mod placement;
 pub mod planted;
 pub mod problem;
+pub mod program;
 pub mod raw;
 mod redacting;
 pub mod retry;

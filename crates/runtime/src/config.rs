@@ -99,6 +99,8 @@ pub struct Worker {
     pub http_max_response: usize,
     pub secrets_dir: PathBuf,
     pub signal_ttl: Span,
+    pub executors: Vec<String>,
+    pub executor_silence: Span,
     pub listen: OptionalAddress,
 }
 

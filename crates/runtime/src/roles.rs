@@ -11,10 +11,11 @@ use millstream_ingress::{AuthMode, IngressOptions, Limits};
 use millstream_store::Stores;
 use millstream_store::clock::StoreClock;
 use millstream_stream::Streams;
+use millstream_worker::executors::FixedExecutor;
 use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 
 use crate::config::Config;
-use crate::drills;
+use crate::{drills, executors};
 use crate::entropy::SystemEntropy;
 use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
@@ -64,6 +65,7 @@ impl Shared {
             entropy: self.entropy.clone(),
             http: None,
             calls,
+            nodes: None,
             secrets: Some(Arc::new(secrets)),
         }
     }
@@ -139,6 +141,11 @@ pub fn secrets(config: &Config) -> SecretSources {
     SecretSources::of_process((!directory.as_os_str().is_empty()).then(|| directory.clone()))
 }
 
+fn executors(config: &Config) -> Result<Vec<FixedExecutor>> {
+    let parsed = config.worker.executors.iter().map(|text| executors::parse(text));
+    parsed.collect::<Result<_, String>>().map_err(|wrong| anyhow::anyhow!(wrong))
+}
+
 pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions> {
     Ok(WorkerOptions {
         batch: config.worker.batch,
@@ -150,6 +157,8 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         drain: config.worker.drain.0,
         poison_cap: config.worker.poison_cap,
         signal_ttl: config.worker.signal_ttl.0,
+        executors: executors(config)?,
+        executor_silence: config.worker.executor_silence.0,
         http: HttpOptions {
             allow: config.http_allow.0.clone(),
             max_response: config.worker.http_max_response,

@@ -138,11 +138,10 @@ fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(M
     let at = found.at();
     let Found { loaded, state, by, .. } = found;
     let before = Before::of(loaded.execution.clone(), loaded.definition.clone(), loaded.snapshot_seq, &state);
-    let (turn, machine) = match &by {
-        DecidedBy::Machine(machine) => {
+    let (turn, program) = match &by {
+        DecidedBy::Program(program) => {
             crash::on_event(worker.options.crash_on.as_ref(), &loaded.mailbox);
-            let turn = machine::turn(machine, state, &loaded.mailbox, loaded.pause, worker.now());
-            (turn, Some(&**machine))
+            (program.turn(state, &loaded.mailbox, loaded.pause, worker.now()), Some(program))
         }
         DecidedBy::Closing => (machine::closing(state, &loaded.mailbox, worker.now()), None),
     };
@@ -154,7 +153,7 @@ fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(M
         return None;
     }
     let mut new_id = || worker.event_id();
-    let decision = turn::decision(machine, before, turn, &loaded.mailbox, &mut new_id)?;
+    let decision = turn::decision(program, before, turn, &loaded.mailbox, &mut new_id)?;
     // A paused mailbox was loaded without what waits in it; its cancellation sets that free.
     let more = match loaded.pause {
         PauseState::Running => loaded.more,

@@ -7,7 +7,7 @@ use millstream_store::Stores;
 use millstream_store::clock::Clock;
 use millstream_stream::Streams;
 
-use crate::perform::{PerformCalls, PerformHttp, Secrets};
+use crate::perform::{PerformCalls, PerformHttp, PerformNodes, Secrets};
 
 #[derive(Debug, Clone)]
 pub struct Deps {
@@ -20,6 +20,8 @@ pub struct Deps {
     pub http: Option<Arc<dyn PerformHttp>>,
     /// Who performs the actions that the engine does not know itself.
     pub calls: Option<Arc<dyn PerformCalls>>,
+    /// Who calls the executors of nodes; `None`: over the network.
+    pub nodes: Option<Arc<dyn PerformNodes>>,
     /// Where secrets come from; `None`: there are none.
     pub secrets: Option<Arc<dyn Secrets>>,
 }

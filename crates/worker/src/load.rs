@@ -10,15 +10,17 @@ use std::sync::Arc;
 
 use millstream_core::id::{AcceptNo, ExecutionKey};
 use millstream_core::log::{Kept as KeptAs, State, Waiting};
-use millstream_core::machine::{self, Machine};
+use millstream_core::machine;
+use millstream_core::program::Program;
+use millstream_rpc::blob;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{Known, Loaded, LoadedExecution, MailboxLimits, More, Wanted};
 use tokio::time::Instant;
 
 use crate::bisect::Bisect;
 use crate::kept::{End, Visit, Why};
-use crate::machines::Unusable;
 use crate::metrics;
+use crate::programs::Unusable;
 use crate::worker::Worker;
 
 /// An execution with something to decide.
@@ -34,8 +36,8 @@ pub(crate) struct Found {
 /// Who decides.
 #[derive(Debug, Clone)]
 pub(crate) enum DecidedBy {
-    Machine(Arc<Machine>),
-    /// There is no machine, and what is in the mailbox needs none: a cancellation, or the end is past.
+    Program(Program),
+    /// There is no program, and what is in the mailbox needs none: a cancellation, or the end is past.
     Closing,
 }
 
@@ -146,7 +148,13 @@ async fn sort(worker: &Worker, cached: Option<State>, loaded: Result<Loaded, Sto
         }
     };
     let state = match loaded.state.take() {
-        Some((snapshot, newer)) => {
+        Some((mut snapshot, newer)) => {
+            if let Some(blob) = loaded.graph.take() {
+                match blob::decode(&blob) {
+                    Ok(graph) => snapshot.graph = Some(Arc::new(graph)),
+                    Err(error) => return Sorted::Unreadable(format!("its graph cannot be read: {error}")),
+                }
+            }
             newer.iter().fold(snapshot, |state, transition| machine::evolve(Some(state), transition))
         }
         None => match cached {
@@ -162,8 +170,8 @@ async fn sort(worker: &Worker, cached: Option<State>, loaded: Result<Loaded, Sto
         return Sorted::End(End::Answered);
     }
     let store = &*worker.deps.stores.definitions;
-    match worker.machines.get(store, &loaded.execution.tenant, &loaded.definition).await {
-        Ok(Ok(machine)) => Sorted::Decide(loaded, state, DecidedBy::Machine(machine)),
+    match worker.programs.get(store, &loaded.execution.tenant, &loaded.definition).await {
+        Ok(Ok(program)) => Sorted::Decide(loaded, state, DecidedBy::Program(program)),
         Ok(Err(_)) if can_close(&state, &loaded) => Sorted::Decide(loaded, state, DecidedBy::Closing),
         Ok(Err(reason @ Unusable::Gone(_))) => Sorted::Unreadable(reason.to_string()),
         Ok(Err(Unusable::Foreign(_))) => Sorted::End(End::Kept(Why::Foreign)),

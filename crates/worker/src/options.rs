@@ -13,6 +13,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::execution_store::MailboxLimits;
 
 use crate::error::WorkerError;
+use crate::executors::FixedExecutor;
 
 /// Everything that can be set about one worker loop.
 #[derive(Debug, Clone)]
@@ -58,6 +59,10 @@ pub struct WorkerOptions {
     pub suspect_before: Option<Timestamp>,
     pub http: HttpOptions,
     pub retention: Retention,
+    /// Executors that need not register.
+    pub executors: Vec<FixedExecutor>,
+    /// An executor that was not heard from for this long gets nothing more.
+    pub executor_silence: Duration,
     /// How long a signal by correlation waits for its execution.
     pub signal_ttl: Duration,
     /// Shown in the list of workers.
@@ -135,6 +140,8 @@ impl WorkerOptions {
             suspect_before: None,
             http: HttpOptions::default(),
             retention: Retention::default(),
+            executors: Vec::new(),
+            executor_silence: Duration::from_secs(15),
             signal_ttl: DAY,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             crash: None,

@@ -39,10 +39,10 @@ pub(crate) async fn judge(
     for found in found {
         let suspected = match (&visits[found.at()].suspicion, &found.by) {
             (_, DecidedBy::Closing) => None,
-            (Suspicion::None, DecidedBy::Machine(_)) => found.head().filter(|head| {
+            (Suspicion::None, DecidedBy::Program(_)) => found.head().filter(|head| {
                 worker.options.suspect_before.is_some_and(|before| head.accepted_at <= before)
             }),
-            (Suspicion::Redelivered | Suspicion::Alone { .. }, DecidedBy::Machine(_)) => found.head(),
+            (Suspicion::Redelivered | Suspicion::Alone { .. }, DecidedBy::Program(_)) => found.head(),
         };
         match suspected.map(|head| (head.event_id, head.attempts)) {
             None => cleared.push(found),
@@ -80,9 +80,9 @@ pub(crate) async fn try_alone(
 ) -> Result<(), End> {
     found.company = Company::Alone;
     let head = match (&found.by, attempt, found.head()) {
-        (DecidedBy::Machine(_), Attempt::ToCount, Some(head)) => head.event_id,
-        (DecidedBy::Machine(_), Attempt::Counted, _)
-        | (DecidedBy::Machine(_), Attempt::ToCount, None)
+        (DecidedBy::Program(_), Attempt::ToCount, Some(head)) => head.event_id,
+        (DecidedBy::Program(_), Attempt::Counted, _)
+        | (DecidedBy::Program(_), Attempt::ToCount, None)
         | (DecidedBy::Closing, _, _) => return Ok(()),
     };
     if planted::is(Bug::AttemptNotCounted) {
@@ -133,7 +133,7 @@ async fn bury(worker: &Worker, execution: ExecutionKey, event_id: EventId, attem
 pub(crate) fn cut(found: &mut Found) {
     match found.by {
         DecidedBy::Closing => return,
-        DecidedBy::Machine(_) => {}
+        DecidedBy::Program(_) => {}
     }
     match load::slice(&mut found.loaded) {
         Company::Alone => found.company = Company::Alone,

@@ -15,12 +15,12 @@ use crate::deps::Deps;
 use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
-    beat, clock, consumers, due_actions, due_timers, gauges, missed_schedules, overdue, retention, ring_all,
+    beat, clock, consumers, due_actions, due_timers, executors, gauges, missed_schedules, overdue, retention, ring_all,
 };
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
-use crate::perform::attempt;
-use crate::worker::Worker;
+use crate::perform::{attempt, dispatches};
+use crate::worker::{Work, Worker};
 use crate::{consume, drain, metrics, reading, reclaim, renew, settle};
 
 /// A store that does not answer is not waited for.
@@ -30,7 +30,7 @@ const FIRST_BEAT: Duration = Duration::from_secs(2);
 pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken) -> Result<(), WorkerError> {
     options.check()?;
     metrics::describe();
-    let (worker, errands) = Worker::new(deps, options, shutdown.child_token())?;
+    let (worker, Work { errands, wishes }) = Worker::new(deps, options, shutdown.child_token())?;
     let started_at = worker.now();
     // Before anything that can go wrong: a worker that dies is missed only if it was known to be up.
     let known = once(&worker, "beat", beat::beat(Arc::clone(&worker), started_at));
@@ -40,7 +40,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
     // There is room for as many reports as there are slots.
     let (report, reports) = mpsc::channel(worker.options.leases());
     let mut performing = JoinSet::new();
-    let [perform, settled, renewed] = [(); 3].map(|()| Arc::clone(&worker));
+    let [perform, settled, renewed, dispatched] = [(); 4].map(|()| Arc::clone(&worker));
     performing.spawn(async {
         attempt::run(perform, errands, report).await;
         "performing"
@@ -48,6 +48,10 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
     performing.spawn(async {
         settle::run(settled, reports).await;
         "settling"
+    });
+    performing.spawn(async {
+        dispatches::run(dispatched, wishes).await;
+        "dispatching"
     });
     performing.spawn(async {
         renew::leases(renewed).await;
@@ -105,6 +109,7 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     duties.spawn(every(w(), "consumers", consumers::PERIOD, consumers::clean_up));
     duties.spawn(every(w(), "retention", retention::PERIOD, retention::purge));
     duties.spawn(every(w(), "beat", worker.options.beat, move |worker| beat::beat(worker, started_at)));
+    duties.spawn(every(w(), "executors", executors::PERIOD, executors::read));
     duties.spawn(every(w(), "clock", clock::PERIOD, clock::measure));
     duties.spawn(every(w(), "gauges", gauges::PERIOD, gauges::measure));
 }

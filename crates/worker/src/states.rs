@@ -12,6 +12,8 @@ use millstream_core::log::State;
 
 /// What an entry costs beside its context.
 const OVERHEAD: usize = 512;
+/// What a node of a graph costs, about.
+const NODE: usize = 768;
 
 #[derive(Debug)]
 pub(crate) struct States {
@@ -52,7 +54,8 @@ impl States {
 }
 
 fn cost(state: &State) -> usize {
-    OVERHEAD + state.context_bytes()
+    let nodes = state.graph.as_ref().map_or(0, |graph| graph.nodes.len());
+    OVERHEAD + state.context_bytes() + nodes * NODE
 }
 
 #[cfg(test)]

@@ -11,10 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
 use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq};
 use millstream_core::log::{Applied, ArmedTimer, Outcome, Plan, PlannedAction, State, Turn, Waiting};
+use millstream_core::graph;
 use millstream_core::machine::{self, ActionInput, Machine, Snapshot};
+use millstream_core::program::Program;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::terms::Terms;
+use millstream_rpc::graph_rows::{self, Blob};
 use millstream_store::action_store::Handling;
 use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
@@ -66,9 +69,9 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// `None` when the turn decided nothing. Without a machine there can be no actions to conclude.
+/// `None` when the turn decided nothing. Without a program there can be no actions to conclude.
 pub(crate) fn decision(
-    machine: Option<&Machine>,
+    program: Option<&Program>,
     before: Before,
     turn: Turn,
     mailbox: &[Waiting],
@@ -78,7 +81,7 @@ pub(crate) fn decision(
         return None;
     }
     let mut writing = Writing {
-        machine,
+        program,
         execution: &before.execution,
         waiting: mailbox.iter().map(|event| (event.event_id, event)).collect(),
         new_id,
@@ -98,16 +101,26 @@ pub(crate) fn decision(
     }
     let mut rows = writing.rows;
     let by_request = rows.transitions.last().is_some_and(|last| last.name.is_end());
-    let open_actions = open_actions(&before, &turn.state, by_request);
+    let is_graph = turn.state.graph.is_some();
+    let open_actions = open_actions(&before, &turn.state, by_request || is_graph);
     match open_actions {
         OpenActions::Keep => {}
         OpenActions::Cancel => rows.cancel_open(),
     }
     let timers = still_valid(rows.timers, &turn.state);
+    let snapshot = snapshot(&before, &turn.state);
+    let graph = turn.state.graph.as_ref().filter(|_| !rows.transitions.is_empty()).map(|graph| {
+        let payload = |event_id| mailbox.iter().find(|event| event.event_id == event_id).map(|event| &event.payload);
+        let blob = match snapshot {
+            SnapshotWrite::Write => Blob::Write,
+            SnapshotWrite::Skip => Blob::Skip,
+        };
+        Box::new(graph_rows::of_commit(&rows.transitions, &payload, graph, blob))
+    });
     let commit = Commit {
         expected: before.seq,
-        snapshot: snapshot(&before, &turn.state),
-        cancelled_timers: cancelled_timers(machine, &before, &turn.state),
+        snapshot,
+        cancelled_timers: cancelled_timers(program.and_then(Program::machine), &before, &turn.state),
         open_actions,
         execution: before.execution,
         definition: before.definition,
@@ -117,7 +130,7 @@ pub(crate) fn decision(
         timers,
         actions: rows.actions,
         emitted: rows.emitted,
-        graph: None,
+        graph,
     };
     Some(Decision { commit, lines: rows.lines })
 }
@@ -162,7 +175,7 @@ impl Rows {
 }
 
 struct Writing<'a> {
-    machine: Option<&'a Machine>,
+    program: Option<&'a Program>,
     execution: &'a ExecutionKey,
     waiting: BTreeMap<EventId, &'a Waiting>,
     new_id: &'a mut dyn FnMut() -> EventId,
@@ -170,6 +183,10 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
+    fn machine(&self) -> Option<&Machine> {
+        self.program.and_then(Program::machine)
+    }
+
     fn trace(&self, event_id: EventId) -> Option<String> {
         self.waiting.get(&event_id).and_then(|event| event.traceparent.clone())
     }
@@ -231,7 +248,7 @@ impl Writing<'_> {
             terms: self.terms(&key.action),
             undoes: self.undoes(&key.action),
             incident: None,
-            company: Company::Together,
+            company: self.company(),
         };
         let attempt = match planned.plan {
             Plan::Inline { input, result } => {
@@ -260,18 +277,25 @@ impl Writing<'_> {
         reason
     }
 
+    fn company(&self) -> Company {
+        match self.program {
+            Some(Program::Graph) => Company::Independent,
+            Some(Program::Machine(_)) | None => Company::Together,
+        }
+    }
+
     /// An action that no definition declares is the engine's own.
     fn terms(&self, action: &Name) -> Terms {
-        let spec = self.machine.and_then(|machine| machine.action(action));
+        let spec = self.machine().and_then(|machine| machine.action(action));
         spec.map_or_else(Terms::engine, |spec| Terms::of(spec, &self.execution.tenant))
     }
 
     fn undoes(&self, action: &Name) -> Option<Name> {
-        self.machine.and_then(|machine| machine.action(action)).and_then(|spec| spec.undoes.clone())
+        self.machine().and_then(|machine| machine.action(action)).and_then(|spec| spec.undoes.clone())
     }
 
     fn conclude(&mut self, row: &mut NewAction, attempts: u32, attempt: Attempt) -> Option<String> {
-        let Some(spec) = self.machine.and_then(|machine| machine.action(&row.key.action)) else {
+        let Some(spec) = self.machine().and_then(|machine| machine.action(&row.key.action)) else {
             return Some(format!("action {} is not in the definition", row.key.action));
         };
         let key = row.key.to_string();
@@ -321,7 +345,8 @@ fn statuses(actions: &[PlannedAction]) -> BTreeMap<Name, ActionStatus> {
     let mut statuses: BTreeMap<_, _> =
         actions.iter().map(|planned| (planned.name.clone(), first(planned))).collect();
     // Each pass settles at least one more level of dependents.
-    for _ in actions {
+    let waiting = actions.iter().filter(|planned| matches!(planned.plan, Plan::Waiting { .. }));
+    for _ in 0..waiting.count() {
         for planned in actions {
             if statuses.get(&planned.name) == Some(&ActionStatus::Waiting) {
                 let next = after_needs(&planned.needs, &statuses);
@@ -381,9 +406,10 @@ fn cancelled_timers(machine: Option<&Machine>, before: &Before, after: &State) -
     cancelled
 }
 
-/// Somebody ended the execution: what it asked for and nobody has begun is not wanted any more.
-fn open_actions(before: &Before, after: &State, ended_by_request: bool) -> OpenActions {
-    if ended_by_request && after.phase.is_ended() && !before.phase.is_ended() {
+/// Somebody ended the execution, or it was a graph: what it asked for and nobody has begun is not wanted any
+/// more.
+fn open_actions(before: &Before, after: &State, takes_actions_along: bool) -> OpenActions {
+    if takes_actions_along && after.phase.is_ended() && !before.phase.is_ended() {
         OpenActions::Cancel
     } else {
         OpenActions::Keep
@@ -395,7 +421,12 @@ fn snapshot(before: &Before, after: &State) -> SnapshotWrite {
         return SnapshotWrite::Skip;
     }
     let since = u32::try_from(after.seq.0.saturating_sub(before.snapshot_seq.0)).unwrap_or(u32::MAX);
-    match machine::snapshot_due(after.context_bytes(), since) {
+    let due = match &after.graph {
+        Some(_) if after.phase.is_ended() => Snapshot::Write,
+        Some(graph) => graph::snapshot_due(graph.nodes.len(), since),
+        None => machine::snapshot_due(after.context_bytes(), since),
+    };
+    match due {
         Snapshot::Write => SnapshotWrite::Write,
         Snapshot::Skip => SnapshotWrite::Skip,
     }

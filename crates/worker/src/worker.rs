@@ -9,6 +9,7 @@ use millstream_core::id::EventId;
 use millstream_core::placement::Queue;
 use millstream_core::sweep;
 use millstream_core::time::Timestamp;
+use millstream_rpc::executor::ExecutorPool;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_stream::locks::LockToken;
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -18,12 +19,14 @@ use tokio_util::sync::CancellationToken;
 use crate::alarm::Alarm;
 use crate::deps::Deps;
 use crate::error::WorkerError;
-use crate::machines::Machines;
+use crate::executors::Executors;
 use crate::options::WorkerOptions;
 use crate::outage::Outage;
+use crate::perform::dispatches::{Dispatches, Wish};
 use crate::perform::leases::Leases;
 use crate::perform::slots::Slots;
-use crate::perform::{Errand, Performers};
+use crate::perform::{Errand, PerformNodes, Performers};
+use crate::programs::Programs;
 use crate::settle::Unsettled;
 use crate::states::States;
 
@@ -33,7 +36,7 @@ pub(crate) struct Worker {
     pub(crate) options: WorkerOptions,
     /// What it can perform.
     queues: Arc<[Queue]>,
-    pub(crate) machines: Machines,
+    pub(crate) programs: Programs,
     pub(crate) states: States,
     /// For what it holds a lease on.
     pub(crate) slots: Slots,
@@ -44,6 +47,10 @@ pub(crate) struct Worker {
     /// When actions may be waiting for this worker to lease them.
     pub(crate) hunger: Alarm,
     pub(crate) performers: Performers,
+    pub(crate) executors: Executors,
+    pub(crate) dispatches: Dispatches,
+    /// Who calls executors.
+    pub(crate) nodes: Arc<dyn PerformNodes>,
     /// When timers that this worker armed come due.
     pub(crate) timers: Alarm,
     /// Reading and acknowledging.
@@ -64,20 +71,29 @@ pub(crate) struct Worker {
     queue: Mutex<sweep::Queue>,
 }
 
+/// What the loops of a worker take in.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) errands: mpsc::Receiver<Errand>,
+    pub(crate) wishes: mpsc::Receiver<Wish>,
+}
+
 impl Worker {
     pub(crate) fn new(
         deps: Deps,
         options: WorkerOptions,
         stop: CancellationToken,
-    ) -> Result<(Arc<Self>, mpsc::Receiver<Errand>), WorkerError> {
+    ) -> Result<(Arc<Self>, Work), WorkerError> {
         // Every errand holds a slot, so there are never more of them than slots.
         let (hand_over, errands) = mpsc::channel(options.leases());
         let performers = Performers::new(deps.http.clone(), deps.calls.clone(), &options.http, hand_over)?;
         let calls = deps.calls.iter().flat_map(|calls| calls.names());
         let queues = std::iter::once(Queue::engine()).chain(calls.map(|name| Queue::call(&name))).collect();
+        let (dispatches, wishes) = Dispatches::new(options.leases());
+        let nodes = deps.nodes.clone().unwrap_or_else(|| Arc::new(ExecutorPool::default()));
         let worker = Self {
             queues,
-            machines: Machines::default(),
+            programs: Programs::default(),
             states: States::with_capacity(options.state_cache_bytes),
             slots: Slots::new(options.leases(), options.spare_leases()),
             performing: Semaphore::new(options.action_slots),
@@ -85,6 +101,9 @@ impl Worker {
             unsettled: Unsettled::within(options.leases()),
             hunger: Alarm::default(),
             performers,
+            executors: Executors::new(&options.executors),
+            dispatches,
+            nodes,
             timers: Alarm::default(),
             stream_outage: Outage::of("the stream"),
             ring_outage: Outage::of("ringing"),
@@ -99,7 +118,7 @@ impl Worker {
             deps,
             options,
         };
-        Ok((Arc::new(worker), errands))
+        Ok((Arc::new(worker), Work { errands, wishes }))
     }
 
     pub(crate) fn now(&self) -> Timestamp {

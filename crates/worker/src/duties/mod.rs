@@ -9,7 +9,7 @@
 //! | [`ring_all`] | a stream that lost its memory |
 //! | [`consumers`] | consumers and worker rows of the dead |
 //! | [`retention`] | rows that have outlived their use |
-//! | [`beat`], [`clock`], [`gauges`] | nothing: they keep others informed |
+//! | [`beat`], [`clock`], [`executors`], [`gauges`] | nothing: they keep others informed |
 //!
 //! Doorbells of the dead are taken over in [`crate::reclaim`].
 
@@ -19,6 +19,7 @@ pub(crate) mod consumers;
 pub(crate) mod due_actions;
 pub(crate) mod due_timers;
 pub(crate) mod every;
+pub(crate) mod executors;
 pub(crate) mod gauges;
 pub(crate) mod missed_schedules;
 pub(crate) mod overdue;

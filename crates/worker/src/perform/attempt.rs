@@ -16,7 +16,8 @@ use futures::FutureExt;
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::ActionSpec;
-use millstream_core::machine::{self, ActionInput, Machine};
+use millstream_core::machine::{self, ActionInput};
+use millstream_core::program::Program;
 use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_core::sealed::Filled;
@@ -27,10 +28,10 @@ use tokio::time::Instant;
 
 use super::errand::{Credentials, Done, Errand};
 use super::leases::Held;
-use super::outcome::{compensated, conclude, internal, spec_of, unusable};
+use super::outcome::{compensated, conclude, internal, unusable};
 use super::{answer, secrets, trace};
-use crate::machines::{Unusable, Usable};
 use crate::process::panic_text;
+use crate::programs::{Unusable, Usable};
 use crate::settle::Report;
 use crate::worker::Worker;
 use crate::{crash, metrics};
@@ -124,8 +125,8 @@ async fn guarded(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
     };
     tracing::error!(action.key = %action.lease.key, error = %panic, "a panic while performing an action");
     let conclusion = async {
-        let machine = machine(worker, action).await.ok()?;
-        let spec = spec_of(&machine, action)?;
+        let program = program(worker, action).await.ok()?;
+        let spec = program.action(&action.lease.key.action)?;
         let attempt = Attempt::Transient { error: internal(panic.clone()), retry_after: None };
         Some(conclude(worker, &spec, action, attempt))
     };
@@ -134,12 +135,12 @@ async fn guarded(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
 }
 
 async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Performed {
-    let machine = match machine(worker, action).await {
-        Ok(machine) => machine,
+    let program = match program(worker, action).await {
+        Ok(program) => program,
         Err(Unusable::Gone(reason)) => return Performed::Settle(unusable(worker, action, &reason)),
         Err(Unusable::Foreign(_)) => return Performed::Foreign,
     };
-    let Some(spec) = spec_of(&machine, action) else {
+    let Some(spec) = program.action(&action.lease.key.action) else {
         return Performed::Settle(unusable(worker, action, "the definition has no such action"));
     };
     if let Some(error) = &action.closing {
@@ -151,7 +152,7 @@ async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
         worker.performers.give_up(worker, action).await;
         Done::Attempt(Attempt::Permanent { error })
     } else {
-        match input(worker, &machine, action).await {
+        match input(worker, &program, action).await {
             None => return Performed::LeaseLost,
             Some(Err(error)) => Done::Attempt(Attempt::Permanent { error }),
             Some(Ok(ActionInput::Task(_))) => Done::Lost,
@@ -159,7 +160,7 @@ async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
                 error: internal(format!("given up: {} attempts left no outcome", action.attempt - 1)),
             }),
             Some(Ok(_)) if !held.is_good() => return Performed::LeaseLost,
-            Some(Ok(input)) => perform_within(worker, &machine, &spec, action, held, input).await,
+            Some(Ok(input)) => perform_within(worker, &program, &spec, action, held, input).await,
         }
     };
     Performed::Settle(match done {
@@ -170,11 +171,11 @@ async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
     })
 }
 
-/// The compiled definition; asks again for as long as the lease lasts.
-async fn machine(worker: &Worker, action: &LeasedAction) -> Usable {
+/// What the action belongs to; asks again for as long as the lease lasts.
+async fn program(worker: &Worker, action: &LeasedAction) -> Usable {
     let tenant = &action.lease.key.execution.tenant;
     loop {
-        match worker.machines.get(&*worker.deps.stores.definitions, tenant, &action.definition).await {
+        match worker.programs.get(&*worker.deps.stores.definitions, tenant, &action.definition).await {
             Ok(usable) => return usable,
             Err(error) => {
                 worker.store_outage.met(&error);
@@ -187,12 +188,12 @@ async fn machine(worker: &Worker, action: &LeasedAction) -> Usable {
 /// The input, rendered now if it had to wait for results. `None` when the lease is gone.
 async fn input(
     worker: &Worker,
-    machine: &Machine,
+    program: &Program,
     action: &LeasedAction,
 ) -> Option<Result<ActionInput, ActionError>> {
-    let raw = match (&action.input, &action.scope) {
-        (Some(input), _) => input.clone(),
-        (None, Some(scope)) => {
+    let raw = match (&action.input, &action.scope, program.machine()) {
+        (Some(input), _, _) => input.clone(),
+        (None, Some(scope), Some(machine)) => {
             match machine::render(machine, &action.lease.key.action, scope, &action.results, action.ready_at)
             {
                 Ok(input) => {
@@ -204,7 +205,7 @@ async fn input(
                 }
             }
         }
-        (None, None) => return Some(Err(internal("the action has neither input nor scope".to_owned()))),
+        (None, None, _) | (None, Some(_), None) => return Some(Err(internal("the action has neither input nor scope".to_owned()))),
     };
     Some(raw.decode().map_err(|error| internal(format!("the recorded input cannot be read: {error}"))))
 }
@@ -232,7 +233,7 @@ fn given_up(worker: &Worker, spec: &ActionSpec, action: &LeasedAction) -> bool {
 
 async fn perform_within(
     worker: &Worker,
-    machine: &Machine,
+    program: &Program,
     spec: &ActionSpec,
     action: &LeasedAction,
     held: &Held,
@@ -272,7 +273,7 @@ async fn perform_within(
     };
     ::metrics::histogram!(metrics::ATTEMPT_SECONDS, "kind" => kind).record(started.elapsed().as_secs_f64());
     match done {
-        Done::Attempt(attempt) => Done::Attempt(finished(worker, machine, action, &filled, attempt)),
+        Done::Attempt(attempt) => Done::Attempt(finished(worker, program, action, &filled, attempt)),
         Done::Postponed { .. } | Done::Awaiting { .. } | Done::Lost => done,
     }
 }
@@ -298,11 +299,13 @@ fn transient(error: ActionError) -> Done {
 /// An attempt as others may see it: without secrets, mapped as the definition says, within limits.
 fn finished(
     worker: &Worker,
-    machine: &Machine,
+    program: &Program,
     action: &LeasedAction,
     filled: &Filled,
     attempt: Attempt,
 ) -> Attempt {
+    // What an executor answers is kept as it is; its size was looked at when it came.
+    let Some(machine) = program.machine() else { return attempt };
     let attempt = secrets::redact(filled, attempt);
     let attempt = match attempt {
         Attempt::Success { result } => match machine::respond(machine, &action.lease.key.action, result) {

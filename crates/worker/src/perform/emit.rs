@@ -8,6 +8,7 @@ use millstream_core::entropy::derived_event_id;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, TenantId};
 use millstream_core::log::Origin;
 use millstream_core::machine::{EmitInput, EmitTo, valid_correlation};
+use millstream_core::program::Program;
 use millstream_core::raw::RawJson;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::event_log::{Append, Appended, NewEvent, NewSignal};
@@ -138,13 +139,16 @@ async fn unmentioned(
     definition: &DefinitionRef,
     event: &Name,
 ) -> Result<Option<Attempt>> {
-    let machine = worker.machines.get(&*worker.deps.stores.definitions, tenant, definition).await?;
-    Ok(match machine {
-        Ok(machine) if !machine.mentions(event) => {
+    let program = worker.programs.get(&*worker.deps.stores.definitions, tenant, definition).await?;
+    Ok(match program {
+        Ok(Program::Machine(machine)) if !machine.mentions(event) => {
             let definition = definition.name.as_str();
             Some(refused(format!("emit.event: no state of {definition:?} mentions {:?}", event.as_str())))
         }
-        Ok(_) | Err(_) => None,
+        Ok(Program::Graph) => {
+            Some(refused(format!("emit.to: a graph knows no event {:?}", event.as_str())))
+        }
+        Ok(Program::Machine(_)) | Err(_) => None,
     })
 }
 

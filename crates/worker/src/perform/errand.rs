@@ -18,7 +18,7 @@ use super::http::HttpPerformer;
 use super::leases::Held;
 use super::outcome::internal;
 use super::slots::Slot;
-use super::{emit, family, log, noop, start, wait, webhook};
+use super::{emit, family, log, node, noop, start, wait, webhook};
 use crate::error::WorkerError;
 use crate::options::HttpOptions;
 use crate::worker::Worker;
@@ -174,9 +174,9 @@ impl Performers {
             ActionInput::Wait(input) => return wait::perform(input, worker.now()),
             ActionInput::Return(input) => return family::tell_parent(worker, action, &input).await,
             ActionInput::CloseChildren => family::close_children(worker, action).await,
-            ActionInput::Node(input) => Attempt::Permanent {
-                error: internal(format!("this build performs no nodes: {:?}", input.node.as_str())),
-            },
+            ActionInput::Node(input) => {
+                return node::perform(worker, action, held, input, credentials).await;
+            }
             // Nobody but an external worker performs these.
             ActionInput::Task(_) => return Done::Lost,
         })

@@ -9,9 +9,10 @@ use std::time::Duration;
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::definition::ParentClose;
 use millstream_core::entropy::derived_event_id;
+use millstream_core::graph::{Answer, NodeInput, NodeStatus};
 use millstream_core::id::{ActionKey, ExecutionKey, Name};
 use millstream_core::log::Origin;
-use millstream_core::machine::ReturnInput;
+use millstream_core::machine::{ActionInput, ReturnInput};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, Phase};
 use millstream_store::Result;
@@ -97,6 +98,10 @@ async fn settle_parent(
         }
     };
     let leased = leased(&view, definition);
+    let attempt = match leased.input.as_ref().map(|raw| raw.decode::<ActionInput>()) {
+        Some(Ok(ActionInput::Node(node))) => answer(&node, input, attempt),
+        Some(_) | None => attempt,
+    };
     let Some(settling) = outcome::of_other(worker, &leased, attempt).await? else {
         // Another build may be able to read it.
         let error = outcome::internal("the parent's definition cannot be read here".to_owned());
@@ -114,6 +119,26 @@ async fn settle_parent(
     aftermath::ring(worker, &[Bell::Mailbox(parent.clone()), Bell::Actions(parent)]).await;
     worker.hunger.set(tokio::time::Instant::now());
     Ok(Some(told(if recorded { "told" } else { "somebody was faster" })))
+}
+
+/// To a node of a graph the end of its child is an answer like any other. What is told is what the child knows.
+fn answer(node: &NodeInput, child: &ReturnInput, attempt: Attempt) -> Attempt {
+    let (status, result, error) = match attempt {
+        Attempt::Success { .. } => (NodeStatus::Pass, Some(child.context.clone()), None),
+        Attempt::Transient { error, .. } | Attempt::Permanent { error } | Attempt::Pause { error } => {
+            (NodeStatus::Fail, None, Some(error.message))
+        }
+    };
+    let answer = Answer {
+        status,
+        attempt: node.attempt,
+        result,
+        error,
+        edits: Vec::new(),
+        known: Vec::new(),
+        executor: None,
+    };
+    Attempt::Success { result: RawJson::of(&answer) }
 }
 
 fn leased(view: &ActionView, definition: millstream_core::id::DefinitionRef) -> LeasedAction {

@@ -2,7 +2,6 @@
 
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass};
 use millstream_core::definition::ActionSpec;
-use millstream_core::machine;
 use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_store::StoreError;
@@ -67,9 +66,9 @@ pub(crate) async fn of_other(
     attempt: Attempt,
 ) -> Result<Option<Settling>, StoreError> {
     let tenant = &action.lease.key.execution.tenant;
-    let machine = worker.machines.get(&*worker.deps.stores.definitions, tenant, &action.definition).await?;
-    let Ok(machine) = machine else { return Ok(None) };
-    Ok(machine.action(&action.lease.key.action).map(|spec| conclude(worker, spec, action, attempt)))
+    let program = worker.programs.get(&*worker.deps.stores.definitions, tenant, &action.definition).await?;
+    let Ok(program) = program else { return Ok(None) };
+    Ok(program.action(&action.lease.key.action).map(|spec| conclude(worker, &spec, action, attempt)))
 }
 
 /// Nothing can be concluded without the definition: the event fails and a person decides.
@@ -78,12 +77,6 @@ pub(crate) fn unusable(worker: &Worker, action: &LeasedAction, reason: &str) -> 
     let incident = outcome::incident(&action.lease.key, &error, worker.event_id());
     let then = AfterFailure::Incident(incident);
     Settling::Failed { error: RawJson::of(&error), then }
-}
-
-/// The spec of an action: the definition's, or the engine's own.
-pub(crate) fn spec_of(machine: &machine::Machine, action: &LeasedAction) -> Option<ActionSpec> {
-    let name = &action.lease.key.action;
-    machine::internal(name).or_else(|| machine.action(name).cloned())
 }
 
 pub(crate) fn internal(message: String) -> ActionError {

@@ -10,11 +10,14 @@ use std::time::Duration;
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::definition::ParentClose;
 use millstream_core::entropy::derived_event_id;
+use millstream_core::graph::GraphSpec;
 use millstream_core::id::{ExecutionId, ExecutionKey, Name};
 use millstream_core::log::{Origin, Parent};
 use millstream_core::machine::{self, ActionInput, StartInput};
+use millstream_core::program::Program;
 use millstream_core::schedule;
 use millstream_core::status::ExecutionStatus;
+use millstream_rpc::graph_start::{self, NewGraph};
 use millstream_store::Result;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::event_log::{Append, Appended, NewEvent, NewExecution};
@@ -23,7 +26,7 @@ use sha2::{Digest, Sha256};
 use super::emit::{append, refused, ring, unavailable};
 use super::errand::{Credentials, Done};
 use super::family::{self, cancel};
-use crate::machines::Unusable;
+use crate::programs::Unusable;
 use crate::worker::Worker;
 
 /// A person who retries more often than this has other problems.
@@ -39,7 +42,7 @@ pub(crate) async fn perform(
     timeouts: &millstream_core::definition::Timeouts,
 ) -> Done {
     let left = schedule::left(timeouts, action.ready_at, worker.now());
-    match begin(worker, action, &input, credentials).await {
+    match begin(worker, action, &Child::Execution(input), credentials).await {
         Ok(Begun::Awaited) => Done::Awaiting { until: left.map(|left| worker.now().plus(left)) },
         Ok(Begun::Ended) => {
             let soon = left.map_or(TELLING, |left| left.min(TELLING));
@@ -48,6 +51,36 @@ pub(crate) async fn perform(
         Ok(Begun::Not(attempt)) => Done::Attempt(attempt),
         Err(error) => Done::Attempt(unavailable(&error)),
     }
+}
+
+/// What a child is to be.
+#[derive(Debug)]
+pub(crate) enum Child {
+    Execution(StartInput),
+    Graph(Box<GraphSpec>),
+}
+
+impl Child {
+    fn execution_id(&self) -> Option<&String> {
+        match self {
+            Self::Execution(input) => input.execution_id.as_ref(),
+            Self::Graph(_) => None,
+        }
+    }
+}
+
+/// Begins the child of a node, or finds it begun.
+pub(super) async fn begin_child(
+    worker: &Worker,
+    action: &LeasedAction,
+    child: &Child,
+    credentials: &Credentials,
+) -> Result<Done> {
+    Ok(match begin(worker, action, child, credentials).await? {
+        Begun::Awaited => Done::Awaiting { until: None },
+        Begun::Ended => Done::Awaiting { until: Some(worker.now().plus(TELLING)) },
+        Begun::Not(attempt) => Done::Attempt(attempt),
+    })
 }
 
 /// What there is after an attempt to begin a child.
@@ -62,18 +95,18 @@ enum Begun {
 async fn begin(
     worker: &Worker,
     action: &LeasedAction,
-    input: &StartInput,
+    wanted: &Child,
     credentials: &Credentials,
 ) -> Result<Begun> {
     let tenant = &action.lease.key.execution.tenant;
     for number in 1..=CHILDREN {
-        let child = match child_id(input, &credentials.idempotency_key, number) {
+        let child = match child_id(wanted.execution_id(), &credentials.idempotency_key, number) {
             Ok(execution) => ExecutionKey { tenant: tenant.clone(), execution },
             Err(attempt) => return Ok(Begun::Not(attempt)),
         };
         let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(&child)).await?;
         match found.into_iter().flatten().next() {
-            None => return create(worker, action, input, credentials, child).await,
+            None => return create(worker, action, wanted, credentials, child).await,
             Some(view) if !is_ours(&view.state.parent, action) => {
                 let message = format!("start: the execution {} is another one", child.execution);
                 return Ok(Begun::Not(refused(message)));
@@ -101,8 +134,8 @@ fn is_ours(parent: &Option<Parent>, action: &LeasedAction) -> bool {
 }
 
 /// As the definition says, or made from the key; the children after the first have a number.
-fn child_id(input: &StartInput, key: &str, number: u32) -> std::result::Result<ExecutionId, Attempt> {
-    let id = match &input.execution_id {
+fn child_id(asked: Option<&String>, key: &str, number: u32) -> std::result::Result<ExecutionId, Attempt> {
+    let id = match asked {
         Some(id) => id.clone(),
         None => format!("child-{}", derived_event_id(&format!("child {key}")).0.simple()),
     };
@@ -113,58 +146,17 @@ fn child_id(input: &StartInput, key: &str, number: u32) -> std::result::Result<E
 async fn create(
     worker: &Worker,
     action: &LeasedAction,
-    input: &StartInput,
+    wanted: &Child,
     credentials: &Credentials,
     child: ExecutionKey,
 ) -> Result<Begun> {
-    let tenant = &child.tenant;
-    let stored = worker.deps.stores.definitions.get(tenant, &input.definition, input.version).await?;
-    let Some(definition) = stored.map(|stored| stored.definition) else {
-        return Ok(Begun::Not(refused(format!("start.definition: there is no {}", wanted(input)))));
+    let new = match wanted {
+        Child::Execution(input) => execution(worker, action, input, credentials, &child).await?,
+        Child::Graph(spec) => graph(worker, action, (**spec).clone(), credentials, &child),
     };
-    let machine = match worker.machines.get(&*worker.deps.stores.definitions, tenant, &definition).await? {
-        Ok(machine) => machine,
-        Err(Unusable::Gone(reason) | Unusable::Foreign(reason)) => {
-            return Ok(Begun::Not(refused(format!("start.definition: {reason}"))));
-        }
-    };
-    let key = &action.lease.key;
-    let parent = Parent {
-        execution: key.execution.execution.clone(),
-        seq: key.seq,
-        action: key.action.clone(),
-        close: input.parent_close,
-    };
-    let event_id = worker.event_id();
-    let now = worker.now();
-    let (applied, state) = match machine::create_child(&machine, event_id, &input.input, Some(parent), now) {
-        Ok(created) => created,
-        Err(rejection) => {
-            let message = format!("start.input: {rejection}");
-            let error = ActionError { class: ErrorClass::Input, message, status: None };
-            return Ok(Begun::Not(Attempt::Permanent { error }));
-        }
-    };
-    let start = NewEvent {
-        event_id,
-        execution: child.clone(),
-        name: Name::start(),
-        payload: input.input.clone(),
-        origin: Origin::Posted,
-        idempotency: None,
-        actor: Some(format!("action:{}", key.action)),
-        traceparent: action.traceparent.clone(),
-    };
-    let input_hash = Sha256::digest(format!("child of {}", credentials.idempotency_key)).into();
-    let new = NewExecution {
-        key: child.clone(),
-        definition,
-        input_hash,
-        start,
-        applied,
-        state,
-        events: Vec::new(),
-        graph: None,
+    let new = match new {
+        Ok(new) => new,
+        Err(attempt) => return Ok(Begun::Not(attempt)),
     };
     match append(worker, Append::Start(Box::new(new))).await? {
         Some(Appended::Accepted { .. } | Appended::Repeat { .. }) => {
@@ -175,7 +167,90 @@ async fn create(
     }
 }
 
-fn wanted(input: &StartInput) -> String {
+fn parent(action: &LeasedAction, close: ParentClose) -> Parent {
+    let key = &action.lease.key;
+    Parent { execution: key.execution.execution.clone(), seq: key.seq, action: key.action.clone(), close }
+}
+
+fn input_hash(credentials: &Credentials) -> [u8; 32] {
+    Sha256::digest(format!("child of {}", credentials.idempotency_key)).into()
+}
+
+fn graph(
+    worker: &Worker,
+    action: &LeasedAction,
+    spec: GraphSpec,
+    credentials: &Credentials,
+    child: &ExecutionKey,
+) -> std::result::Result<NewExecution, Attempt> {
+    let new = NewGraph {
+        key: child.clone(),
+        spec,
+        event_ids: [worker.event_id(), worker.event_id()],
+        input_hash: input_hash(credentials),
+        idempotency: None,
+        parent: Some(parent(action, ParentClose::Cancel)),
+        actor: Some(format!("action:{}", action.lease.key.action)),
+        traceparent: action.traceparent.clone(),
+    };
+    graph_start::start(new, worker.now()).map_err(|invalid| refused(format!("graph: {invalid}")))
+}
+
+async fn execution(
+    worker: &Worker,
+    action: &LeasedAction,
+    input: &StartInput,
+    credentials: &Credentials,
+    child: &ExecutionKey,
+) -> Result<std::result::Result<NewExecution, Attempt>> {
+    let tenant = &child.tenant;
+    let stored = worker.deps.stores.definitions.get(tenant, &input.definition, input.version).await?;
+    let Some(definition) = stored.map(|stored| stored.definition) else {
+        return Ok(Err(refused(format!("start.definition: there is no {}", named(input)))));
+    };
+    let machine = match worker.programs.get(&*worker.deps.stores.definitions, tenant, &definition).await? {
+        Ok(Program::Machine(machine)) => machine,
+        Ok(Program::Graph) => {
+            return Ok(Err(refused("start.definition: a graph is not started by its name".to_owned())));
+        }
+        Err(Unusable::Gone(reason) | Unusable::Foreign(reason)) => {
+            return Ok(Err(refused(format!("start.definition: {reason}"))));
+        }
+    };
+    let parent = parent(action, input.parent_close);
+    let event_id = worker.event_id();
+    let now = worker.now();
+    let (applied, state) = match machine::create_child(&machine, event_id, &input.input, Some(parent), now) {
+        Ok(created) => created,
+        Err(rejection) => {
+            let message = format!("start.input: {rejection}");
+            let error = ActionError { class: ErrorClass::Input, message, status: None };
+            return Ok(Err(Attempt::Permanent { error }));
+        }
+    };
+    let start = NewEvent {
+        event_id,
+        execution: child.clone(),
+        name: Name::start(),
+        payload: input.input.clone(),
+        origin: Origin::Posted,
+        idempotency: None,
+        actor: Some(format!("action:{}", action.lease.key.action)),
+        traceparent: action.traceparent.clone(),
+    };
+    Ok(Ok(NewExecution {
+        key: child.clone(),
+        definition,
+        input_hash: input_hash(credentials),
+        start,
+        applied,
+        state,
+        events: Vec::new(),
+        graph: None,
+    }))
+}
+
+fn named(input: &StartInput) -> String {
     match input.version {
         Some(version) => format!("version {version} of {:?}", input.definition.as_str()),
         None => format!("definition {:?}", input.definition.as_str()),
@@ -190,9 +265,14 @@ pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
     if input.parent_close == ParentClose::Abandon {
         return;
     }
+    cancel_children(worker, action, &Child::Execution(input)).await;
+}
+
+/// Ends the children of an action that has been given up.
+pub(super) async fn cancel_children(worker: &Worker, action: &LeasedAction, child: &Child) {
     let parent = &action.lease.key.execution;
     let key = action.lease.key.with_revision(action.revision);
-    let children = (1..=CHILDREN).map_while(|number| child_id(&input, &key, number).ok());
+    let children = (1..=CHILDREN).map_while(|number| child_id(child.execution_id(), &key, number).ok());
     let children: Vec<ExecutionKey> =
         children.map(|execution| ExecutionKey { tenant: parent.tenant.clone(), execution }).collect();
     let Ok(views) = worker.deps.stores.execution_views.executions(&children).await else { return };

@@ -1,7 +1,7 @@
-//! Compiled definitions, kept.
+//! Programs, kept: compiled definitions, and the one that is built in.
 //!
 //! A version of a definition never changes, so an entry is right for ever. Also kept is the fact that
-//! there is no machine, and why. A definition that this build cannot read says nothing about other
+//! there is none, and why. A definition that this build cannot read says nothing about other
 //! builds: during a rolling upgrade a newer worker can use it, so that is told apart from one that is
 //! gone for everybody. What the store could not answer is not kept.
 
@@ -12,11 +12,12 @@ use lru::LruCache;
 use millstream_core::definition::{self, Format};
 use millstream_core::id::{DefinitionRef, TenantId};
 use millstream_core::machine::Machine;
+use millstream_core::program::Program;
 use millstream_store::StoreError;
 use millstream_store::definition_store::DefinitionStore;
 
-/// A machine, or why there is none.
-pub(crate) type Usable = Result<Arc<Machine>, Unusable>;
+/// A program, or why there is none.
+pub(crate) type Usable = Result<Program, Unusable>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unusable {
@@ -37,21 +38,24 @@ impl std::fmt::Display for Unusable {
 const KEPT: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 #[derive(Debug)]
-pub(crate) struct Machines(Mutex<LruCache<(TenantId, DefinitionRef), Usable>>);
+pub(crate) struct Programs(Mutex<LruCache<(TenantId, DefinitionRef), Usable>>);
 
-impl Default for Machines {
+impl Default for Programs {
     fn default() -> Self {
         Self(Mutex::new(LruCache::new(KEPT)))
     }
 }
 
-impl Machines {
+impl Programs {
     pub(crate) async fn get(
         &self,
         store: &dyn DefinitionStore,
         tenant: &TenantId,
         definition: &DefinitionRef,
     ) -> Result<Usable, StoreError> {
+        if let Some(built_in) = Program::built_in(definition) {
+            return Ok(Ok(built_in));
+        }
         let key = (tenant.clone(), definition.clone());
         if let Some(found) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(found.clone());
@@ -73,7 +77,7 @@ impl Machines {
 }
 
 fn compile(source: &str, definition: &DefinitionRef) -> Usable {
-    definition::parse(source, Format::Json).and_then(Machine::compile).map(Arc::new).map_err(|problems| {
+    definition::parse(source, Format::Json).and_then(Machine::compile).map(|machine| Program::Machine(Arc::new(machine))).map_err(|problems| {
         Unusable::Foreign(format!("definition {definition} does not compile: {problems}").into())
     })
 }

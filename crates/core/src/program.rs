@@ -1,0 +1,53 @@
+//! What decides for an execution: the machine of its definition, or the graph in its own log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::definition::ActionSpec;
+use crate::graph;
+use crate::id::{DefinitionRef, Name};
+use crate::log::{State, Turn, Waiting};
+use crate::machine::{self, Machine};
+use crate::status::PauseState;
+use crate::time::Timestamp;
+
+/// Cheap to clone.
+#[derive(Debug, Clone)]
+pub enum Program {
+    Machine(Arc<Machine>),
+    /// The same for all graphs: what differs is in their state.
+    Graph,
+}
+
+impl Program {
+    /// The one program that no definition has to be looked up for.
+    pub fn built_in(definition: &DefinitionRef) -> Option<Self> {
+        (definition.name == Name::graph()).then_some(Self::Graph)
+    }
+
+    /// Decides a slice of a mailbox.
+    pub fn turn(&self, state: State, mailbox: &[Waiting], pause: PauseState, now: Timestamp) -> Turn {
+        match self {
+            Self::Machine(machine) => machine::turn(machine, state, mailbox, pause, now),
+            Self::Graph => graph::turn(state, mailbox, pause, now),
+        }
+    }
+
+    /// How an action is tried and what its outcome is told as; the engine's own actions included.
+    pub fn action(&self, name: &Name) -> Option<Cow<'_, ActionSpec>> {
+        if let Some(internal) = machine::internal(name) {
+            return Some(Cow::Owned(internal));
+        }
+        match self {
+            Self::Machine(machine) => machine.action(name).map(Cow::Borrowed),
+            Self::Graph => Some(Cow::Owned(graph::dispatch_spec(name))),
+        }
+    }
+
+    pub fn machine(&self) -> Option<&Machine> {
+        match self {
+            Self::Machine(machine) => Some(machine),
+            Self::Graph => None,
+        }
+    }
+}

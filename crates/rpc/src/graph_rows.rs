@@ -1,0 +1,196 @@
+//! From a graph and what happened to it to the rows that the store writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use millstream_core::graph::{Change, Graph, Node, NodeChange, NodeId, NodeOutcome, NodeStatus};
+use millstream_core::id::{EventId, Name, Seq};
+use millstream_core::log::Transition;
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::graph_store::{GraphRows, NodeWrite};
+use serde::Serialize;
+
+use crate::blob;
+
+/// Whether the whole graph is written along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blob {
+    Write,
+    Skip,
+}
+
+/// What never changes about a graph.
+#[derive(Serialize)]
+struct Metadata<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    creator: Option<&'a str>,
+}
+
+/// Of a start.
+pub fn of_start(transition: &Transition, graph: &Graph) -> GraphRows {
+    let mut touched = Touched::default();
+    for id in graph.nodes.keys() {
+        touched.node(id, transition.seq).shape = true;
+    }
+    let metadata = Metadata {
+        name: &graph.name,
+        description: &graph.description,
+        creator: graph.creator.as_deref(),
+    };
+    GraphRows { metadata: Some(RawJson::of(&metadata)), ..touched.rows(graph, Blob::Write) }
+}
+
+/// Of a commit: `after` is the graph after all of `transitions`, `payload` gives those of their events.
+pub fn of_commit<'a>(
+    transitions: &[Transition],
+    payload: &dyn Fn(EventId) -> Option<&'a RawJson>,
+    after: &Graph,
+    blob: Blob,
+) -> GraphRows {
+    let mut touched = Touched::default();
+    for transition in transitions {
+        if let Some(change) = &transition.decision.graph {
+            touched.change(transition, change);
+            if transition.name == Name::node_outcome() {
+                touched.outcome(transition, payload(transition.event_id), change);
+            }
+        }
+    }
+    touched.rows(after, blob)
+}
+
+#[derive(Default)]
+struct Touched {
+    nodes: BTreeMap<NodeId, Touch>,
+    deleted: BTreeSet<NodeId>,
+}
+
+/// What happened to one node.
+struct Touch {
+    seq: Seq,
+    /// It is new, or was edited.
+    shape: bool,
+    /// It has other children than before.
+    children: bool,
+    result: Option<RawJson>,
+    error: Option<String>,
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+}
+
+impl Touched {
+    fn node(&mut self, id: &NodeId, seq: Seq) -> &mut Touch {
+        let touch = self.nodes.entry(id.clone()).or_insert(Touch {
+            seq,
+            shape: false,
+            children: false,
+            result: None,
+            error: None,
+            started_at: None,
+            ended_at: None,
+        });
+        touch.seq = seq;
+        touch
+    }
+
+    fn change(&mut self, transition: &Transition, change: &Change) {
+        let seq = transition.seq;
+        if let Some(patch) = &change.patch {
+            let gone = patch.deleted.iter().chain(patch.updated.iter().map(|updated| &updated.was));
+            let there = patch.inserted.iter().chain(patch.updated.iter().map(|updated| &updated.is));
+            for spec in gone.chain(there.clone()) {
+                for edge in &spec.parents {
+                    self.node(&edge.from, seq).children = true;
+                }
+            }
+            for spec in &patch.deleted {
+                self.nodes.remove(&spec.id);
+                self.deleted.insert(spec.id.clone());
+            }
+            for spec in there {
+                self.node(&spec.id, seq).shape = true;
+            }
+        }
+        for node in &change.nodes {
+            self.status(transition, node);
+        }
+        for expansion in &change.expanded {
+            for number in 0..expansion.items.len() {
+                if let Ok(instance) = Name::parse(format!("{}.{number}", expansion.id)) {
+                    self.node(&instance, seq).shape = true;
+                }
+            }
+        }
+    }
+
+    fn status(&mut self, transition: &Transition, change: &NodeChange) {
+        let touch = self.node(&change.id, transition.seq);
+        if change.status == NodeStatus::Running && change.attempt <= 1 {
+            touch.started_at = Some(transition.at);
+        }
+        if change.status.is_ended() {
+            touch.ended_at = Some(transition.at);
+            if change.status.is_failure() {
+                touch.error.clone_from(&change.why);
+            }
+        }
+    }
+
+    /// The outcome of an attempt is recorded where the attempt was the last.
+    fn outcome(&mut self, transition: &Transition, payload: Option<&RawJson>, change: &Change) {
+        let Some(Ok(outcome)) = payload.map(|payload| payload.decode::<NodeOutcome>()) else { return };
+        let Some(ended) = change.nodes.iter().find(|node| node.id == outcome.action) else { return };
+        if !ended.status.is_ended() {
+            return;
+        }
+        let touch = self.node(&outcome.action, transition.seq);
+        if let Some(answer) = outcome.result {
+            touch.result = answer.result;
+            if ended.status == answer.status && answer.error.is_some() {
+                touch.error = answer.error;
+            }
+        } else if let Some(error) = outcome.error {
+            touch.error = Some(error.message);
+        }
+    }
+
+    fn rows(self, after: &Graph, blob: Blob) -> GraphRows {
+        let nodes = self.nodes.into_iter();
+        let nodes = nodes.filter_map(|(id, touch)| Some(write(after.nodes.get(&id)?, touch))).collect();
+        GraphRows {
+            revision: after.revision,
+            metadata: None,
+            blob: match blob {
+                Blob::Write => Some(Arc::from(blob::encode(after))),
+                Blob::Skip => None,
+            },
+            nodes,
+            deleted: self.deleted.into_iter().collect(),
+        }
+    }
+}
+
+fn write(node: &Node, touch: Touch) -> NodeWrite {
+    let counted = || {
+        let instances = node.instances.filter(|_| node.status == NodeStatus::Pass)?;
+        Some(RawJson::trusted(format!("{{\"count\":{}}}", instances.all)))
+    };
+    NodeWrite {
+        node: node.spec.id.clone(),
+        status: node.status,
+        attempt: node.attempt,
+        seq: touch.seq,
+        why: node.why.clone(),
+        spec: touch.shape.then(|| RawJson::of(&*node.spec)),
+        children: (touch.shape || touch.children).then(|| node.children.iter().cloned().collect()),
+        instance: if touch.shape { node.of.clone() } else { None },
+        result: touch.result.or_else(counted),
+        error: touch.error,
+        started_at: touch.started_at,
+        ended_at: touch.ended_at,
+    }
+}

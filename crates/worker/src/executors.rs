@@ -1,0 +1,211 @@
+//! The executors that this worker knows, and how much it has given each of them.
+//!
+//! The list comes from the settings and from those that registered themselves; it is read anew every second.
+//! Which one gets a node is decided by [`millstream_core::graph::choose`]; here are only the numbers it needs.
+//! Nothing is exclusive by them: an executor that is given too much says so, and the node is tried elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use millstream_core::graph::{self, Candidate, Choice, Wanted};
+use millstream_core::id::{Name, TenantId};
+use millstream_store::executor_store::Executor;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// An executor that could not be reached is left alone for so long, unless nobody else can do it.
+const SHUNNED: Duration = Duration::from_secs(2);
+
+/// An executor from the settings: of every tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FixedExecutor {
+    pub name: Name,
+    /// `http://host:port`.
+    pub address: String,
+    pub roles: BTreeSet<String>,
+    pub labels: BTreeSet<Name>,
+    pub capacity: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Executors(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    known: Mutex<BTreeMap<Whose, Known>>,
+    /// Rotates among those that are equally good.
+    turn: AtomicU64,
+    /// Those who wait for a place, by what they want: whoever has room again wakes one of each kind.
+    waiting: Mutex<BTreeMap<Kind, Arc<Notify>>>,
+}
+
+/// Role and labels.
+type Kind = (String, BTreeSet<Name>);
+
+/// The tenant, where it is one tenant's own.
+type Whose = (Option<TenantId>, Name);
+
+#[derive(Debug)]
+struct Known {
+    address: String,
+    roles: BTreeSet<String>,
+    labels: BTreeSet<Name>,
+    capacity: u32,
+    /// Given by this worker and not answered yet.
+    given: u32,
+    /// What it has from others, as far as it says.
+    elsewhere: u32,
+    shunned_until: Option<Instant>,
+}
+
+/// A place at an executor, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) name: Name,
+    pub(crate) address: String,
+    pub(crate) reason: String,
+    whose: Whose,
+    executors: Executors,
+}
+
+/// Why there is no place.
+#[derive(Debug)]
+pub(crate) enum NoPlace {
+    /// Those that could do it have enough to do.
+    Busy,
+    /// Nobody can do it: what is missing.
+    Nobody(String),
+}
+
+impl Executors {
+    pub(crate) fn new(fixed: &[FixedExecutor]) -> Self {
+        let known = fixed.iter().map(|executor| {
+            let known = Known {
+                address: executor.address.clone(),
+                roles: executor.roles.clone(),
+                labels: executor.labels.clone(),
+                capacity: executor.capacity,
+                given: 0,
+                elsewhere: 0,
+                shunned_until: None,
+            };
+            ((None, executor.name.clone()), known)
+        });
+        Self(Arc::new(Inner {
+            known: Mutex::new(known.collect()),
+            turn: AtomicU64::new(0),
+            waiting: Mutex::default(),
+        }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Whose, Known>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those that registered themselves, as the store has them now.
+    pub(crate) fn registered(&self, executors: Vec<Executor>) {
+        let mut known = self.known();
+        let mut gone: BTreeSet<Whose> = known.keys().filter(|(tenant, _)| tenant.is_some()).cloned().collect();
+        for executor in executors {
+            let whose = (Some(executor.tenant), executor.name);
+            gone.remove(&whose);
+            let given = known.get(&whose).map_or(0, |known| known.given);
+            let shunned_until = known.get(&whose).and_then(|known| known.shunned_until);
+            known.insert(
+                whose,
+                Known {
+                    address: executor.address,
+                    roles: executor.roles,
+                    labels: executor.labels,
+                    capacity: executor.capacity,
+                    given,
+                    elsewhere: executor.load.saturating_sub(given),
+                    shunned_until,
+                },
+            );
+        }
+        for whose in gone {
+            known.remove(&whose);
+        }
+        drop(known);
+        for kind in self.waiting().values() {
+            kind.notify_waiters();
+        }
+    }
+
+    /// A place at the one that suits best.
+    pub(crate) fn place(&self, tenant: &TenantId, wanted: &Wanted<'_>) -> Result<Place, NoPlace> {
+        let mut known = self.known();
+        let now = Instant::now();
+        let of_tenant = |(owner, _): &Whose| owner.as_ref().is_none_or(|owner| owner == tenant);
+        let (whose, candidates): (Vec<Whose>, Vec<Candidate<'_>>) = known
+            .iter()
+            .filter(|(whose, _)| of_tenant(whose))
+            .map(|(whose, known)| {
+                let candidate = Candidate {
+                    name: whose.1.as_str(),
+                    roles: &known.roles,
+                    labels: &known.labels,
+                    capacity: known.capacity,
+                    in_flight: known.given.saturating_add(known.elsewhere),
+                    shunned: known.shunned_until.is_some_and(|until| until > now),
+                };
+                (whose.clone(), candidate)
+            })
+            .unzip();
+        let turn = self.0.turn.fetch_add(1, Ordering::Relaxed);
+        let (at, reason) = match graph::choose(&candidates, wanted, turn) {
+            Choice::Chosen { at, reason } => (at, reason),
+            Choice::Busy => return Err(NoPlace::Busy),
+            Choice::Nobody { missing } => return Err(NoPlace::Nobody(missing)),
+        };
+        let Some(whose) = whose.into_iter().nth(at) else { return Err(NoPlace::Busy) };
+        let Some(chosen) = known.get_mut(&whose) else { return Err(NoPlace::Busy) };
+        chosen.given += 1;
+        let address = chosen.address.clone();
+        Ok(Place { name: whose.1.clone(), address, reason, whose, executors: self.clone() })
+    }
+
+    /// Until somebody who can do it may have room, or a while has passed.
+    pub(crate) async fn room(&self, wanted: &Wanted<'_>, longest: Duration) {
+        let kind = (wanted.role.to_owned(), wanted.labels.clone());
+        let news = Arc::clone(self.waiting().entry(kind).or_default());
+        let _ = tokio::time::timeout(longest, news.notified()).await;
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Kind, Arc<Notify>>> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One of each kind that has a use for it is woken. Who finds the place taken waits for the next.
+    fn left(&self, whose: &Whose) {
+        let mut known = self.known();
+        let Some(left) = known.get_mut(whose) else { return };
+        left.given = left.given.saturating_sub(1);
+        let mut waiting = self.waiting();
+        // Nobody but this table knows it: nobody waits.
+        waiting.retain(|_, news| Arc::strong_count(news) > 1);
+        for ((role, labels), news) in waiting.iter() {
+            if graph::can_do(&left.roles, &left.labels, role, labels) {
+                news.notify_one();
+            }
+        }
+    }
+}
+
+impl Place {
+    /// It could not be reached.
+    pub(crate) fn shun(&self) {
+        if let Some(known) = self.executors.known().get_mut(&self.whose) {
+            known.shunned_until = Some(Instant::now() + SHUNNED);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.executors.left(&self.whose);
+    }
+}

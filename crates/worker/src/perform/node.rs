@@ -1,0 +1,246 @@
+//! An attempt at a node of a graph: choose an executor, record it, call it, and make an answer of what came.
+//!
+//! Every outcome is told to the graph as an [`Answer`], good or bad: whether there is another attempt is the
+//! graph's decision. Only what keeps the engine itself from performing (the store is away) is an error.
+//!
+//! A node that nobody can perform now waits: for a place at an executor as long as that may come any moment,
+//! and from then on as an action that is looked at again later.
+
+use std::time::Duration;
+
+use millstream_core::action::Attempt;
+use millstream_core::graph::{self, Answer, NodeInput, NodeStatus, Work};
+use millstream_core::raw::RawJson;
+use millstream_rpc::convert::{self, Asked};
+use millstream_rpc::executor::CallFailure;
+use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
+use millstream_store::action_store::{Beat, LeasedAction};
+use millstream_store::graph_store::{Dispatch, DispatchContext, NodeFilter, NodeLog};
+use millstream_store::Result;
+use tokio::time::Instant;
+
+use super::emit::unavailable;
+use super::errand::{Credentials, Done};
+use super::leases::Held;
+use super::node_child;
+use crate::executors::{NoPlace, Place};
+use crate::metrics;
+use crate::worker::Worker;
+
+/// How long a node waits here for an executor before it is put back.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long at most until it is looked at again.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Calls executors.
+#[async_trait::async_trait]
+pub trait PerformNodes: Send + Sync + std::fmt::Debug {
+    /// One call. Dropping it cancels it at the other side.
+    async fn execute(
+        &self,
+        address: &str,
+        request: ExecuteNodeRequest,
+        deadline: Instant,
+    ) -> std::result::Result<ExecuteNodeResponse, CallFailure>;
+}
+
+pub(crate) async fn perform(
+    worker: &Worker,
+    action: &LeasedAction,
+    held: &Held,
+    input: NodeInput,
+    credentials: &Credentials,
+) -> Done {
+    if let Some(at) = input.not_before
+        && at > worker.now()
+    {
+        return Done::Postponed { at };
+    }
+    let performed = match input.work {
+        Work::Execute => execute(worker, action, held, &input, credentials).await,
+        Work::Graph | Work::Execution => node_child::perform(worker, action, &input, credentials).await,
+    };
+    performed.unwrap_or_else(|error| Done::Attempt(unavailable(&error)))
+}
+
+async fn execute(
+    worker: &Worker,
+    action: &LeasedAction,
+    held: &Held,
+    input: &NodeInput,
+    credentials: &Credentials,
+) -> Result<Done> {
+    if accepted_before(action) {
+        let message = format!("the executor accepted it and told nothing within {}ms", input.timeout_ms);
+        return Ok(answered(&failed(input, NodeStatus::Timeout, message, None)));
+    }
+    let place = match place(worker, action, input).await {
+        Ok(place) => place,
+        Err(at) => return Ok(Done::Postponed { at }),
+    };
+    let Some(context) = record(worker, action, input, place.name.as_str(), &place.reason).await? else {
+        return Ok(answered(&failed(input, NodeStatus::TaskError, "the node is gone".to_owned(), None)));
+    };
+    let asked = Asked {
+        execution: &action.lease.key.execution,
+        node: &input.node,
+        attempt: input.attempt,
+        token: credentials.fencing_token,
+        idempotency_key: &credentials.idempotency_key,
+        timeout: Duration::from_millis(input.timeout_ms),
+    };
+    let request = match convert::request(&asked, &context) {
+        Ok(request) => request,
+        Err(reason) => return Ok(answered(&failed(input, NodeStatus::TaskError, reason, None))),
+    };
+    let limit = Duration::from_millis(input.timeout_ms);
+    let started = Instant::now();
+    let called = tokio::select! {
+        biased;
+        called = worker.nodes.execute(&place.address, request, started + limit) => called,
+        () = held.pulse().cancelled().clone().cancelled_owned() => {
+            return Ok(answered(&failed(input, NodeStatus::Fail, "cancelled".to_owned(), Some(&place))));
+        }
+    };
+    ::metrics::histogram!(metrics::NODE_SECONDS).record(started.elapsed().as_secs_f64());
+    let response = match called {
+        Ok(response) => response,
+        Err(failure) => {
+            let (status, message) = meaning(&failure);
+            if status == NodeStatus::InfraError || status == NodeStatus::Crash {
+                place.shun();
+            }
+            return Ok(answered(&failed(input, status, message, Some(&place))));
+        }
+    };
+    keep_log(worker, action, input, &response).await?;
+    match convert::answer(&asked, response, place.name.as_str()) {
+        Ok(convert::Reported::Answer(mut answer)) => {
+            add_known(worker, action, &mut answer).await?;
+            Ok(answered(&answer))
+        }
+        Ok(convert::Reported::Later) => {
+            remember_accepted(worker, action).await?;
+            Ok(Done::Awaiting { until: Some(worker.now().plus(limit)) })
+        }
+        Err(reason) => Ok(answered(&failed(input, NodeStatus::TaskError, reason, Some(&place)))),
+    }
+}
+
+/// A place at an executor, or when to look again.
+async fn place(
+    worker: &Worker,
+    action: &LeasedAction,
+    input: &NodeInput,
+) -> std::result::Result<Place, millstream_core::time::Timestamp> {
+    let tenant = &action.lease.key.execution.tenant;
+    let wanted = graph::Wanted { role: &input.role, labels: &input.labels, avoid: &input.avoid };
+    let begun = Instant::now();
+    loop {
+        match worker.executors.place(tenant, &wanted) {
+            Ok(place) => return Ok(place),
+            Err(NoPlace::Busy) => {}
+            Err(NoPlace::Nobody(missing)) if begun.elapsed() >= PATIENCE => {
+                tracing::warn!(action.key = %action.lease.key, missing = %missing, "no executor can perform a node");
+                return Err(worker.now().plus(again(worker, action)));
+            }
+            Err(NoPlace::Nobody(_)) => {}
+        }
+        worker.executors.room(&wanted, PATIENCE).await;
+    }
+}
+
+/// The longer it has waited, the longer until it is looked at again.
+fn again(worker: &Worker, action: &LeasedAction) -> Duration {
+    let waited = worker.now().since(action.ready_at);
+    worker.around((waited / 4).clamp(Duration::from_millis(500), LONGEST))
+}
+
+/// Writes down who performs it; returns what the request is made of.
+pub(super) async fn record(
+    worker: &Worker,
+    action: &LeasedAction,
+    input: &NodeInput,
+    executor: &str,
+    reason: &str,
+) -> Result<Option<DispatchContext>> {
+    let dispatch = Dispatch {
+        execution: action.lease.key.execution.clone(),
+        node: input.node.clone(),
+        attempt: input.attempt,
+        executor: executor.to_owned(),
+        reason: reason.to_owned(),
+    };
+    worker.dispatches.record(dispatch).await
+}
+
+fn meaning(failure: &CallFailure) -> (NodeStatus, String) {
+    let status = match failure {
+        CallFailure::Unreachable(_) | CallFailure::Overloaded(_) => NodeStatus::InfraError,
+        CallFailure::Crashed(_) => NodeStatus::Crash,
+        CallFailure::TimedOut => NodeStatus::Timeout,
+        CallFailure::Refused { .. } | CallFailure::Garbage(_) => NodeStatus::TaskError,
+    };
+    (status, failure.to_string())
+}
+
+pub(super) fn failed(input: &NodeInput, status: NodeStatus, error: String, place: Option<&Place>) -> Answer {
+    Answer {
+        status,
+        attempt: input.attempt,
+        result: None,
+        error: Some(error),
+        edits: Vec::new(),
+        known: Vec::new(),
+        executor: place.map(|place| place.name.as_str().to_owned()),
+    }
+}
+
+fn answered(answer: &Answer) -> Done {
+    Done::Attempt(Attempt::Success { result: RawJson::of(answer) })
+}
+
+/// Results that the edits' expressions mention: the graph itself has only some.
+async fn add_known(worker: &Worker, action: &LeasedAction, answer: &mut Answer) -> Result<()> {
+    let ids: Vec<_> = graph::mentioned(&answer.edits).into_iter().collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let filter = NodeFilter { ids, statuses: Vec::new() };
+    let views = &worker.deps.stores.graph_views;
+    let nodes = views.nodes(&action.lease.key.execution, &filter, None, filter.ids.len()).await?;
+    answer.known = nodes.into_iter().filter_map(|node| Some((node.node, node.result?))).collect();
+    Ok(())
+}
+
+async fn keep_log(
+    worker: &Worker,
+    action: &LeasedAction,
+    input: &NodeInput,
+    response: &ExecuteNodeResponse,
+) -> Result<()> {
+    if response.logs.is_empty() {
+        return Ok(());
+    }
+    let log = NodeLog {
+        execution: action.lease.key.execution.clone(),
+        node: input.node.clone(),
+        attempt: input.attempt,
+        text: response.logs.clone(),
+    };
+    worker.deps.stores.graphs.keep_logs(&[log], worker.now()).await
+}
+
+const ACCEPTED: &str = r#"{"accepted":true}"#;
+
+/// Whoever leases it next has to know that it is not to be called again.
+async fn remember_accepted(worker: &Worker, action: &LeasedAction) -> Result<()> {
+    let beat = Beat { lease: action.lease.clone(), progress: Some(RawJson::trusted(ACCEPTED)) };
+    let grant = worker.grant(1);
+    worker.deps.stores.actions.renew(&[beat], &worker.options.worker, &grant, worker.now()).await?;
+    Ok(())
+}
+
+fn accepted_before(action: &LeasedAction) -> bool {
+    action.progress.as_ref().is_some_and(|progress| progress.as_str() == ACCEPTED)
+}
