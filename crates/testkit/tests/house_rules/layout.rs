@@ -13,6 +13,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("store", &["core"]),
     ("stream", &["core"]),
+    // Words and calls, no decisions.
+    ("rpc", &["core", "store"]),
     ("store-postgres", &["core", "store"]),
     ("store-sqlite", &["core", "store"]),
     ("ingress", &["core", "store", "stream"]),

@@ -1,0 +1,132 @@
+//! Reading.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use millstream_core::graph::{Graph, GraphOptions, Instances, Node, NodeId, Tally};
+use millstream_core::raw::RawJson;
+use prost::Message as _;
+
+use super::derive::derive;
+use crate::path::Path;
+use crate::proto;
+use crate::read::{Json, Reading, node_at, workflow_options};
+use crate::status::status_in;
+use crate::unreadable::Unreadable;
+
+const WHAT: &str = "the stored graph";
+
+/// The graph of some bytes. Bytes that are no graph are an error, never a panic.
+pub fn decode(bytes: &[u8]) -> Result<Graph, Unreadable> {
+    let proto::GraphState { head, ready, nodes } = proto::GraphState::decode(bytes).map_err(corrupt)?;
+    let mut reading = Reading::new(Json::Stored);
+    let at = Path::ROOT;
+    let head = self::head_at(head, &at, &mut reading)?;
+    let ready = names(&ready, &at.field("ready"), &mut reading);
+    let nodes = self::nodes(nodes, &at.field("nodes"), &mut reading);
+    reading.faults.or(Some(())).map_err(corrupt)?;
+    let mut graph = Graph {
+        name: head.name,
+        description: head.description,
+        creator: head.creator,
+        input: head.input,
+        options: head.options,
+        revision: head.revision,
+        nodes,
+        ready,
+        tally: Tally::default(),
+    };
+    derive(&mut graph);
+    Ok(graph)
+}
+
+/// What does not depend on the nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    pub name: String,
+    pub description: String,
+    pub creator: Option<String>,
+    pub input: RawJson,
+    pub options: GraphOptions,
+    pub revision: u32,
+}
+
+/// The head alone, without making the nodes.
+pub fn head(bytes: &[u8]) -> Result<Head, Unreadable> {
+    let proto::GraphStateHead { head } = proto::GraphStateHead::decode(bytes).map_err(corrupt)?;
+    let mut reading = Reading::new(Json::Stored);
+    let head = head_at(head, &Path::ROOT, &mut reading)?;
+    reading.faults.or(Some(head)).map_err(corrupt)
+}
+
+fn corrupt(why: impl std::fmt::Display) -> Unreadable {
+    Unreadable::new(WHAT, why)
+}
+
+fn head_at(
+    given: Option<proto::GraphHead>,
+    at: &Path<'_>,
+    reading: &mut Reading,
+) -> Result<Head, Unreadable> {
+    let given = given.ok_or_else(|| corrupt("it has no head"))?;
+    Ok(Head {
+        name: given.name,
+        description: given.description,
+        creator: given.creator,
+        input: reading.json_or_null(&given.input_json, &at.field("input_json")),
+        options: workflow_options(given.options, &at.field("options"), reading),
+        revision: given.revision,
+    })
+}
+
+fn names(given: &[String], at: &Path<'_>, reading: &mut Reading) -> BTreeSet<NodeId> {
+    given.iter().enumerate().filter_map(|(index, name)| reading.name(name, &at.at(index))).collect()
+}
+
+fn nodes(given: Vec<proto::NodeState>, at: &Path<'_>, reading: &mut Reading) -> BTreeMap<NodeId, Node> {
+    let node = |(index, state)| {
+        let node = self::node(state, &at.at(index), reading)?;
+        Some((node.spec.id.clone(), node))
+    };
+    given.into_iter().enumerate().filter_map(node).collect()
+}
+
+fn node(given: proto::NodeState, at: &Path<'_>, reading: &mut Reading) -> Option<Node> {
+    let spec = match given.node {
+        Some(node) => node_at(node, &at.field("node"), reading),
+        None => {
+            reading.fault(&at.field("node"), "is missing");
+            None
+        }
+    };
+    let status = status_in(given.status);
+    if status.is_none() {
+        reading.fault(&at.field("status"), format!("{} is not a status", given.status));
+    }
+    let kept = reading.json(&given.kept_json, &at.field("kept_json"));
+    let of = instance(&given.instance_of, &given.item_json, at, reading);
+    Some(Node {
+        spec: Arc::new(spec?),
+        status: status?,
+        attempt: given.attempt,
+        why: given.why,
+        kept,
+        avoid: given.avoid,
+        of,
+        instances: given.instances.map(|proto::InstanceCounts { all, open, failed }| Instances {
+            all,
+            open,
+            failed,
+        }),
+        children: BTreeSet::new(),
+        waits_for: 0,
+    })
+}
+
+fn instance(of: &str, item: &str, at: &Path<'_>, reading: &mut Reading) -> Option<(NodeId, RawJson)> {
+    if of.is_empty() {
+        return None;
+    }
+    let of = reading.name(of, &at.field("instance_of"));
+    Some((of?, reading.json_or_null(item, &at.field("item_json"))))
+}

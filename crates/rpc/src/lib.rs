@@ -1,0 +1,9 @@
+//! The gRPC words of Millstream.
+pub mod blob;
+pub mod length;
+mod path;
+pub mod proto;
+pub mod read;
+pub mod status;
+pub mod unreadable;
+pub mod write;

@@ -1,0 +1,61 @@
+//! Edits, from operators and from executors.
+
+use std::sync::Arc;
+
+use millstream_core::graph::NodeEdit;
+use millstream_core::problem::Problems;
+
+use super::node::node_at;
+use super::text::{Json, Reading};
+use crate::path::Path;
+use crate::proto;
+use crate::proto::node_edit::Kind;
+
+/// A list of edits, with paths that begin with `edits`.
+pub fn edits(given: Vec<proto::NodeEdit>) -> Result<Vec<NodeEdit>, Problems> {
+    let mut reading = Reading::new(Json::Checked);
+    let at = Path::ROOT.field("edits");
+    let mut edits = Vec::with_capacity(given.len());
+    for (index, edit) in given.into_iter().enumerate() {
+        edits.extend(edit_at(edit, &at.at(index), &mut reading));
+    }
+    reading.faults.or(Some(edits))
+}
+
+fn edit_at(given: proto::NodeEdit, at: &Path<'_>, reading: &mut Reading) -> Option<NodeEdit> {
+    let proto::NodeEdit { kind, node, node_id } = given;
+    match Kind::try_from(kind) {
+        Ok(Kind::Insert) => whole(node, &node_id, at, reading).map(NodeEdit::Insert),
+        Ok(Kind::Update) => whole(node, &node_id, at, reading).map(NodeEdit::Update),
+        Ok(Kind::Delete) => {
+            if node.is_some() {
+                reading.fault(&at.field("node"), "does not belong to a DELETE, which has a node_id");
+            }
+            reading.name(&node_id, &at.field("node_id")).map(NodeEdit::Delete)
+        }
+        Ok(Kind::Unspecified) => {
+            reading.fault(&at.field("kind"), "must be INSERT, UPDATE or DELETE");
+            None
+        }
+        Err(_) => {
+            reading.fault(&at.field("kind"), format!("{kind} is not a kind of edit"));
+            None
+        }
+    }
+}
+
+fn whole(
+    node: Option<proto::Node>,
+    node_id: &str,
+    at: &Path<'_>,
+    reading: &mut Reading,
+) -> Option<Arc<millstream_core::graph::NodeSpec>> {
+    let Some(node) = node else {
+        reading.fault(&at.field("node"), "is required");
+        return None;
+    };
+    if !node_id.is_empty() && node_id != node.id {
+        reading.fault(&at.field("node_id"), "is not the id of the node");
+    }
+    node_at(node, &at.field("node"), reading).map(Arc::new)
+}

@@ -1,0 +1,72 @@
+//! Ids and JSON out of text fields.
+
+use std::fmt;
+
+use millstream_core::id::{InvalidId, Name};
+use millstream_core::raw::RawJson;
+
+use crate::path::{Faults, Path};
+
+/// How strictly JSON is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Json {
+    /// From outside: of bounded depth.
+    Checked,
+    /// From our own store, where it was let in once: what is deeper than we would accept today must still be
+    /// readable.
+    Stored,
+}
+
+/// Reading one message.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) faults: Faults,
+    json: Json,
+}
+
+impl Reading {
+    pub(crate) fn new(json: Json) -> Self {
+        Self { faults: Faults::default(), json }
+    }
+
+    pub(crate) fn fault(&mut self, at: &Path<'_>, message: impl fmt::Display) {
+        self.faults.add(at, message);
+    }
+
+    pub(crate) fn name(&mut self, text: &str, at: &Path<'_>) -> Option<Name> {
+        self.parsed(Name::parse(text), at)
+    }
+
+    fn parsed<T>(&mut self, parsed: Result<T, InvalidId>, at: &Path<'_>) -> Option<T> {
+        match parsed {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.fault(at, error);
+                None
+            }
+        }
+    }
+
+    /// The empty text is no value.
+    pub(crate) fn json(&mut self, text: &str, at: &Path<'_>) -> Option<RawJson> {
+        if text.is_empty() {
+            return None;
+        }
+        let parsed = match self.json {
+            Json::Checked => RawJson::parse(text).map_err(|error| error.to_string()),
+            Json::Stored => serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}")),
+        };
+        match parsed {
+            Ok(json) => Some(json),
+            Err(error) => {
+                self.fault(at, error);
+                None
+            }
+        }
+    }
+
+    /// For fields where no value is null.
+    pub(crate) fn json_or_null(&mut self, text: &str, at: &Path<'_>) -> RawJson {
+        self.json(text, at).unwrap_or_else(RawJson::null)
+    }
+}

@@ -1,0 +1,11 @@
+//! The words themselves: what is written is read back, and what is wrong is found.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test says that it failed, also in the functions around it"
+)]
+
+mod arbitrary;
+mod blob;
+mod specs;
