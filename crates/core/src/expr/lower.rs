@@ -119,6 +119,7 @@ impl Lowering<'_> {
             Vocabulary::Action { .. } => &["context", "event", "now", "results"],
             Vocabulary::Context => &["context"],
             Vocabulary::Response => &["response"],
+            Vocabulary::Graph { .. } => &["input", "results"],
         };
         let hint = did_you_mean(name, known.iter().copied());
         self.problem(format!("unknown name {name:?}{hint}: expressions begin with {}", known.join(", ")))
@@ -173,6 +174,9 @@ impl Lowering<'_> {
         match (name, self.vocabulary) {
             ("response", Vocabulary::Response) => Some(Root::Response),
             (_, Vocabulary::Response) => None,
+            ("input", Vocabulary::Graph { .. }) => Some(Root::Input),
+            ("results", Vocabulary::Graph { .. }) => Some(Root::Results),
+            (_, Vocabulary::Graph { .. }) => None,
             ("context", _) => Some(Root::Context),
             (_, Vocabulary::Context) => None,
             ("event", _) => Some(Root::Event),
@@ -195,13 +199,24 @@ impl Lowering<'_> {
                     ));
                 }
             },
-            (Root::Results, Some(Step::Field(field))) => {
-                if let Vocabulary::Action { needs, secrets: _ } = self.vocabulary
-                    && !needs.iter().any(|name| name.as_str() == field)
-                {
-                    let hint = did_you_mean(field, needs.iter().map(|name| name.as_str()));
-                    return self.problem(format!("results.{field} is not among the action's needs{hint}"));
+            (Root::Results, Some(Step::Field(field))) => match self.vocabulary {
+                Vocabulary::Action { needs, secrets: _ } => {
+                    if !needs.iter().any(|name| name.as_str() == field) {
+                        let hint = did_you_mean(field, needs.iter().map(|name| name.as_str()));
+                        return self
+                            .problem(format!("results.{field} is not among the action's needs{hint}"));
+                    }
                 }
+                Vocabulary::Graph { parents } => {
+                    if !parents.contains(field.as_str()) {
+                        let hint = did_you_mean(field, parents.iter().copied());
+                        return self.problem(format!("{field:?} is not a parent of this node{hint}"));
+                    }
+                }
+                Vocabulary::Decision | Vocabulary::Context | Vocabulary::Response => {}
+            },
+            (Root::Results, None) if matches!(self.vocabulary, Vocabulary::Graph { .. }) => {
+                return self.problem("results are mentioned one by one: results.ID or results[\"ID\"]");
             }
             (Root::Now, Some(_)) => return self.problem("now has no parts"),
             (Root::Response, Some(Step::Field(field))) => match field.as_str() {
@@ -213,10 +228,13 @@ impl Lowering<'_> {
                     ));
                 }
             },
-            (Root::Event | Root::Results | Root::Context | Root::Response, Some(Step::Index(_))) => {
-                return self.problem("context, event, results and response have names, not numbers");
+            (
+                Root::Event | Root::Results | Root::Context | Root::Response | Root::Input,
+                Some(Step::Index(_)),
+            ) => {
+                return self.problem("context, event, results, response and input have names, not numbers");
             }
-            (Root::Context, Some(Step::Field(_))) | (_, None) => {}
+            (Root::Context | Root::Input, Some(Step::Field(_))) | (_, None) => {}
         }
         let slot = Slot { root, path, want };
         let known = self.slots.iter().position(|other| *other == slot);
@@ -253,7 +271,8 @@ impl Lowering<'_> {
         let Syntax::Ident(variable) = variable else {
             return self.problem("the first argument of a comprehension is a variable name");
         };
-        if ["context", "event", "now", "results", "response"].contains(&variable.as_str()) {
+        let is_taken = ["context", "event", "now", "results", "response"].contains(&variable.as_str());
+        if is_taken || (variable == "input" && self.root(variable).is_some()) {
             return self.problem(format!("a variable may not be called {variable}"));
         }
         let local = self.locals.len();
@@ -281,7 +300,8 @@ impl Lowering<'_> {
                 Vocabulary::Action { secrets: Secrets::Refused, .. }
                 | Vocabulary::Decision
                 | Vocabulary::Context
-                | Vocabulary::Response => {
+                | Vocabulary::Response
+                | Vocabulary::Graph { .. } => {
                     "a secret would be stored or shown here: only http, webhook and call take secrets"
                 }
             });

@@ -1,5 +1,6 @@
 //! A compiled expression.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use regex::Regex;
@@ -33,6 +34,8 @@ pub enum Vocabulary<'a> {
     Action { needs: &'a [Name], secrets: Secrets },
     /// In the `result` of an HTTP action: `response` alone.
     Response,
+    /// In a node of a graph: `input`, and `results.<id>` for its parents.
+    Graph { parents: &'a BTreeSet<&'a str> },
 }
 
 /// Whether `secret("name")` may stand for a whole value or a whole `${…}`.
@@ -51,6 +54,7 @@ pub enum Root {
     Now,
     Results,
     Response,
+    Input,
 }
 
 /// One step of a static path.

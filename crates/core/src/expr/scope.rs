@@ -27,6 +27,7 @@ pub struct Scope<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct EventScope<'a> {
     pub name: &'a str,
+    /// A graph has no event in its expressions: there it is what `input` stands for.
     pub payload: &'a RawJson,
     pub time: Timestamp,
 }
@@ -101,6 +102,7 @@ impl Scope<'_> {
                 None => whole(self.results.iter().map(|(key, raw)| (key.as_str(), raw)), budget),
             },
             Root::Response => Ok(enter(self.response, path)),
+            Root::Input => Ok(Entrance::Raw(self.event.payload, path)),
             Root::Event => match first {
                 Some("payload") => Ok(Entrance::Raw(self.event.payload, &path[1..])),
                 Some("name") => Ok(Entrance::Whole(Value::text(self.event.name))),
@@ -147,6 +149,7 @@ fn shown(slot: &Slot, left: usize) -> String {
         Root::Now => "now",
         Root::Results => "results",
         Root::Response => "response",
+        Root::Input => "input",
     }
     .to_owned();
     for step in &slot.path[..slot.path.len().saturating_sub(left)] {

@@ -20,11 +20,12 @@ pub struct Change {
     /// Edits that were applied: one more revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<Patch>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<NodeChange>,
-    /// Fan-outs whose list became known: one more revision each.
+    /// Fan-outs whose list became known: one more revision each. Their instances are `PENDING` at first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expanded: Vec<Expansion>,
+    /// What became of nodes, each at most once, in the order in which it was found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeChange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +47,9 @@ pub struct Patch {
     pub updated: Vec<Updated>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<Arc<NodeSpec>>,
+    /// Results of nodes that have ended and that expressions mention only now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<(NodeId, RawJson)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,3 +19,14 @@ pub const MAX_NODE_BYTES: usize = 64 * 1024;
 
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 pub const DEFAULT_PARALLEL: u32 = 1_000;
+
+/// What conditions see as `input`.
+pub const MAX_INPUT_BYTES: usize = 1024 * 1024;
+/// What the instances of one fan-out may say about themselves, all together.
+pub const MAX_EXPANDED_BYTES: usize = 64 * 1024 * 1024;
+/// Attempts at one node.
+pub const MAX_ATTEMPTS: u32 = 1_000;
+/// Problems that are reported at once.
+pub const MAX_PROBLEMS: usize = 50;
+/// Of names of graphs, roles, models and dependencies.
+pub const MAX_NAME_CHARS: usize = 200;

@@ -4,21 +4,71 @@
 //! Everything else is as with a machine: events are decided in order, a transition says what was decided,
 //! `fold` makes the state of it, and what the world must do is an action of the transition, here the dispatch
 //! of a node.
+//!
+//! ```text
+//!   create ─→ State ─┐            ┌─→ Applied ─→ fold ─→ State
+//!                    ├─ step/turn ┤
+//!   mailbox ─────────┘            └─→ Rejected
+//! ```
+//!
+//! Reading order: what users write ([`GraphSpec`]), what the log says ([`Change`]), the graph as it stands
+//! ([`Graph`]) and the fold between them; then what decides: `check` and `create`, `step`, `outcome` and
+//! `ripple` (what follows from a node's end), `room` (who is dispatched), `patch` (edits) and `ending`.
 
+mod assemble;
 mod change;
+mod check;
+mod check_node;
+mod condition;
+mod create;
+mod cycle;
 mod dispatch;
+mod edited;
+mod ending;
+mod fan_out;
+mod fold;
+mod found;
 pub mod limits;
+mod mention;
+mod notices;
+mod outcome;
+mod patch;
 mod payload;
+pub mod placement;
+mod redecide;
+mod ripple;
+mod room;
+mod snapshot;
 mod spec;
 mod state;
 mod status;
+mod step;
+mod turn;
+mod why;
 
+#[cfg(test)]
+mod tests;
+
+pub use assemble::{NodeParts, Parts};
 pub use change::{Change, Created, Expansion, NodeChange, Patch, Updated};
-pub use dispatch::{NodeInput, Work};
+pub use check::validate;
+pub use create::create;
+pub use dispatch::{NodeInput, Work, dispatch_spec};
+pub use edited::is_revision_conflict;
+pub use fan_out::{fan_out_result, instance_id};
+pub use fold::fold;
+pub use found::Invalid;
+pub use notices::{Notice, notices};
+pub use patch::patch;
 pub use payload::{Answer, Edit, NodeOutcome};
+pub use placement::choose;
+pub use redecide::redecide;
+pub use snapshot::snapshot_due;
 pub use spec::{
     Agent, Edge, FanOut, GraphOptions, GraphSpec, NodeEdit, NodeId, NodeOptions, NodeRetry, NodeSpec,
     OnFailure, SubExecution, Task,
 };
 pub use state::{Graph, Instances, Node, Tally};
 pub use status::NodeStatus;
+pub use step::step;
+pub use turn::turn;

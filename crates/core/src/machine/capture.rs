@@ -61,7 +61,7 @@ impl Captures {
                 Some((Step::Field(_) | Step::Index(_), _)) => {}
             },
             // Always kept, and not known yet, respectively.
-            Root::Now | Root::Results | Root::Response => {}
+            Root::Now | Root::Results | Root::Response | Root::Input => {}
         }
     }
 

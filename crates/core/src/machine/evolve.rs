@@ -3,6 +3,7 @@
 //! Total and without judgement. It evaluates nothing and refuses nothing, so that a log written by any
 //! earlier build folds to the same state for ever.
 
+use crate::graph;
 use crate::log::{Context, Entry, FORMAT, State, Transition};
 
 /// The state after `transition`; `state` is `None` before creation.
@@ -25,7 +26,7 @@ pub fn evolve(state: Option<State>, transition: &Transition) -> State {
 }
 
 /// [`evolve`] in place.
-pub(super) fn fold(state: &mut State, transition: &Transition) {
+pub(crate) fn fold(state: &mut State, transition: &Transition) {
     let decision = &transition.decision;
     state.format = FORMAT;
     state.seq = transition.seq;
@@ -45,5 +46,8 @@ pub(super) fn fold(state: &mut State, transition: &Transition) {
     }
     if decision.correlation.is_some() {
         state.correlation.clone_from(&decision.correlation);
+    }
+    if let Some(change) = &decision.graph {
+        graph::fold(&mut state.graph, change);
     }
 }

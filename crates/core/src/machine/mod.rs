@@ -31,14 +31,18 @@ pub(crate) use compiled_action::action_problems;
 pub use correlation::{MAX_CORRELATION_BYTES, valid_correlation};
 pub use create::{Rejection, create, create_child};
 pub use evolve::evolve;
+pub(crate) use evolve::fold;
 pub use input::{
     ActionInput, CallInput, EmitInput, EmitTo, HttpInput, ReturnInput, StartInput, TaskInput, WaitInput,
     WebhookInput,
 };
 pub use internal::internal;
+pub(crate) use plan::at_the_end;
+pub(crate) use redecide::compare;
 pub use redecide::{Difference, Recorded, redecide};
 pub use render::{render, respond};
 pub use snapshot::{SMALL_CONTEXT_BYTES, Snapshot, TRANSITIONS_PER_SNAPSHOT, snapshot_due};
+pub(crate) use step::given_reason;
 pub use step::step;
 pub use turn::{ENDED, MAX_DEFERRED, turn};
 

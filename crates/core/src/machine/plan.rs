@@ -53,7 +53,7 @@ pub(super) fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Ve
 
 /// What the engine itself owes when an execution ends: its parent is told, its children are closed.
 /// `may_have_children` is what the definition says, if anybody can read it.
-pub(super) fn at_the_end(after: &State, planned: &mut Vec<PlannedAction>, may_have_children: bool) {
+pub(crate) fn at_the_end(after: &State, planned: &mut Vec<PlannedAction>, may_have_children: bool) {
     let mut push = |name: Name, input: &ActionInput| {
         let ordinal = i32::try_from(planned.len()).unwrap_or(i32::MAX);
         let plan = Plan::Ready { input: RawJson::of(input) };

@@ -240,7 +240,7 @@ fn timed_out(machine: &Machine) -> String {
     }
 }
 
-fn given_reason(payload: &RawJson) -> Option<String> {
+pub(crate) fn given_reason(payload: &RawJson) -> Option<String> {
     #[derive(Deserialize)]
     struct Given {
         reason: Option<String>,

@@ -1,0 +1,39 @@
+//! `millstream.edit`: somebody wants the graph changed.
+
+use super::change::Patch;
+use super::outcome::Followed;
+use super::patch::{known, patch};
+use super::payload::Edit;
+use super::ripple::Ripple;
+use super::state::Graph;
+use crate::raw::RawJson;
+
+const CONFLICT: &str = "revision conflict: ";
+
+/// Whether an edit was rejected because the graph had changed meanwhile: look again and edit anew.
+pub fn is_revision_conflict(reason: &str) -> bool {
+    reason.starts_with(CONFLICT)
+}
+
+/// Decides about an edit; `Err` says why it is rejected. It is applied as a whole or not at all.
+pub(super) fn edit(graph: &Graph, payload: &RawJson) -> Result<Followed, String> {
+    let edit: Edit = payload.decode().map_err(|error| format!("the edit cannot be read: {error}"))?;
+    if edit.expected_revision != graph.revision {
+        let (expected, is) = (edit.expected_revision, graph.revision);
+        return Err(format!("{CONFLICT}the graph is at revision {is}, not {expected}"));
+    }
+    let patch = patch(graph, &edit.edits).map_err(|problems| problems.to_string())?;
+    let (patch, patched) = known(graph, patch, &edit.known);
+    let mut ripple = Ripple::default();
+    ripple.look_at(&patched, patch.concerned());
+    ripple.spread(&patched);
+    ripple.fill_room(&patched);
+    Ok(Followed { patched: Some((patch, patched)), ripple })
+}
+
+impl Patch {
+    /// Nodes that have to be looked at anew.
+    pub(super) fn concerned(&self) -> impl Iterator<Item = &super::spec::NodeId> {
+        self.inserted.iter().chain(self.updated.iter().map(|updated| &updated.is)).map(|spec| &spec.id)
+    }
+}

@@ -1,0 +1,57 @@
+//! Instances of a fan-out: what they are called, and what they take over from it.
+
+use super::spec::{FanOut, NodeId, NodeSpec};
+use super::state::Instances;
+use crate::raw::RawJson;
+
+/// How long the id of a fan-out may be, so that its instances have ids as well.
+pub(super) const MAX_ID: usize = NodeId::MAX_LEN - ".99999".len();
+
+/// The node for one item. It has no parents of its own: its fan-out has waited for them.
+pub(super) fn instance(template: &NodeSpec, index: usize) -> Option<NodeSpec> {
+    Some(NodeSpec {
+        id: instance_id(&template.id, index)?,
+        parents: Vec::new(),
+        agent: template.agent.clone(),
+        task: template.task.clone(),
+        options: template.options.clone(),
+        on_failure: template.on_failure,
+        is_final: false,
+        fan_out: None,
+        graph: template.graph.clone(),
+        execution: template.execution.clone(),
+    })
+}
+
+/// `NODE.0`, `NODE.1` and so on; `None` where the fan-out has too long an id, which no valid graph has.
+pub fn instance_id(fan_out: &NodeId, index: usize) -> Option<NodeId> {
+    NodeId::parse(format!("{fan_out}.{index}")).ok()
+}
+
+/// The fan-out whose instance an id would name.
+pub(super) fn looks_like_instance_of(id: &str) -> Option<&str> {
+    let (fan_out, index) = id.rsplit_once('.')?;
+    let is_number = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(fan_out)
+}
+
+/// The result of a fan-out: the results of the items are those of its instances.
+pub fn fan_out_result(instances: Instances) -> RawJson {
+    RawJson::trusted(format!("{{\"count\":{}}}", instances.all))
+}
+
+impl FanOut {
+    /// The items of the list that `over` gave.
+    pub(super) fn items(list: &RawJson) -> Result<Vec<RawJson>, String> {
+        list.decode().map_err(|_| {
+            let kind = match list.as_str().trim_start().bytes().next() {
+                Some(b'{') => "a map",
+                Some(b'"') => "a string",
+                Some(b't' | b'f') => "a bool",
+                Some(b'n') | None => "null",
+                Some(_) => "a number",
+            };
+            format!("a list is needed, not {kind}")
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! The fold: what a change makes of a graph.
+//!
+//! Total and without judgement, as [`evolve`](crate::machine::evolve) is. What is derived (children, counts,
+//! who is ready) is kept as it goes along: the end of a node costs as much as it has children, however many
+//! nodes and parents there are. [`Graph::assemble`](super::state::Graph) makes the same from scratch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::change::{Change, Created, Expansion, NodeChange, Patch};
+use super::fan_out::instance;
+use super::mention::mentioned_by;
+use super::spec::{NodeId, NodeSpec};
+use super::state::{Graph, Instances, Node, Tally};
+use super::status::NodeStatus;
+use crate::raw::RawJson;
+
+/// The graph after `change`; `None` before creation.
+pub fn fold(graph: &mut Option<Arc<Graph>>, change: &Change) {
+    if let Some(created) = &change.created {
+        *graph = Some(Arc::new(Graph::created(created)));
+    }
+    let Some(graph) = graph else { return };
+    if change.patch.is_none() && change.expanded.is_empty() && change.nodes.is_empty() {
+        return;
+    }
+    let graph = Arc::make_mut(graph);
+    if let Some(patch) = &change.patch {
+        graph.patched(patch);
+    }
+    for expansion in &change.expanded {
+        graph.expanded(expansion);
+    }
+    for node in &change.nodes {
+        graph.changed(node);
+    }
+}
+
+impl Graph {
+    fn created(created: &Created) -> Self {
+        let spec = &created.graph;
+        let mut graph = Self {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            creator: created.creator.clone(),
+            input: spec.input.clone(),
+            options: spec.options.clone(),
+            revision: 1,
+            nodes: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            tally: Tally::default(),
+            running_fan_outs: 0,
+        };
+        for node in &spec.nodes {
+            graph.insert(Node::pending(Arc::new(node.clone())));
+        }
+        for node in &spec.nodes {
+            graph.link(&node.id);
+        }
+        graph
+    }
+
+    pub(super) fn patched(&mut self, patch: &Patch) {
+        self.revision = patch.revision;
+        for updated in &patch.updated {
+            self.unlink(&updated.was);
+        }
+        for deleted in &patch.deleted {
+            self.unlink(deleted);
+        }
+        for deleted in &patch.deleted {
+            self.remove(&deleted.id);
+        }
+        for updated in &patch.updated {
+            if let Some(node) = self.nodes.get_mut(&updated.is.id) {
+                let children = std::mem::take(&mut node.children);
+                let mentioned = node.mentioned;
+                *node = Node { children, mentioned, ..Node::pending(Arc::clone(&updated.is)) };
+            }
+        }
+        for inserted in &patch.inserted {
+            self.insert(Node::pending(Arc::clone(inserted)));
+        }
+        let updated = patch.updated.iter().map(|updated| &updated.is);
+        for spec in patch.inserted.iter().chain(updated) {
+            self.link(&spec.id);
+        }
+        for (id, result) in &patch.known {
+            if let Some(node) = self.nodes.get_mut(id) {
+                node.kept = Some(result.clone());
+            }
+        }
+    }
+
+    pub(super) fn expanded(&mut self, expansion: &Expansion) {
+        self.revision = expansion.revision;
+        let Some(node) = self.nodes.get_mut(&expansion.id) else { return };
+        let template = Arc::clone(&node.spec);
+        let all = u32::try_from(expansion.items.len()).unwrap_or(u32::MAX);
+        node.instances = Some(Instances { all, open: all, failed: 0 });
+        for (index, item) in expansion.items.iter().enumerate() {
+            let Some(spec) = instance(&template, index) else { continue };
+            let of = Some((expansion.id.clone(), item.clone()));
+            self.ready.insert(spec.id.clone());
+            self.insert(Node { of, ..Node::pending(Arc::new(spec)) });
+        }
+    }
+
+    pub(super) fn changed(&mut self, change: &NodeChange) {
+        let Some(node) = self.nodes.get_mut(&change.id) else { return };
+        let was = std::mem::replace(&mut node.status, change.status);
+        node.attempt = change.attempt;
+        node.why.clone_from(&change.why);
+        node.avoid.clone_from(&change.avoid);
+        if change.kept.is_some() {
+            node.kept.clone_from(&change.kept);
+        }
+        let is_fan_out = node.spec.fan_out.is_some();
+        if node.is_ready() {
+            self.ready.insert(change.id.clone());
+        } else {
+            self.ready.remove(&change.id);
+        }
+        self.tally.take(was);
+        self.tally.add(change.status);
+        if is_fan_out {
+            let runs = |status| u32::from(status == NodeStatus::Running);
+            self.running_fan_outs = (self.running_fan_outs + runs(change.status)).saturating_sub(runs(was));
+        }
+        if !was.is_ended() && change.status.is_ended() {
+            self.ended(&change.id);
+        }
+    }
+
+    /// Tells the children, and the fan-out of an instance.
+    fn ended(&mut self, id: &NodeId) {
+        let Some(node) = self.nodes.get_mut(id) else { return };
+        let passed = node.status == NodeStatus::Pass;
+        let of = node.of.as_ref().map(|(fan_out, _)| fan_out.clone());
+        // Taken and put back: copying the set would cost more than walking it.
+        let children = std::mem::take(&mut node.children);
+        for child in &children {
+            if let Some(child) = self.nodes.get_mut(child) {
+                child.waits_for = child.waits_for.saturating_sub(1);
+                if child.is_ready() {
+                    self.ready.insert(child.spec.id.clone());
+                }
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.children = children;
+        }
+        if let Some(instances) =
+            of.and_then(|fan_out| self.nodes.get_mut(&fan_out)).and_then(|node| node.instances.as_mut())
+        {
+            instances.open = instances.open.saturating_sub(1);
+            instances.failed += u32::from(!passed);
+        }
+    }
+
+    /// A node that no other one knows yet.
+    pub(super) fn insert(&mut self, node: Node) {
+        self.tally.add(node.status);
+        if node.status == NodeStatus::Running && node.spec.fan_out.is_some() {
+            self.running_fan_outs += 1;
+        }
+        self.nodes.insert(node.spec.id.clone(), node);
+    }
+
+    fn remove(&mut self, id: &NodeId) {
+        if let Some(node) = self.nodes.remove(id) {
+            self.tally.take(node.status);
+        }
+        self.ready.remove(id);
+    }
+
+    /// Makes a node known to its parents, and finds out how many of them it waits for.
+    pub(super) fn link(&mut self, id: &NodeId) {
+        let Some(spec) = self.nodes.get(id).map(|node| Arc::clone(&node.spec)) else { return };
+        let mut waits_for = 0;
+        for edge in &spec.parents {
+            if let Some(parent) = self.nodes.get_mut(&edge.from) {
+                parent.children.insert(id.clone());
+                waits_for += u32::from(!parent.status.is_ended());
+            }
+        }
+        for name in mentioned_by(&spec) {
+            if let Some(parent) = self.nodes.get_mut(name) {
+                parent.mentioned += 1;
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.waits_for = waits_for;
+            if node.is_ready() {
+                self.ready.insert(id.clone());
+            } else {
+                self.ready.remove(id);
+            }
+        }
+    }
+
+    fn unlink(&mut self, spec: &NodeSpec) {
+        for edge in &spec.parents {
+            if let Some(parent) = self.nodes.get_mut(&edge.from) {
+                parent.children.remove(&spec.id);
+            }
+        }
+        for name in mentioned_by(spec) {
+            if let Some(parent) = self.nodes.get_mut(name) {
+                parent.mentioned = parent.mentioned.saturating_sub(1);
+            }
+        }
+    }
+}
+
+impl Node {
+    pub(super) fn pending(spec: Arc<NodeSpec>) -> Self {
+        Self {
+            spec,
+            status: NodeStatus::Pending,
+            attempt: 0,
+            why: None,
+            kept: None,
+            avoid: Vec::new(),
+            of: None,
+            instances: None,
+            children: BTreeSet::new(),
+            waits_for: 0,
+            mentioned: 0,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.status == NodeStatus::Pending && self.waits_for == 0
+    }
+
+    /// What it would keep of a result: all of it, where an expression mentions it and it is not too long.
+    pub(super) fn keeps(&self, result: Option<&RawJson>) -> Option<RawJson> {
+        let result = result.filter(|result| result.len() <= super::limits::MAX_KEPT_BYTES);
+        result.filter(|_| self.mentioned > 0).cloned()
+    }
+}

@@ -1,0 +1,60 @@
+//! Problems as they are found: the first fifty, and how many more there are.
+
+use super::limits::MAX_PROBLEMS;
+use crate::problem::{Problem, Problems};
+
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    problems: Vec<Problem>,
+    more: usize,
+    too_large: Option<Problem>,
+}
+
+/// Why a graph is not created.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// It is more than the engine takes, whatever is in it.
+    #[error("{0}")]
+    TooLarge(Problem),
+    #[error("{0}")]
+    Problems(Problems),
+}
+
+impl Invalid {
+    /// All that is wrong, either way.
+    pub fn into_problems(self) -> Problems {
+        match self {
+            Self::TooLarge(problem) => problem.into(),
+            Self::Problems(problems) => problems,
+        }
+    }
+}
+
+impl Found {
+    pub(super) fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(Problem::new(path, message));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) fn too_large(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.too_large.get_or_insert_with(|| Problem::new(path, message));
+    }
+
+    /// Whether something is so large that looking at the rest would be in vain.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.too_large.is_some()
+    }
+
+    pub(super) fn into_result(mut self) -> Result<(), Invalid> {
+        if let Some(problem) = self.too_large {
+            return Err(Invalid::TooLarge(problem));
+        }
+        if self.more > 0 {
+            self.problems.push(Problem::new("", format!("and {} more problems", self.more)));
+        }
+        if self.problems.is_empty() { Ok(()) } else { Err(Invalid::Problems(Problems(self.problems))) }
+    }
+}

@@ -1,0 +1,54 @@
+//! Which results an expression mentions, read off its text.
+//!
+//! Folding needs to know it of every node and must neither parse nor depend on the parser of the day. What
+//! is found here is never less than what evaluation asks for: [`check_node`](super::check_node) refuses an
+//! expression whose references are not all found.
+
+use std::collections::BTreeSet;
+
+use super::spec::NodeSpec;
+
+const ROOT: &str = "results";
+
+/// The parents whose results the node's expressions mention.
+pub(super) fn mentioned_by(spec: &NodeSpec) -> BTreeSet<&str> {
+    let conditions = spec.parents.iter().filter_map(|edge| edge.condition.as_deref());
+    let sources = conditions.chain(spec.fan_out.iter().map(|fan_out| fan_out.over.as_str()));
+    let mut found: BTreeSet<&str> = sources.flat_map(mentions).collect();
+    if !found.is_empty() {
+        let parents: BTreeSet<&str> = spec.parents.iter().map(|edge| edge.from.as_str()).collect();
+        found.retain(|name| parents.contains(name));
+    }
+    found
+}
+
+/// The names behind every `results.NAME`, `results["NAME"]` and `results['NAME']` of a text.
+pub(super) fn mentions(source: &str) -> impl Iterator<Item = &str> {
+    source.match_indices(ROOT).filter_map(|(at, _)| {
+        let rest = source.get(at + ROOT.len()..)?.trim_start();
+        if let Some(rest) = rest.strip_prefix('.') {
+            let rest = rest.trim_start();
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            return rest.get(..end);
+        }
+        let rest = rest.strip_prefix('[')?.trim_start();
+        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        rest.get(1..)?.split_once(quote).map(|(name, _)| name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_write_a_result_is_found() {
+        let source = r#"results.a.n > 1 && results["my-node"].x == results['b'] || size(results . c) > 0"#;
+        assert_eq!(mentions(source).collect::<Vec<_>>(), ["a", "my-node", "b", "c"]);
+    }
+
+    #[test]
+    fn what_is_no_result_is_not_found() {
+        assert_eq!(mentions("input.n > 1 && results").count(), 0);
+    }
+}

@@ -1,0 +1,165 @@
+//! The outcome of an attempt at a node: what it says, whether there is another attempt, what follows.
+
+use serde::Deserialize;
+
+use super::change::{NodeChange, Patch};
+use super::limits::MAX_RESULT_BYTES;
+use super::patch::{known, patch};
+use super::payload::Answer;
+use super::ripple::Ripple;
+use super::room::Again;
+use super::spec::NodeId;
+use super::state::{Graph, Node};
+use super::status::NodeStatus;
+use super::why;
+use crate::action::{ActionError, ErrorClass};
+use crate::raw::RawJson;
+use crate::time::Timestamp;
+
+/// [`NodeOutcome`](super::payload::NodeOutcome) with the answer still as it came: one that cannot be read
+/// must not leave the node running for ever.
+#[derive(Deserialize)]
+struct Told {
+    action: NodeId,
+    #[serde(default)]
+    result: Option<RawJson>,
+    #[serde(default)]
+    error: Option<ActionError>,
+}
+
+/// What an outcome does: the patch that it brings, the graph with that patch, and the rest.
+pub(super) struct Followed {
+    pub(super) patched: Option<(Patch, Graph)>,
+    pub(super) ripple: Ripple,
+}
+
+/// Decides about an outcome; `Err` says why it is rejected.
+pub(super) fn outcome(graph: &Graph, payload: &RawJson, at: Timestamp) -> Result<Followed, String> {
+    let told: Told = payload.decode().map_err(|error| format!("the outcome cannot be read: {error}"))?;
+    let id = &told.action;
+    let node = graph.nodes.get(id).ok_or_else(|| format!("there is no node {:?}", id.as_str()))?;
+    if node.status != NodeStatus::Running {
+        return Err(format!("stale outcome: {id} is {}", node.status));
+    }
+    if node.spec.fan_out.is_some() {
+        return Err(format!("{id} is a fan-out: its items are performed, not itself"));
+    }
+    let mut answer = answer(told.result, told.error, node.attempt);
+    if answer.attempt != node.attempt {
+        let (late, current) = (answer.attempt, node.attempt);
+        return Err(format!("stale outcome: attempt {late} at {id} is over, {current} is under way"));
+    }
+    let patched = match bring(graph, &answer) {
+        Ok(patched) => patched,
+        Err(problems) => {
+            answer =
+                failed(node.attempt, NodeStatus::TaskError, format!("its edits are invalid: {problems}"));
+            None
+        }
+    };
+    let graph = patched.as_ref().map_or(graph, |(_, graph)| graph);
+    // The patch may have given the node children that mention its result.
+    let node = graph.nodes.get(id).unwrap_or(node);
+    let mut ripple = Ripple::default();
+    let retry = graph.options.retry_of(&node.spec);
+    let error = answer.error.as_deref().unwrap_or_default();
+    match retry.wait_after(node.attempt, answer.status) {
+        Some(wait) => ripple.again(
+            graph,
+            node,
+            &Again {
+                status: answer.status,
+                error,
+                executor: answer.executor.as_deref(),
+                not_before: at.plus(wait),
+                attempts: retry.attempts,
+            },
+        ),
+        None => ripple.outcome(ended(node, &answer)),
+    }
+    if let Some((patch, graph)) = &patched {
+        ripple.look_at(graph, patch.concerned());
+    }
+    ripple.spread(graph);
+    ripple.fill_room(graph);
+    Ok(Followed { patched, ripple })
+}
+
+fn ended(node: &Node, answer: &Answer) -> NodeChange {
+    // Who passed without a result has none to be missed: it is null.
+    let nothing = (answer.status == NodeStatus::Pass).then(RawJson::null);
+    let result = answer.result.as_ref().or(nothing.as_ref());
+    NodeChange {
+        id: node.spec.id.clone(),
+        status: answer.status,
+        attempt: node.attempt,
+        why: answer.error.as_deref().filter(|error| !error.is_empty()).map(why::shortened),
+        kept: node.keeps(result),
+        avoid: Vec::new(),
+    }
+}
+
+/// The patch of an answer that passed. Other answers change nothing but their node.
+fn bring(graph: &Graph, answer: &Answer) -> Result<Option<(Patch, Graph)>, String> {
+    if answer.status != NodeStatus::Pass || answer.edits.is_empty() {
+        return Ok(None);
+    }
+    let patch = patch(graph, &answer.edits).map_err(|problems| problems.to_string())?;
+    Ok(Some(known(graph, patch, &answer.known)))
+}
+
+fn answer(result: Option<RawJson>, error: Option<ActionError>, attempt: u32) -> Answer {
+    if let Some(error) = error {
+        return failed(attempt, status_of(&error.class), error.message);
+    }
+    let unusable = |message: String| failed(attempt, NodeStatus::TaskError, message);
+    let answer = match result.as_ref().map(RawJson::decode::<Answer>) {
+        Some(Ok(answer)) => answer,
+        Some(Err(error)) => return unusable(format!("the answer cannot be read: {error}")),
+        None => return unusable("there is no answer".to_owned()),
+    };
+    if answer.attempt != attempt {
+        return answer;
+    }
+    if !answer.status.is_ended() {
+        return unusable(format!("an answer cannot be {}", answer.status));
+    }
+    match &answer.result {
+        Some(result) if result.len() > MAX_RESULT_BYTES => {
+            let (size, limit) = (result.len() / 1024, MAX_RESULT_BYTES / 1024);
+            unusable(format!("the result has {size} KiB, at most {limit} KiB are allowed"))
+        }
+        Some(_) | None => answer,
+    }
+}
+
+fn failed(attempt: u32, status: NodeStatus, error: String) -> Answer {
+    Answer {
+        status,
+        attempt,
+        result: None,
+        error: Some(error),
+        edits: Vec::new(),
+        known: Vec::new(),
+        executor: None,
+    }
+}
+
+/// What a failure within the engine means for the node.
+fn status_of(class: &ErrorClass) -> NodeStatus {
+    match class {
+        ErrorClass::Timeout | ErrorClass::Heartbeat => NodeStatus::Timeout,
+        ErrorClass::Network | ErrorClass::Schedule | ErrorClass::Target | ErrorClass::Internal => {
+            NodeStatus::InfraError
+        }
+        ErrorClass::Input
+        | ErrorClass::Status
+        | ErrorClass::Response
+        | ErrorClass::Forbidden
+        | ErrorClass::Secret
+        | ErrorClass::Output
+        | ErrorClass::Failed
+        | ErrorClass::Custom(_) => NodeStatus::TaskError,
+        ErrorClass::Child => NodeStatus::Fail,
+    }
+}

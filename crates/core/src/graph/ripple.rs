@@ -1,0 +1,246 @@
+//! What follows from a node's end: skips, filters, fan-outs and nodes that may run, all in one transition.
+//!
+//! The graph itself is not touched and not copied. What would change is kept beside it, so that the cost is
+//! that of the nodes concerned; folding the change does it to the graph.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::change::{Expansion, NodeChange};
+use super::check_node::said;
+use super::condition::Sight;
+use super::fan_out::{fan_out_result, instance_id};
+use super::limits::{MAX_EXPANDED_BYTES, MAX_NODES};
+use super::spec::{FanOut, NodeId, NodeSpec, OnFailure};
+use super::state::{Graph, Instances};
+use super::status::NodeStatus;
+use super::why;
+use crate::log::PlannedAction;
+use crate::raw::RawJson;
+
+/// What a transition would do to a graph, as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct Ripple {
+    pub(super) changes: Vec<NodeChange>,
+    /// Where in `changes` a node is.
+    places: BTreeMap<NodeId, usize>,
+    pub(super) expanded: Vec<Expansion>,
+    /// Instances that exist from this transition on, and their fan-outs.
+    pub(super) fresh: BTreeMap<NodeId, NodeId>,
+    /// Of nodes that still wait: how many parents have ended in this transition.
+    arrived: BTreeMap<NodeId, u32>,
+    instances: BTreeMap<NodeId, Instances>,
+    /// Those that may run, as this transition found.
+    pub(super) ready: BTreeSet<NodeId>,
+    /// Those that the graph calls ready and that nobody had looked at before this transition.
+    looked_at: BTreeSet<NodeId>,
+    /// Those whose end has not been told to their children.
+    ended: VecDeque<NodeId>,
+    /// Attempts that have ended in this transition: as much more room.
+    pub(super) freed: u32,
+    pub(super) actions: Vec<PlannedAction>,
+}
+
+/// What becomes of a node whose parents have all ended.
+enum Fate {
+    Runs,
+    FansOut(Vec<RawJson>),
+    Ends(NodeStatus, String),
+}
+
+impl Ripple {
+    /// The end of a node that ran.
+    pub(super) fn outcome(&mut self, change: NodeChange) {
+        self.freed += 1;
+        self.end(change);
+    }
+
+    /// Looks at nodes that wait for nobody and that no end will lead to.
+    pub(super) fn look_at<'a>(&mut self, graph: &Graph, ids: impl Iterator<Item = &'a NodeId>) {
+        for id in ids.filter(|id| graph.ready.contains(*id)) {
+            self.looked_at.insert(id.clone());
+            self.meet(graph, id);
+        }
+    }
+
+    /// Tells all ends to those that waited for them, until nothing more follows.
+    pub(super) fn spread(&mut self, graph: &Graph) {
+        while let Some(id) = self.ended.pop_front() {
+            let Some(node) = graph.nodes.get(&id) else { continue };
+            for child in &node.children {
+                let waits_for = graph.nodes.get(child).map_or(0, |child| child.waits_for);
+                let arrived = self.arrived.get(child).copied().unwrap_or(0) + 1;
+                if arrived >= waits_for {
+                    self.meet(graph, child);
+                } else {
+                    self.arrived.insert(child.clone(), arrived);
+                }
+            }
+            if let Some((fan_out, _)) = &node.of {
+                self.instance_ended(graph, fan_out, self.status(graph, &id));
+            }
+        }
+    }
+
+    /// As it is after this transition.
+    pub(super) fn status(&self, graph: &Graph, id: &NodeId) -> NodeStatus {
+        self.change(id.as_str())
+            .map(|change| change.status)
+            .unwrap_or_else(|| graph.nodes.get(id).map_or(NodeStatus::Pending, |node| node.status))
+    }
+
+    /// Whether the graph's word that a node is ready still holds.
+    pub(super) fn is_held(&self, id: &NodeId) -> bool {
+        !self.places.contains_key(id) && !self.looked_at.contains(id)
+    }
+
+    pub(super) fn record(&mut self, change: NodeChange) {
+        self.places.insert(change.id.clone(), self.changes.len());
+        self.changes.push(change);
+    }
+
+    fn change(&self, id: &str) -> Option<&NodeChange> {
+        self.places.get(id).and_then(|place| self.changes.get(*place))
+    }
+
+    fn end(&mut self, change: NodeChange) {
+        self.ended.push_back(change.id.clone());
+        self.record(change);
+    }
+
+    fn meet(&mut self, graph: &Graph, id: &NodeId) {
+        let Some(node) = graph.nodes.get(id) else { return };
+        match self.fate(graph, &node.spec) {
+            Fate::Runs => {
+                self.ready.insert(id.clone());
+            }
+            Fate::FansOut(items) => self.fan_out(graph, &node.spec, items),
+            Fate::Ends(status, why) => self.end(NodeChange {
+                id: id.clone(),
+                status,
+                attempt: node.attempt,
+                why: Some(why::shortened(&why)),
+                kept: None,
+                avoid: Vec::new(),
+            }),
+        }
+    }
+
+    fn fate(&self, graph: &Graph, node: &NodeSpec) -> Fate {
+        let parents: Vec<_> =
+            node.parents.iter().map(|edge| (edge, self.status(graph, &edge.from))).collect();
+        let has_failed = |status: NodeStatus| status.is_failure() || status == NodeStatus::Skipped;
+        match node.on_failure {
+            OnFailure::Continue => {}
+            OnFailure::Skip => {
+                let failed = parents.iter().filter(|(_, status)| has_failed(*status));
+                let failed: Vec<_> = failed.map(|(edge, status)| (&edge.from, *status)).collect();
+                if !failed.is_empty() {
+                    return Fate::Ends(NodeStatus::Skipped, why::skipped(&failed));
+                }
+            }
+        }
+        let sight = Sight::of(node, &graph.input, |parent| {
+            let stands = graph.nodes.get(parent)?;
+            let (status, kept) = match self.change(parent) {
+                Some(change) => (change.status, change.kept.as_ref()),
+                None => (stands.status, stands.kept.as_ref()),
+            };
+            Some((status, kept.cloned()))
+        });
+        let (mut open, mut closed) = (node.parents.is_empty(), None);
+        for (edge, status) in &parents {
+            let is_open = match (&edge.condition, status) {
+                (Some(condition), NodeStatus::Pass) => match sight.holds(condition) {
+                    Ok(true) => true,
+                    Ok(false) => {
+                        closed.get_or_insert((&edge.from, condition));
+                        false
+                    }
+                    Err(error) => {
+                        let why = format!("the condition on {} cannot be told: {error}", edge.from);
+                        return Fate::Ends(NodeStatus::TaskError, why);
+                    }
+                },
+                (None, NodeStatus::Pass) => true,
+                (Some(_) | None, status) => has_failed(*status),
+            };
+            open |= is_open;
+        }
+        if !open {
+            let why = match closed {
+                Some((parent, condition)) => format!("condition on {parent} is false: {condition}"),
+                None => "all parents are FILTERED".to_owned(),
+            };
+            return Fate::Ends(NodeStatus::Filtered, why);
+        }
+        let Some(FanOut { over }) = &node.fan_out else { return Fate::Runs };
+        match sight.value(over).and_then(|list| FanOut::items(&list)) {
+            Ok(items) => self.fits(graph, node, items),
+            Err(error) => Fate::Ends(NodeStatus::TaskError, format!("the list cannot be told: {error}")),
+        }
+    }
+
+    /// A fan-out that would be too much is an error of its own, and not one of the graph.
+    fn fits(&self, graph: &Graph, node: &NodeSpec, items: Vec<RawJson>) -> Fate {
+        let nodes = graph.nodes.len() + self.fresh.len() + items.len();
+        if nodes > MAX_NODES {
+            let why = format!("{} items make it {nodes} nodes, at most {MAX_NODES} are allowed", items.len());
+            return Fate::Ends(NodeStatus::TaskError, why);
+        }
+        if said(node).saturating_mul(items.len()) > MAX_EXPANDED_BYTES {
+            let limit = MAX_EXPANDED_BYTES / 1024 / 1024;
+            let why = format!("{} items make it more than {limit} MiB of goals and texts", items.len());
+            return Fate::Ends(NodeStatus::TaskError, why);
+        }
+        Fate::FansOut(items)
+    }
+
+    fn fan_out(&mut self, graph: &Graph, node: &NodeSpec, items: Vec<RawJson>) {
+        let all = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        let instances = Instances { all, open: all, failed: 0 };
+        for id in (0..items.len()).filter_map(|index| instance_id(&node.id, index)) {
+            self.ready.insert(id.clone());
+            self.fresh.insert(id, node.id.clone());
+        }
+        let revision = self.expanded.last().map_or(graph.revision, |last| last.revision) + 1;
+        self.expanded.push(Expansion { id: node.id.clone(), items, revision });
+        if all == 0 {
+            return self.fan_out_ended(graph, &node.id, instances);
+        }
+        self.record(NodeChange {
+            id: node.id.clone(),
+            status: NodeStatus::Running,
+            attempt: 0,
+            why: Some(format!("{all} items")),
+            kept: None,
+            avoid: Vec::new(),
+        });
+    }
+
+    fn instance_ended(&mut self, graph: &Graph, fan_out: &NodeId, status: NodeStatus) {
+        let before = graph.nodes.get(fan_out).and_then(|node| node.instances);
+        let Some(mut instances) = self.instances.get(fan_out).copied().or(before) else { return };
+        instances.open = instances.open.saturating_sub(1);
+        instances.failed += u32::from(status != NodeStatus::Pass);
+        self.instances.insert(fan_out.clone(), instances);
+        if instances.open == 0 {
+            self.fan_out_ended(graph, fan_out, instances);
+        }
+    }
+
+    fn fan_out_ended(&mut self, graph: &Graph, id: &NodeId, instances: Instances) {
+        let Some(node) = graph.nodes.get(id) else { return };
+        let Instances { all, open: _, failed } = instances;
+        let (status, why) = match (failed, node.spec.on_failure) {
+            (0, OnFailure::Skip | OnFailure::Continue) => {
+                (NodeStatus::Pass, format!("all {all} items passed"))
+            }
+            (_, OnFailure::Skip) => (NodeStatus::Fail, format!("{failed} of {all} items did not pass")),
+            (_, OnFailure::Continue) => {
+                (NodeStatus::Pass, format!("continues although {failed} of {all} items did not pass"))
+            }
+        };
+        let kept = node.keeps(Some(&fan_out_result(instances)));
+        self.end(NodeChange { id: id.clone(), status, attempt: 0, why: Some(why), kept, avoid: Vec::new() });
+    }
+}

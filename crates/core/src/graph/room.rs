@@ -1,0 +1,114 @@
+//! Dispatching: who runs now, as far as there is room.
+
+use std::collections::BTreeSet;
+
+use super::change::NodeChange;
+use super::dispatch::NodeInput;
+use super::ripple::Ripple;
+use super::spec::{NodeId, NodeSpec};
+use super::state::{Graph, Node};
+use super::status::NodeStatus;
+use super::why;
+use crate::log::{Plan, PlannedAction};
+use crate::machine::ActionInput;
+use crate::raw::RawJson;
+use crate::time::Timestamp;
+
+/// Executors that a node has outlived: no more of them are remembered.
+const MAX_AVOIDED: usize = 16;
+
+/// Why there is another attempt.
+pub(super) struct Again<'a> {
+    pub(super) status: NodeStatus,
+    pub(super) error: &'a str,
+    pub(super) executor: Option<&'a str>,
+    pub(super) not_before: Timestamp,
+    /// In all.
+    pub(super) attempts: u32,
+}
+
+impl Ripple {
+    /// Dispatches those that may run, in the order of their ids, until there is no room.
+    pub(super) fn fill_room(&mut self, graph: &Graph) {
+        let running = graph.tally.of(NodeStatus::Running);
+        let busy = running.saturating_sub(graph.running_fan_outs).saturating_sub(self.freed);
+        let room = usize::try_from(graph.options.parallel().saturating_sub(busy)).unwrap_or(usize::MAX);
+        if room == 0 {
+            return;
+        }
+        let held = graph.ready.iter().filter(|id| self.is_held(id)).take(room);
+        let next: BTreeSet<NodeId> = held.chain(self.ready.iter().take(room)).cloned().collect();
+        for id in next.into_iter().take(room) {
+            self.dispatch(graph, id);
+        }
+    }
+
+    /// Another attempt at a node that runs.
+    pub(super) fn again(&mut self, graph: &Graph, node: &Node, again: &Again<'_>) {
+        let mut avoid = node.avoid.clone();
+        if let (NodeStatus::Crash | NodeStatus::InfraError, Some(executor)) = (again.status, again.executor)
+            && !avoid.iter().any(|name| name == executor)
+        {
+            avoid.push(executor.to_owned());
+            avoid.drain(..avoid.len().saturating_sub(MAX_AVOIDED));
+        }
+        let attempt = node.attempt + 1;
+        let colon = if again.error.is_empty() { "" } else { ": " };
+        let why =
+            format!("attempt {attempt} of {} after {}{colon}{}", again.attempts, again.status, again.error);
+        let id = &node.spec.id;
+        let input = NodeInput::of(graph, id, &node.spec, attempt, Some((again.not_before, avoid.clone())));
+        self.record(NodeChange {
+            id: id.clone(),
+            status: NodeStatus::Running,
+            attempt,
+            why: Some(why::shortened(&why)),
+            kept: None,
+            avoid,
+        });
+        self.act(input);
+    }
+
+    fn dispatch(&mut self, graph: &Graph, id: NodeId) {
+        let of = match self.fresh.get(&id) {
+            Some(fan_out) => graph.nodes.get(fan_out).map(|node| (&node.spec, Some(fan_out.clone()))),
+            None => graph
+                .nodes
+                .get(&id)
+                .map(|node| (&node.spec, node.of.as_ref().map(|(fan_out, _)| fan_out.clone()))),
+        };
+        let Some((spec, fan_out)) = of else { return };
+        let why = match fan_out {
+            Some(fan_out) => item_of(&id, &fan_out),
+            None => self.may_run(graph, spec),
+        };
+        let input = NodeInput::of(graph, &id, spec, 1, None);
+        self.record(NodeChange {
+            id,
+            status: NodeStatus::Running,
+            attempt: 1,
+            why: Some(why),
+            kept: None,
+            avoid: Vec::new(),
+        });
+        self.act(input);
+    }
+
+    fn may_run(&self, graph: &Graph, spec: &NodeSpec) -> String {
+        why::may_run(&spec.parents, |parent| self.status(graph, parent))
+    }
+
+    fn act(&mut self, input: NodeInput) {
+        self.actions.push(PlannedAction {
+            name: input.node.clone(),
+            ordinal: i32::try_from(self.actions.len()).unwrap_or(i32::MAX),
+            needs: Vec::new(),
+            plan: Plan::Ready { input: RawJson::of(&ActionInput::Node(input)) },
+        });
+    }
+}
+
+fn item_of(instance: &NodeId, fan_out: &NodeId) -> String {
+    let index = instance.as_str().rsplit('.').next().unwrap_or_default();
+    format!("item {index} of {fan_out}")
+}

@@ -1,0 +1,38 @@
+//! One visit to a graph's mailbox. A graph keeps nothing for later: every event is decided in its turn.
+
+use std::collections::VecDeque;
+
+use super::step::step;
+use crate::log::{Outcome, State, Turn, Waiting};
+use crate::machine::fold;
+use crate::status::{ExecutionStatus, PauseState};
+use crate::time::Timestamp;
+
+/// Decides a slice of a mailbox, in order. While the graph is paused only its end by request is decided, and
+/// once that has happened, all the rest.
+pub fn turn(mut state: State, mailbox: &[Waiting], pause: PauseState, now: Timestamp) -> Turn {
+    let mut waiting: VecDeque<&Waiting> = mailbox.iter().collect();
+    match ExecutionStatus::of(state.phase, pause) {
+        ExecutionStatus::Paused => {
+            let end = waiting.iter().position(|event| event.name.is_end());
+            let Some(event) = end.and_then(|at| waiting.remove(at)) else {
+                return Turn { outcomes: Vec::new(), state };
+            };
+            waiting.push_front(event);
+        }
+        ExecutionStatus::Active
+        | ExecutionStatus::Completed
+        | ExecutionStatus::Failed
+        | ExecutionStatus::Cancelled => {}
+    }
+    let mut outcomes = Vec::with_capacity(waiting.len());
+    for event in waiting {
+        let outcome = step(&state, event, now);
+        match &outcome {
+            Outcome::Applied(applied) => fold(&mut state, &applied.transition),
+            Outcome::Rejected { .. } | Outcome::Deferred => {}
+        }
+        outcomes.push((event.event_id, outcome));
+    }
+    Turn { outcomes, state }
+}

@@ -1,0 +1,59 @@
+//! Why a node is where it is, in words for those who operate it.
+
+use super::spec::{Edge, NodeId};
+use super::status::NodeStatus;
+
+/// How many nodes are named before the rest is counted.
+const NAMED: usize = 3;
+/// No text is longer.
+const LONGEST: usize = 1_000;
+
+/// `a, b, c and 997 more`.
+pub(super) fn listed<'a>(ids: impl Iterator<Item = &'a NodeId>) -> (String, usize) {
+    let (mut text, mut count) = (String::new(), 0usize);
+    for id in ids {
+        if count < NAMED {
+            if count > 0 {
+                text.push_str(", ");
+            }
+            text.push_str(id.as_str());
+        }
+        count += 1;
+    }
+    if count > NAMED {
+        text.push_str(&format!(" and {} more", count - NAMED));
+    }
+    (text, count)
+}
+
+/// Why a node may run; `status` is of its parents.
+pub(super) fn may_run(parents: &[Edge], status: impl Fn(&NodeId) -> NodeStatus) -> String {
+    let with = |wanted: fn(NodeStatus) -> bool| {
+        let status = &status;
+        listed(parents.iter().map(|edge| &edge.from).filter(move |id| wanted(status(id))))
+    };
+    let failed = with(|status| status.is_failure() || status == NodeStatus::Skipped);
+    if failed.1 > 0 {
+        return format!("continues although {} did not pass", parents_named(&failed));
+    }
+    match with(|status| status == NodeStatus::Pass) {
+        (_, 0) => "has no parents".to_owned(),
+        passed => format!("{} passed", parents_named(&passed)),
+    }
+}
+
+fn parents_named((names, count): &(String, usize)) -> String {
+    if *count == 1 { format!("parent {names}") } else { format!("parents {names}") }
+}
+
+/// Why a node is skipped: `parent b is FAIL`.
+pub(super) fn skipped(failed: &[(&NodeId, NodeStatus)]) -> String {
+    let named: Vec<String> =
+        failed.iter().take(NAMED).map(|(id, status)| format!("parent {id} is {status}")).collect();
+    let more = failed.len().saturating_sub(NAMED);
+    if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
+}
+
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
