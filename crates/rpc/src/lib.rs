@@ -1,5 +1,7 @@
 //! The gRPC words of Millstream.
+mod address;
 pub mod blob;
+pub mod client;
 pub mod length;
 mod path;
 pub mod proto;
