@@ -2,6 +2,7 @@
 mod address;
 pub mod blob;
 pub mod client;
+mod field_names;
 pub mod length;
 mod path;
 pub mod proto;
