@@ -3,6 +3,8 @@ mod address;
 pub mod blob;
 pub mod client;
 mod field_names;
+pub mod graph_rows;
+pub mod graph_start;
 pub mod length;
 mod path;
 pub mod proto;
