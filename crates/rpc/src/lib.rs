@@ -4,6 +4,7 @@ pub mod length;
 mod path;
 pub mod proto;
 pub mod read;
+pub mod refusal;
 pub mod status;
 pub mod unreadable;
 pub mod write;
