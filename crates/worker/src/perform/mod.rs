@@ -14,6 +14,7 @@ pub(crate) mod emit;
 pub(crate) mod errand;
 pub(crate) mod family;
 pub(crate) mod http;
+pub(crate) mod inputs;
 pub(crate) mod leases;
 pub(crate) mod log;
 pub(crate) mod node;
