@@ -1,5 +1,7 @@
 //! The gRPC words of Millstream.
 pub mod blob;
+pub mod graph_rows;
+pub mod graph_start;
 pub mod length;
 mod path;
 pub mod proto;

@@ -9,7 +9,7 @@ use millstream_core::id::EventId;
 use millstream_core::placement::Queue;
 use millstream_core::sweep;
 use millstream_core::time::Timestamp;
-use millstream_rpc::client::ExecutorPool;
+use millstream_rpc::client;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_stream::locks::LockToken;
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -92,7 +92,7 @@ impl Worker {
         let calls = deps.calls.iter().flat_map(|calls| calls.names());
         let queues = std::iter::once(Queue::engine()).chain(calls.map(|name| Queue::call(&name))).collect();
         let (dispatches, wishes) = Dispatches::new(options.leases());
-        let nodes = deps.nodes.clone().unwrap_or_else(|| Arc::new(ExecutorPool::default()));
+        let nodes = deps.nodes.clone().unwrap_or_else(|| Arc::new(client::Executors::default()));
         let worker = Self {
             queues,
             programs: Programs::default(),

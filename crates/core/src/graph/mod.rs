@@ -61,7 +61,8 @@ pub use found::Invalid;
 pub use notices::{Notice, notices};
 pub use patch::patch;
 pub use payload::{Answer, Edit, NodeOutcome};
-pub use placement::choose;
+pub use mention::mentioned;
+pub use placement::{Candidate, Choice, Request, can_do, choose, why_nobody};
 pub use redecide::redecide;
 pub use snapshot::snapshot_due;
 pub use spec::{

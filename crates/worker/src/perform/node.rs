@@ -45,6 +45,18 @@ pub trait PerformNodes: Send + Sync + std::fmt::Debug {
     ) -> std::result::Result<ExecuteNodeResponse, CallFailure>;
 }
 
+#[async_trait::async_trait]
+impl PerformNodes for millstream_rpc::client::Executors {
+    async fn execute(
+        &self,
+        address: &str,
+        request: ExecuteNodeRequest,
+        deadline: Instant,
+    ) -> std::result::Result<ExecuteNodeResponse, CallFailure> {
+        self.execute(address, request, deadline).await
+    }
+}
+
 pub(crate) async fn perform(
     worker: &Worker,
     action: &LeasedAction,
@@ -107,7 +119,7 @@ async fn execute(
             return Ok(answered(&failed(input, NodeStatus::Fail, "cancelled".to_owned(), Some(&place))));
         }
     };
-    let heard = called.map_err(|failure| meaning(&failure)).and_then(|response| {
+    let heard = called.map_err(|failure| (failure.status(), failure.to_string())).and_then(|response| {
         let executor = place.name.as_str();
         let asked = Asked { workflow: &key.execution, node: &input.node, attempt: input.attempt, executor };
         read::response(response, asked).map_err(|garbage| (NodeStatus::TaskError, garbage.to_string()))
@@ -184,16 +196,6 @@ pub(super) async fn record(
         reason: reason.to_owned(),
     };
     worker.dispatches.record(dispatch).await
-}
-
-fn meaning(failure: &CallFailure) -> (NodeStatus, String) {
-    let status = match failure {
-        CallFailure::Unreachable(_) | CallFailure::Overloaded(_) => NodeStatus::InfraError,
-        CallFailure::Crashed(_) => NodeStatus::Crash,
-        CallFailure::TimedOut => NodeStatus::Timeout,
-        CallFailure::Refused { .. } | CallFailure::Garbage(_) => NodeStatus::TaskError,
-    };
-    (status, failure.to_string())
 }
 
 pub(super) fn failed(input: &NodeInput, status: NodeStatus, error: String, place: Option<&Place>) -> Answer {
