@@ -1,7 +1,9 @@
 //! The gRPC words of Millstream.
+mod address;
 pub mod blob;
 pub mod graph_rows;
 pub mod graph_start;
+pub mod client;
 pub mod length;
 mod path;
 pub mod proto;
