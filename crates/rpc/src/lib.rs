@@ -1,10 +1,10 @@
 //! The gRPC words of Millstream.
 mod address;
 pub mod blob;
-pub mod graph_rows;
-pub mod graph_start;
 pub mod client;
 mod field_names;
+pub mod graph_rows;
+pub mod graph_start;
 pub mod length;
 mod path;
 pub mod proto;

@@ -126,7 +126,8 @@ impl Bench {
     pub(crate) fn worker_on(&self, stores: Stores, streams: Streams, options: WorkerOptions) -> Running {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (clock, entropy) = (self.clock.clone(), self.entropy.clone());
-        let deps = Deps { stores, streams, clock, entropy, http: None, calls: None, secrets: None };
+        let deps =
+            Deps { stores, streams, clock, entropy, http: None, calls: None, secrets: None, nodes: None };
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(deps, options, shutdown.clone()));
         Running { shutdown, task }
