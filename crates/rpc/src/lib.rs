@@ -8,7 +8,7 @@
 //! | serve or call a service | [`proto`]: `workflow_service_server`, `node_service_client` and so on |
 //! | answer reflection | [`proto::FILE_DESCRIPTOR_SET`] |
 //! | understand what somebody sent | [`read`]: a value of the core, or everything that is wrong with it |
-//! | tell what the engine knows | [`write`] |
+//! | tell what the engine knows | [`mod@write`] |
 //! | refuse | [`refusal`]: the one place that makes a `Status` |
 //! | store a graph | [`blob`] |
 //! | call an executor | [`client`] |
