@@ -46,6 +46,8 @@ mod worker;
 pub use deps::Deps;
 pub use error::WorkerError;
 pub use options::{HttpOptions, Retention, WorkerOptions};
-pub use perform::{Beat, Call, Credentials, HttpRequest, PerformCalls, PerformHttp, Pulse, Secrets};
+pub use perform::{
+    Beat, Call, Credentials, HttpRequest, PerformCalls, PerformHttp, PerformNodes, Pulse, Secrets,
+};
 pub use run::run;
 pub use succession::succeed_the_dead;
