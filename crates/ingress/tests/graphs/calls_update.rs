@@ -143,6 +143,7 @@ async fn a_workflow_is_cancelled_and_stays_so() {
     let answer = clients.engine.while_deciding("g-1", workflows.cancel_workflow(cancel())).await.unwrap();
     assert_eq!(answer.into_inner().workflow.unwrap().status(), WorkflowStatus::Cancelled);
     assert!(workflows.cancel_workflow(cancel()).await.is_ok());
-    let late = send(&clients, update("a", result(TOKEN))).await;
-    refused(late, Code::FailedPrecondition, "not wanted");
+    let progress = NodeProgress { of: attempt(TOKEN), ..NodeProgress::default() };
+    let told = send(&clients, update("a", Update::Progress(progress))).await.unwrap();
+    assert!(told.cancelled);
 }
