@@ -107,7 +107,8 @@ impl Executors {
     /// Those that registered themselves, as the store has them now.
     pub(crate) fn registered(&self, executors: Vec<Executor>) {
         let mut known = self.known();
-        let mut gone: BTreeSet<Whose> = known.keys().filter(|(tenant, _)| tenant.is_some()).cloned().collect();
+        let mut gone: BTreeSet<Whose> =
+            known.keys().filter(|(tenant, _)| tenant.is_some()).cloned().collect();
         for executor in executors {
             let whose = (Some(executor.tenant), executor.name);
             gone.remove(&whose);

@@ -33,6 +33,7 @@ mod mention;
 mod outcome;
 mod patch;
 mod payload;
+mod read;
 mod ripple;
 mod room;
 mod snapshot;
@@ -54,6 +55,7 @@ pub use fold::fold;
 pub use found::Invalid;
 pub use patch::patch;
 pub use payload::{Answer, Edit, NodeOutcome};
+pub use read::{WrittenPatch, read, read_patch};
 pub use snapshot::snapshot_due;
 pub use spec::{
     Agent, Edge, FanOut, GraphOptions, GraphSpec, NodeEdit, NodeId, NodeOptions, NodeRetry, NodeSpec,

@@ -14,9 +14,9 @@ use millstream_core::raw::RawJson;
 use millstream_rpc::convert::{self, Asked};
 use millstream_rpc::executor::CallFailure;
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
+use millstream_store::Result;
 use millstream_store::action_store::{Beat, LeasedAction};
 use millstream_store::graph_store::{Dispatch, DispatchContext, NodeFilter, NodeLog};
-use millstream_store::Result;
 use tokio::time::Instant;
 
 use super::emit::unavailable;
