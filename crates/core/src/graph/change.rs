@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::spec::{GraphSpec, NodeId, NodeSpec};
 use super::status::NodeStatus;
@@ -69,7 +69,7 @@ pub struct NodeChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The result, where a condition or a fan-out after it mentions it. All results are in the outcome's event.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub kept: Option<RawJson>,
     /// What the next attempt should avoid if it can: executors that died over this node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -83,4 +83,9 @@ pub struct Expansion {
     pub items: Vec<RawJson>,
     /// After it.
     pub revision: u32,
+}
+
+/// A result of null is a result: only what is not there at all is none.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
+    RawJson::deserialize(deserializer).map(Some)
 }

@@ -1,7 +1,5 @@
 //! The end of a graph: by itself when no node is open, or by request or timeout with nodes still open.
 
-use std::collections::BTreeMap;
-
 use super::change::NodeChange;
 use super::ripple::Ripple;
 use super::spec::NodeId;
@@ -100,11 +98,9 @@ impl Ending {
                 tally.add(change.status);
             }
         }
-        let nodes: BTreeMap<&str, u32> =
-            tally.0.iter().map(|(status, count)| (status.as_str(), *count)).collect();
         let context = Context::from([
             ("status".to_owned(), RawJson::of(&self.state())),
-            ("nodes".to_owned(), RawJson::of(&nodes)),
+            ("nodes".to_owned(), RawJson::of(&tally.0)),
         ]);
         State {
             phase: self.phase,

@@ -30,10 +30,13 @@ mod fold;
 mod found;
 pub mod limits;
 mod mention;
+mod notices;
 mod outcome;
 mod patch;
 mod payload;
+pub mod placement;
 mod read;
+mod redecide;
 mod ripple;
 mod room;
 mod snapshot;
@@ -44,6 +47,9 @@ mod step;
 mod turn;
 mod why;
 
+#[cfg(test)]
+mod tests;
+
 pub use assemble::{NodeParts, Parts};
 pub use change::{Change, Created, Expansion, NodeChange, Patch, Updated};
 pub use check::validate;
@@ -53,9 +59,12 @@ pub use edited::is_revision_conflict;
 pub use fan_out::{fan_out_result, instance_id};
 pub use fold::fold;
 pub use found::Invalid;
+pub use notices::{Notice, notices};
 pub use patch::patch;
 pub use payload::{Answer, Edit, NodeOutcome};
+pub use placement::choose;
 pub use read::{WrittenPatch, read, read_patch};
+pub use redecide::redecide;
 pub use snapshot::snapshot_due;
 pub use spec::{
     Agent, Edge, FanOut, GraphOptions, GraphSpec, NodeEdit, NodeId, NodeOptions, NodeRetry, NodeSpec,

@@ -138,6 +138,8 @@ fn check_whole(graph: &Graph, edits: &[NodeEdit], patch: &Patch, found: &mut Fou
                 check_references(spec, &path, &after, found);
                 check_no_instances(graph, spec, &path, found);
             }
+            // One that is not deleted anyway has been told of.
+            NodeEdit::Delete(id) if after.contains_key(id.as_str()) => {}
             NodeEdit::Delete(id) => {
                 let children = graph.nodes.get(id).map(|node| &node.children).into_iter().flatten();
                 let orphan = children.into_iter().find(|child| {

@@ -38,6 +38,7 @@ pub use input::{
 };
 pub use internal::internal;
 pub(crate) use plan::at_the_end;
+pub(crate) use redecide::compare;
 pub use redecide::{Difference, Recorded, redecide};
 pub use render::{render, respond};
 pub use snapshot::{SMALL_CONTEXT_BYTES, Snapshot, TRANSITIONS_PER_SNAPSHOT, snapshot_due};

@@ -32,6 +32,37 @@ pub struct Difference {
     pub decided: String,
 }
 
+impl Recorded {
+    /// The event as it stood in the mailbox, as far as deciding it is concerned.
+    pub(crate) fn event(&self) -> Waiting {
+        let transition = &self.transition;
+        // An applied timer event was not stale, so that only the execution's own timeout needs its origin.
+        let origin = if transition.name == Name::timeout() {
+            Origin::Timer { armed_seq: ArmedTimer::EXECUTION_TIMEOUT }
+        } else {
+            Origin::Posted
+        };
+        Waiting {
+            event_id: transition.event_id,
+            accept_no: AcceptNo(0),
+            name: transition.name.clone(),
+            payload: self.payload.clone(),
+            accepted_at: self.accepted_at,
+            origin,
+            kept: Kept::Undecided,
+            attempts: 0,
+            traceparent: None,
+        }
+    }
+}
+
+impl Difference {
+    pub(crate) fn not_applied(recorded: &Recorded, reason: String) -> Self {
+        let seq = recorded.transition.seq;
+        Self { seq, part: "outcome", recorded: "applied".to_owned(), decided: reason }
+    }
+}
+
 /// Runs over a whole history, from seq 1 on.
 pub fn redecide(machine: &Machine, history: &[Recorded]) -> Vec<Difference> {
     let mut differences = Vec::new();
@@ -39,12 +70,7 @@ pub fn redecide(machine: &Machine, history: &[Recorded]) -> Vec<Difference> {
     for recorded in history {
         match decide(machine, state.as_ref(), recorded) {
             Ok(decision) => compare(recorded, &decision, &mut differences),
-            Err(reason) => differences.push(Difference {
-                seq: recorded.transition.seq,
-                part: "outcome",
-                recorded: "applied".to_owned(),
-                decided: reason,
-            }),
+            Err(reason) => differences.push(Difference::not_applied(recorded, reason)),
         }
         state = Some(evolve(state, &recorded.transition));
     }
@@ -59,31 +85,14 @@ fn decide(machine: &Machine, state: Option<&State>, recorded: &Recorded) -> Resu
             .map(|(applied, _)| applied.transition.decision)
             .map_err(|rejection| format!("rejected: {rejection}"));
     };
-    // An applied timer event was not stale, so that only the execution's own timeout needs its origin.
-    let origin = if transition.name == Name::timeout() {
-        Origin::Timer { armed_seq: ArmedTimer::EXECUTION_TIMEOUT }
-    } else {
-        Origin::Posted
-    };
-    let event = Waiting {
-        event_id: transition.event_id,
-        accept_no: AcceptNo(0),
-        name: transition.name.clone(),
-        payload: recorded.payload.clone(),
-        accepted_at: recorded.accepted_at,
-        origin,
-        kept: Kept::Undecided,
-        attempts: 0,
-        traceparent: None,
-    };
-    match step(machine, state, &event, transition.at) {
+    match step(machine, state, &recorded.event(), transition.at) {
         Outcome::Applied(applied) => Ok(applied.transition.decision),
         Outcome::Rejected { reason } => Err(format!("rejected: {reason}")),
         Outcome::Deferred => Err("deferred".to_owned()),
     }
 }
 
-fn compare(recorded: &Recorded, decided: &Decision, differences: &mut Vec<Difference>) {
+pub(crate) fn compare(recorded: &Recorded, decided: &Decision, differences: &mut Vec<Difference>) {
     let was = &recorded.transition.decision;
     let mut part = |part: &'static str, recorded_text: String, decided_text: String| {
         if recorded_text != decided_text {
@@ -104,6 +113,7 @@ fn compare(recorded: &Recorded, decided: &Decision, differences: &mut Vec<Differ
     part("reason", json(&was.reason), json(&decided.reason));
     part("timers", json(&was.timers), json(&decided.timers));
     part("actions", json(&was.actions), json(&decided.actions));
+    part("graph", json(&was.graph), json(&decided.graph));
 }
 
 fn json<T: serde::Serialize>(value: &T) -> String {

@@ -1,0 +1,163 @@
+//! What a transition of a graph is to those who watch: the data of their events.
+//!
+//! Derived from the transition alone, at any time and by anybody: live, from the feed, or years later from
+//! the log.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::change::{Change, NodeChange, Patch, Updated};
+use super::spec::{NodeId, NodeSpec};
+use super::status::NodeStatus;
+use crate::log::Transition;
+use crate::status::Phase;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type")]
+pub enum Notice {
+    #[serde(rename = "workflow.created")]
+    Created {
+        name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        creator: Option<String>,
+        nodes: usize,
+    },
+    /// Edits were applied; the diff.
+    #[serde(rename = "workflow.edited")]
+    Edited { revision: u32, inserted: Vec<Arc<NodeSpec>>, updated: Vec<Updated>, deleted: Vec<NodeId> },
+    /// The list of a fan-out is known.
+    #[serde(rename = "node.expanded")]
+    Expanded { node: NodeId, instances: usize, revision: u32 },
+    /// Its first attempt may begin.
+    #[serde(rename = "node.scheduled")]
+    Scheduled {
+        node: NodeId,
+        attempt: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// An attempt has failed and there is another one.
+    #[serde(rename = "node.retried")]
+    Retried {
+        node: NodeId,
+        /// The one that comes.
+        attempt: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// Nothing more will happen to it, whether it ran or not.
+    #[serde(rename = "node.completed")]
+    NodeCompleted {
+        node: NodeId,
+        status: NodeStatus,
+        attempt: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    #[serde(rename = "workflow.completed")]
+    Completed,
+    #[serde(rename = "workflow.failed")]
+    Failed {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    #[serde(rename = "workflow.cancelled")]
+    Cancelled {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+impl Notice {
+    /// As in its JSON: `node.completed` and so on.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Created { .. } => "workflow.created",
+            Self::Edited { .. } => "workflow.edited",
+            Self::Expanded { .. } => "node.expanded",
+            Self::Scheduled { .. } => "node.scheduled",
+            Self::Retried { .. } => "node.retried",
+            Self::NodeCompleted { .. } => "node.completed",
+            Self::Completed => "workflow.completed",
+            Self::Failed { .. } => "workflow.failed",
+            Self::Cancelled { .. } => "workflow.cancelled",
+        }
+    }
+
+    /// The node that it is about, if it is about one.
+    pub const fn node(&self) -> Option<&NodeId> {
+        match self {
+            Self::Expanded { node, .. }
+            | Self::Scheduled { node, .. }
+            | Self::Retried { node, .. }
+            | Self::NodeCompleted { node, .. } => Some(node),
+            Self::Created { .. }
+            | Self::Edited { .. }
+            | Self::Completed
+            | Self::Failed { .. }
+            | Self::Cancelled { .. } => None,
+        }
+    }
+}
+
+/// What happened in a transition, in the order in which it is best understood: the shape, then the nodes,
+/// then the end.
+pub fn notices(transition: &Transition) -> Vec<Notice> {
+    let decision = &transition.decision;
+    let Some(change) = decision.graph.as_deref() else { return Vec::new() };
+    let mut notices = shape(change);
+    let expanded: BTreeSet<&NodeId> = change.expanded.iter().map(|expansion| &expansion.id).collect();
+    let nodes = change.nodes.iter().filter(|node| node.status.is_ended() || !expanded.contains(&node.id));
+    notices.extend(nodes.filter_map(of_node));
+    let reason = decision.reason.clone();
+    notices.extend(match decision.phase {
+        Phase::Active => None,
+        Phase::Completed => Some(Notice::Completed),
+        Phase::Failed => Some(Notice::Failed { reason }),
+        Phase::Cancelled => Some(Notice::Cancelled { reason }),
+    });
+    notices
+}
+
+fn shape(change: &Change) -> Vec<Notice> {
+    let created = change.created.as_ref().map(|created| Notice::Created {
+        name: created.graph.name.clone(),
+        creator: created.creator.clone(),
+        nodes: created.graph.nodes.len(),
+    });
+    let expanded = change.expanded.iter().map(|expansion| Notice::Expanded {
+        node: expansion.id.clone(),
+        instances: expansion.items.len(),
+        revision: expansion.revision,
+    });
+    created.into_iter().chain(change.patch.as_ref().map(edited)).chain(expanded).collect()
+}
+
+fn edited(patch: &Patch) -> Notice {
+    Notice::Edited {
+        revision: patch.revision,
+        inserted: patch.inserted.clone(),
+        updated: patch.updated.clone(),
+        deleted: patch.deleted.iter().map(|spec| spec.id.clone()).collect(),
+    }
+}
+
+fn of_node(change: &NodeChange) -> Option<Notice> {
+    let (node, attempt, why) = (change.id.clone(), change.attempt, change.why.clone());
+    match change.status {
+        NodeStatus::Pending => None,
+        NodeStatus::Running if attempt > 1 => Some(Notice::Retried { node, attempt, why }),
+        NodeStatus::Running => Some(Notice::Scheduled { node, attempt, why }),
+        status @ (NodeStatus::Pass
+        | NodeStatus::Fail
+        | NodeStatus::TaskError
+        | NodeStatus::InfraError
+        | NodeStatus::Timeout
+        | NodeStatus::Crash
+        | NodeStatus::Skipped
+        | NodeStatus::Filtered) => Some(Notice::NodeCompleted { node, status, attempt, why }),
+    }
+}

@@ -1,0 +1,181 @@
+//! Which executor performs a node: one that can, that has room, and that has the least to do.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use crate::id::Name;
+
+/// An executor that was heard from lately.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub name: Name,
+    /// Empty: any role.
+    pub roles: BTreeSet<String>,
+    pub labels: BTreeSet<Name>,
+    /// How many nodes it performs at once.
+    pub capacity: u32,
+    pub in_flight: u32,
+}
+
+/// What a dispatch wants.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Empty: any executor will do.
+    pub role: &'a str,
+    pub labels: &'a BTreeSet<Name>,
+    /// Taken only if nobody else can.
+    pub avoid: &'a [String],
+    /// Among equals the choice goes round with this number.
+    pub turn: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The place among the candidates.
+    pub at: usize,
+    pub executor: Name,
+    /// For people who ask why this one.
+    pub reason: String,
+}
+
+/// The least loaded of those that can and have room; `None` if all that can are busy, or if nobody can.
+pub fn choose(candidates: &[Candidate], request: &Request<'_>) -> Option<Choice> {
+    let able: Vec<(usize, &Candidate)> =
+        candidates.iter().enumerate().filter(|(_, candidate)| candidate.can(request)).collect();
+    let is_avoided = |candidate: &Candidate| request.avoid.iter().any(|name| name == candidate.name.as_str());
+    let (avoided, preferred): (Vec<_>, Vec<_>) =
+        able.iter().copied().partition(|(_, candidate)| is_avoided(candidate));
+    // One that died over this node may be the only one there is. While others exist, it is waited for them.
+    let (chosen, note) = match preferred.is_empty() {
+        false if avoided.is_empty() => (preferred, String::new()),
+        false => (preferred, format!(", avoiding {}", names(&avoided))),
+        true => (avoided, ", although it failed before: nobody else can".to_owned()),
+    };
+    let mut free: Vec<(usize, &Candidate)> =
+        chosen.into_iter().filter(|(_, candidate)| candidate.in_flight < candidate.capacity).collect();
+    free.sort_by(|(_, a), (_, b)| a.by_load(b).then_with(|| a.name.cmp(&b.name)));
+    let least = free.first().map(|(_, candidate)| *candidate)?;
+    let equals = free.iter().take_while(|(_, other)| other.by_load(least) == Ordering::Equal).count();
+    let (at, candidate) = free.get(request.turn % equals.max(1)).copied()?;
+    let Candidate { name, in_flight, capacity, .. } = candidate;
+    let reason = format!("{in_flight} of {capacity} busy, least of {} with room{note}", free.len());
+    Some(Choice { at, executor: name.clone(), reason })
+}
+
+/// Why nobody was chosen, for people who ask.
+pub fn why_nobody(candidates: &[Candidate], request: &Request<'_>) -> String {
+    if candidates.is_empty() {
+        return "no executor is there".to_owned();
+    }
+    let in_role: Vec<&Candidate> =
+        candidates.iter().filter(|candidate| candidate.has_role(request.role)).collect();
+    if in_role.is_empty() {
+        return format!("none of {} executors has the role {:?}", candidates.len(), request.role);
+    }
+    let able = in_role.iter().filter(|candidate| candidate.can(request)).count();
+    if able == 0 {
+        let labels: Vec<&str> = request.labels.iter().map(Name::as_str).collect();
+        return format!(
+            "none of {} executors in the role has the labels {}",
+            in_role.len(),
+            labels.join(", ")
+        );
+    }
+    if able == 1 {
+        "the one executor that can is busy".to_owned()
+    } else {
+        format!("all {able} executors that can are busy")
+    }
+}
+
+impl Candidate {
+    fn can(&self, request: &Request<'_>) -> bool {
+        self.has_role(request.role) && request.labels.is_subset(&self.labels)
+    }
+
+    fn has_role(&self, role: &str) -> bool {
+        role.is_empty() || self.roles.is_empty() || self.roles.contains(role)
+    }
+
+    /// By the share of its capacity that is taken, without dividing.
+    fn by_load(&self, other: &Self) -> Ordering {
+        let share = |one: &Self, of: &Self| u64::from(one.in_flight) * u64::from(of.capacity);
+        share(self, other).cmp(&share(other, self))
+    }
+}
+
+fn names(candidates: &[(usize, &Candidate)]) -> String {
+    candidates.iter().map(|(_, candidate)| candidate.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn executor(name: &str, role: &str, in_flight: u32, capacity: u32) -> Candidate {
+        Candidate {
+            name: Name::parse(name).unwrap(),
+            roles: if role.is_empty() { BTreeSet::new() } else { BTreeSet::from([role.to_owned()]) },
+            labels: BTreeSet::new(),
+            capacity,
+            in_flight,
+        }
+    }
+
+    fn choice(candidates: &[Candidate], role: &str, avoid: &[&str], turn: usize) -> Option<String> {
+        let avoid: Vec<String> = avoid.iter().map(|name| (*name).to_owned()).collect();
+        let request = Request { role, labels: &BTreeSet::new(), avoid: &avoid, turn };
+        choose(candidates, &request).map(|choice| choice.executor.to_string())
+    }
+
+    #[test]
+    fn the_least_loaded_by_share_of_its_capacity_is_chosen() {
+        let candidates = [executor("a", "", 2, 4), executor("b", "", 3, 10), executor("c", "", 1, 2)];
+        assert_eq!(choice(&candidates, "", &[], 0).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn among_equals_the_choice_goes_round() {
+        let candidates = [executor("b", "", 1, 2), executor("a", "", 2, 4), executor("c", "", 3, 4)];
+        let chosen: Vec<_> = (0..4).filter_map(|turn| choice(&candidates, "", &[], turn)).collect();
+        assert_eq!(chosen, ["a", "b", "a", "b"]);
+    }
+
+    #[test]
+    fn role_and_labels_must_fit() {
+        let mut gpu = executor("a", "writer", 0, 1);
+        gpu.labels = BTreeSet::from([Name::parse("gpu").unwrap()]);
+        let candidates = [gpu, executor("b", "reader", 0, 1), executor("c", "", 0, 1)];
+        assert_eq!(choice(&candidates, "writer", &[], 1).as_deref(), Some("c"));
+        let labels = BTreeSet::from([Name::parse("gpu").unwrap()]);
+        let request = Request { role: "", labels: &labels, avoid: &[], turn: 1 };
+        assert_eq!(choose(&candidates, &request).unwrap().at, 0);
+    }
+
+    #[test]
+    fn who_died_over_the_node_is_avoided_unless_nobody_else_can() {
+        let mut candidates = vec![executor("a", "", 0, 9), executor("b", "", 5, 9)];
+        assert_eq!(choice(&candidates, "", &["a"], 0).as_deref(), Some("b"));
+        candidates.pop();
+        assert_eq!(choice(&candidates, "", &["a"], 0).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn nobody_is_chosen_beyond_capacity_and_people_learn_why() {
+        let busy = [executor("a", "writer", 1, 1)];
+        assert_eq!(choice(&busy, "writer", &[], 0), None);
+        let labels = BTreeSet::from([Name::parse("gpu").unwrap()]);
+        let why = |candidates: &[Candidate], role, labels| {
+            why_nobody(candidates, &Request { role, labels, avoid: &[], turn: 0 })
+        };
+        assert_eq!(why(&[], "", &labels), "no executor is there");
+        assert_eq!(why(&busy, "reader", &labels), "none of 1 executors has the role \"reader\"");
+        assert_eq!(why(&busy, "", &labels), "none of 1 executors in the role has the labels gpu");
+        assert_eq!(why(&busy, "writer", &BTreeSet::new()), "the one executor that can is busy");
+    }
+
+    #[test]
+    fn no_capacity_at_all_is_no_executor() {
+        assert_eq!(choice(&[executor("a", "", 0, 0)], "", &[], 7), None);
+    }
+}

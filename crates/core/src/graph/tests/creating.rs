@@ -1,0 +1,166 @@
+//! What is refused before anything runs.
+
+use super::bench::{Bench, problems};
+use crate::graph::limits::{MAX_EDGES, MAX_NODES};
+
+#[test]
+fn ids_parents_and_dependencies_must_make_sense() {
+    let found = problems(
+        "{name: g, nodes: [{id: a}, {id: a}, {id: b, parents: [b]}, {id: c, parents: [a, a, x]},
+           {id: millstream.x}, {id: d, task: {dependencies: {outline: a}}}]}",
+    );
+    assert_eq!(
+        found,
+        [
+            "nodes[1].id: \"a\" is there twice",
+            "nodes[2].parents[0]: a node cannot be its own parent",
+            "nodes[3].parents[1]: \"a\" is named twice",
+            "nodes[3].parents[2]: there is no \"x\" (did you mean \"a\"?)",
+            "nodes[4].id: ids that begin with \"millstream.\" are the engine's own",
+            "nodes[5].task.dependencies.outline: \"a\" is not a parent of this node",
+        ]
+    );
+}
+
+#[test]
+fn a_cycle_is_told_with_the_nodes_on_it() {
+    let found = problems(
+        "{name: g, nodes: [{id: r}, {id: c, parents: [b]}, {id: a, parents: [c, r]}, {id: b, parents: [a]},
+           {id: z, parents: [c]}]}",
+    );
+    assert_eq!(found, ["nodes: these nodes wait for each other: a -> b -> c -> a"]);
+}
+
+#[test]
+fn a_graph_has_nodes() {
+    assert_eq!(problems("{name: g, nodes: []}"), ["nodes: a graph has at least one node"]);
+}
+
+#[test]
+fn expressions_mention_only_the_input_and_results_of_parents() {
+    let condition = |source: &str| {
+        problems(&format!(
+            "{{name: g, nodes: [{{id: a}}, {{id: b}}, {{id: c, parents: [{{node: a, if: {source:?}}}]}}]}}"
+        ))
+    };
+    assert!(condition("results.a.x > input.y && has(results.a.z)").is_empty());
+    assert!(condition("results[\"a\"] == results['a']").is_empty());
+    assert_eq!(
+        condition("results.b > 1")[0],
+        "nodes[2].parents[0].if: \"b\" is not a parent of this node (did you mean \"a\"?)"
+    );
+    assert!(condition("context.x > 1")[0].contains("expressions begin with input, results"));
+    assert!(condition("now > 1")[0].contains("unknown name \"now\""));
+    assert!(condition("size(results) > 1")[0].contains("results are mentioned one by one"));
+    assert!(condition("results[input.x] > 1")[0].contains("results are mentioned one by one"));
+    assert!(condition("results[\"\\x61\"] > 1")[0].contains("write the result of \"a\" plainly"));
+    assert!(condition("1 +")[0].starts_with("nodes[2].parents[0].if: "));
+    assert!(condition("input.exists(input, true)")[0].contains("may not be called input"));
+}
+
+#[test]
+fn a_node_is_performed_in_one_way() {
+    let found = problems(
+        "{name: g, nodes: [{id: a, graph: {name: i, nodes: [{id: x}]}, execution: {definition: d}}]}",
+    );
+    assert_eq!(found, ["nodes[0].execution: a node is a graph or an execution, not both"]);
+}
+
+#[test]
+fn graphs_within_are_checked_as_well_and_nest_only_so_deep() {
+    let found = problems("{name: g, nodes: [{id: a, graph: {name: i, nodes: [{id: x, parents: [w]}]}}]}");
+    assert_eq!(found, ["nodes[0].graph.nodes[0].parents[0]: there is no \"w\" (did you mean \"x\"?)"]);
+    let nested = |depth: usize| {
+        let inner = (0..depth).fold("{id: x}".to_owned(), |inner, _| {
+            format!("{{id: x, graph: {{name: i, nodes: [{inner}]}}}}")
+        });
+        problems(&format!("{{name: g, nodes: [{inner}]}}"))
+    };
+    assert!(nested(4).is_empty());
+    assert!(nested(5)[0].ends_with(".graph: graphs nest 4 deep at most"), "{:?}", nested(5));
+}
+
+#[test]
+fn ids_of_instances_are_kept_for_them() {
+    let found = problems(
+        "{name: g, input: {l: []}, nodes: [{id: each, fan_out: {over: input.l}}, {id: each.0}, {id: each.x},
+           {id: other.0}, {id: other}]}",
+    );
+    assert_eq!(found, ["nodes[1].id: is kept for an instance of the fan-out \"each\""]);
+    let id = "x".repeat(125);
+    let found = problems(&format!("{{name: g, nodes: [{{id: {id}, fan_out: {{over: input.l}}}}]}}"));
+    assert_eq!(found, ["nodes[0].id: the id of a fan-out may have 122 characters"]);
+}
+
+#[test]
+fn numbers_and_lengths_must_be_in_range() {
+    let found = problems(
+        "{name: g, input: [1], options: {max_parallel: 0}, nodes: [
+           {id: a, options: {retry: {attempts: 0, on: [PASS]}}}]}",
+    );
+    assert_eq!(
+        found,
+        [
+            "input: must be an object",
+            "options.max_parallel: must be at least 1",
+            "nodes[0].options.retry.attempts: must be from 1 to 1000",
+            "nodes[0].options.retry.on: PASS is no failure",
+        ]
+    );
+}
+
+#[test]
+fn lengths_that_the_log_could_not_say_are_refused() {
+    use std::time::Duration;
+    let mut graph = super::bench::spec("{name: g, nodes: [{id: a}]}");
+    for length in [Duration::ZERO, Duration::from_micros(1_500), Duration::from_secs(1 << 40)] {
+        graph.nodes[0].options.timeout = Some(length);
+        assert!(crate::graph::validate(&graph).is_err(), "{length:?}");
+    }
+    graph.nodes[0].options.timeout = Some(Duration::from_millis(1));
+    assert!(crate::graph::validate(&graph).is_ok());
+}
+
+#[test]
+fn texts_may_be_only_so_long() {
+    let long = "x".repeat(201);
+    let found = problems(&format!("{{name: {long}, nodes: [{{id: a, agent: {{role: {long}}}}}]}}"));
+    assert_eq!(
+        found,
+        ["name: is longer than 200 characters", "nodes[0].agent.role: is longer than 200 characters"]
+    );
+    let goal = "x".repeat(65 * 1024);
+    let found = problems(&format!("{{name: g, nodes: [{{id: a, task: {{goal: {goal}}}}}]}}"));
+    assert_eq!(found, ["nodes[0]: says 65 KiB about itself, at most 64 KiB are allowed"]);
+}
+
+#[test]
+fn too_much_is_told_apart_from_wrong() {
+    let nodes: Vec<String> = (0..=MAX_NODES).map(|n| format!("{{\"id\":\"n{n}\"}}")).collect();
+    let graph = serde_json::from_str(&format!(r#"{{"name":"g","nodes":[{}]}}"#, nodes.join(","))).unwrap();
+    let invalid = crate::graph::validate(&graph).unwrap_err();
+    assert!(matches!(invalid, crate::graph::Invalid::TooLarge(_)), "{invalid:?}");
+    let edges = MAX_EDGES / 1_000 + 1;
+    let mut nodes: Vec<String> = (0..1_000).map(|n| format!("{{\"id\":\"n{n}\"}}")).collect();
+    let parents: Vec<String> = (0..1_000).map(|n| format!("\"n{n}\"")).collect();
+    let parents = parents.join(",");
+    nodes.extend((0..edges).map(|n| format!("{{\"id\":\"m{n}\",\"parents\":[{parents}]}}")));
+    let graph = serde_json::from_str(&format!(r#"{{"name":"g","nodes":[{}]}}"#, nodes.join(","))).unwrap();
+    let invalid = crate::graph::validate(&graph).unwrap_err();
+    assert_eq!(invalid.to_string(), "nodes: there are 201000 edges, at most 200000 are allowed");
+}
+
+#[test]
+fn fifty_problems_are_enough() {
+    let nodes: Vec<String> = (0..70).map(|n| format!("{{id: n{n}, parents: [missing]}}")).collect();
+    let found = problems(&format!("{{name: g, nodes: [{}]}}", nodes.join(", ")));
+    assert_eq!((found.len(), found[50].as_str()), (51, "and 20 more problems"));
+}
+
+#[test]
+fn the_first_transition_holds_the_whole_graph() {
+    let bench = Bench::created("{name: g, description: d, nodes: [{id: a}]}");
+    let created = bench.change().created.as_ref().unwrap();
+    assert_eq!((created.graph.nodes.len(), bench.graph().revision), (1, 1));
+    assert_eq!((bench.state.state.as_str(), bench.graph().description.as_str()), ("running", "d"));
+}

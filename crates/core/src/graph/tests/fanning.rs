@@ -1,0 +1,125 @@
+//! Fan-outs: one node per item of a list.
+
+use super::bench::{Bench, name};
+use crate::graph::{NodeStatus, Work};
+use crate::raw::RawJson;
+use crate::status::Phase;
+
+const EACH: &str = "{name: g, nodes: [{id: list},
+    {id: each, parents: [list], fan_out: {over: results.list.items}, agent: {role: writer}},
+    {id: after, parents: [each]}]}";
+
+#[test]
+fn every_item_is_a_node_of_its_own() {
+    let mut bench = Bench::of(EACH);
+    bench.gives("list", r#"{"items": [7, 1.50]}"#);
+    assert_eq!(bench.statuses(), "after PENDING, each RUNNING, each.0 RUNNING, each.1 RUNNING, list PASS");
+    assert_eq!(bench.graph().nodes["each.1"].of, Some((name("each"), RawJson::parse("1.50").unwrap())));
+    assert_eq!((bench.dispatched_names().as_str(), bench.why("each.1")), ("each.0 each.1", "item 1 of each"));
+    assert_eq!(bench.dispatched()[1].role, "writer");
+    assert_eq!((bench.graph().revision, bench.change().expanded[0].revision), (2, 2));
+}
+
+#[test]
+fn it_passes_when_all_its_items_have() {
+    let mut bench = Bench::of(EACH);
+    bench.gives("list", r#"{"items": [1, 2]}"#).passes("each.1");
+    assert_eq!(bench.graph().nodes["each"].status, NodeStatus::Running);
+    bench.passes("each.0");
+    assert_eq!((bench.dispatched_names().as_str(), bench.why("each")), ("after", "all 2 items passed"));
+}
+
+#[test]
+fn one_item_that_does_not_pass_fails_it_when_the_others_have_ended() {
+    let mut bench = Bench::of(EACH);
+    bench.gives("list", r#"{"items": [1, 2]}"#).ends("each.0", NodeStatus::Fail);
+    assert_eq!(bench.graph().nodes["each"].status, NodeStatus::Running);
+    bench.passes("each.1");
+    assert_eq!(bench.statuses(), "after SKIPPED, each FAIL, each.0 FAIL, each.1 PASS, list PASS");
+    assert_eq!(bench.why("each"), "1 of 2 items did not pass");
+    assert_eq!(bench.state.phase, Phase::Failed);
+}
+
+#[test]
+fn with_continue_it_passes_whatever_became_of_them() {
+    let mut bench = Bench::of(
+        "{name: g, input: {items: [1]}, nodes: [
+           {id: each, fan_out: {over: input.items}, on_failure: continue}]}",
+    );
+    bench.ends("each.0", NodeStatus::Fail);
+    assert_eq!((bench.statuses().as_str(), bench.state.phase), ("each PASS, each.0 FAIL", Phase::Completed));
+}
+
+#[test]
+fn an_empty_list_passes_at_once() {
+    let mut bench = Bench::of(EACH);
+    bench.gives("list", r#"{"items": []}"#);
+    assert_eq!(bench.statuses(), "after RUNNING, each PASS, list PASS");
+    assert_eq!(bench.graph().revision, 2);
+}
+
+#[test]
+fn what_is_no_list_is_an_error_of_the_node() {
+    let mut bench = Bench::of(EACH);
+    bench.gives("list", r#"{"items": {"a": 1}}"#);
+    assert_eq!(bench.statuses(), "after SKIPPED, each TASK_ERROR, list PASS");
+    assert_eq!(bench.why("each"), "the list cannot be told: a list is needed, not a map");
+}
+
+#[test]
+fn more_items_than_a_graph_may_have_nodes_are_an_error_of_the_node() {
+    let items = vec!["1"; 20_000].join(",");
+    let bench = Bench::of(&format!(
+        "{{name: g, input: {{items: [{items}]}}, nodes: [{{id: each, fan_out: {{over: input.items}}}}]}}"
+    ));
+    assert_eq!(bench.why("each"), "20000 items make it 20001 nodes, at most 20000 are allowed");
+    assert_eq!((bench.graph().nodes.len(), bench.state.phase), (1, Phase::Failed));
+}
+
+#[test]
+fn only_the_items_take_room() {
+    let mut bench = Bench::of(
+        "{name: g, options: {max_parallel: 1}, input: {items: [1, 2]}, nodes: [
+           {id: each, fan_out: {over: input.items}}, {id: z}]}",
+    );
+    assert_eq!(bench.dispatched_names(), "each.0");
+    bench.passes("each.0");
+    assert_eq!(bench.dispatched_names(), "each.1");
+    bench.passes("each.1");
+    assert_eq!((bench.dispatched_names().as_str(), bench.graph().running_fan_outs), ("z", 0));
+}
+
+#[test]
+fn an_item_is_tried_again_like_any_node() {
+    let mut bench = Bench::of(EACH);
+    bench.gives("list", r#"{"items": [1]}"#).ends("each.0", NodeStatus::Crash);
+    assert_eq!((bench.dispatched()[0].attempt, bench.why("each.0")), (2, "attempt 2 of 3 after CRASH"));
+    assert_eq!(bench.graph().nodes["each"].instances.unwrap().open, 1);
+}
+
+#[test]
+fn the_number_of_items_is_its_result() {
+    let mut bench = Bench::of(
+        "{name: g, input: {items: [1, 2]}, nodes: [{id: each, fan_out: {over: input.items}},
+           {id: b, parents: [{node: each, if: results.each.count == 2}]}]}",
+    );
+    bench.passes("each.0").passes("each.1");
+    assert_eq!(bench.dispatched_names(), "b");
+}
+
+#[test]
+fn a_list_of_graphs_is_a_fan_out_too() {
+    let bench = Bench::of(
+        "{name: g, input: {items: [1]}, nodes: [
+           {id: each, fan_out: {over: input.items}, graph: {name: i, nodes: [{id: x}]}}]}",
+    );
+    assert_eq!(bench.dispatched()[0].work, Work::Graph);
+}
+
+#[test]
+fn a_fan_out_itself_has_no_outcome() {
+    let mut bench = Bench::of(EACH);
+    bench.gives("list", r#"{"items": [1]}"#);
+    let event = super::bench::told("each", &super::bench::answer(NodeStatus::Pass, 0));
+    assert_eq!(bench.rejected(&event), "each is a fan-out: its items are performed, not itself");
+}

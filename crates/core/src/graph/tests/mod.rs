@@ -1,0 +1,10 @@
+//! The rules of a graph, each with the case that would break it.
+
+mod bench;
+mod creating;
+mod editing;
+mod ending;
+mod fanning;
+mod running;
+mod trying;
+mod watching;

@@ -1,0 +1,154 @@
+//! A graph with everything around it that must stay true: its replay, its dispatches, its history.
+
+use std::collections::BTreeSet;
+
+use millstream_core::graph::{
+    Answer, Graph, NodeEdit, NodeId, NodeStatus, OnFailure, notices, redecide, step,
+};
+use millstream_core::id::{AcceptNo, EventId, Name};
+use millstream_core::log::{Applied, Decision, Kept, Origin, Outcome, Plan, State, Transition, Waiting};
+use millstream_core::machine::{ActionInput, Recorded, evolve};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use uuid::Uuid;
+
+use super::scratch;
+
+pub(crate) struct World {
+    pub(crate) state: State,
+    /// Folded from what was written down and read back.
+    replayed: State,
+    history: Vec<Recorded>,
+    dispatched: BTreeSet<(NodeId, u32)>,
+    cut: bool,
+}
+
+impl World {
+    pub(crate) fn created(applied: Applied, state: State) -> Self {
+        let replayed = evolve(None, &written(&applied.transition));
+        assert_eq!(state, replayed);
+        let recorded = Recorded {
+            transition: applied.transition,
+            payload: RawJson::null(),
+            accepted_at: Timestamp::EPOCH,
+        };
+        Self { state, replayed, history: vec![recorded], dispatched: BTreeSet::new(), cut: false }
+    }
+
+    pub(crate) fn graph(&self) -> &Graph {
+        self.state.graph.as_deref().expect("it is a graph")
+    }
+
+    /// What an executor could answer now, in the order of ids.
+    pub(crate) fn running(&self) -> Vec<(NodeId, u32)> {
+        let nodes = self.graph().nodes.iter();
+        nodes
+            .filter(|(_, node)| node.status == NodeStatus::Running && node.spec.fan_out.is_none())
+            .map(|(id, node)| (id.clone(), node.attempt))
+            .collect()
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        node: &NodeId,
+        attempt: u32,
+        status: NodeStatus,
+        result: Option<&str>,
+        edits: Vec<NodeEdit>,
+    ) -> Outcome {
+        let result = result.map(|text| RawJson::parse(text).unwrap());
+        let executor = Some("x1".to_owned());
+        let answer = Answer { status, attempt, result, error: None, edits, known: Vec::new(), executor };
+        let payload = format!(r#"{{"action":"{node}","attempts":1,"result":{}}}"#, RawJson::of(&answer));
+        self.event(Name::node_outcome(), RawJson::parse(&payload).unwrap())
+    }
+
+    pub(crate) fn event(&mut self, name: Name, payload: RawJson) -> Outcome {
+        let now = self.state.at.plus(std::time::Duration::from_secs(1));
+        let event = Waiting {
+            event_id: EventId(Uuid::nil()),
+            accept_no: AcceptNo(1),
+            name,
+            payload,
+            accepted_at: now,
+            origin: Origin::Posted,
+            kept: Kept::Undecided,
+            attempts: 0,
+            traceparent: None,
+        };
+        let outcome = step(&self.state, &event, now);
+        assert_eq!(outcome, step(&self.state, &event, now), "the same event is decided otherwise");
+        if let Outcome::Applied(applied) = &outcome {
+            self.cut |= event.name.is_end();
+            self.apply(applied);
+            let transition = applied.transition.clone();
+            self.history.push(Recorded { transition, payload: event.payload, accepted_at: now });
+        }
+        outcome
+    }
+
+    fn apply(&mut self, applied: &Applied) {
+        let before = self.graph().revision;
+        self.state = evolve(Some(self.state.clone()), &applied.transition);
+        self.replayed = evolve(Some(self.replayed.clone()), &written(&applied.transition));
+        assert_eq!(self.state, self.replayed, "replay gives another state");
+        scratch::check(self.graph());
+        let change = applied.transition.decision.graph.as_ref().expect("it changes a graph");
+        let ids: BTreeSet<&NodeId> = change.nodes.iter().map(|node| &node.id).collect();
+        assert_eq!(ids.len(), change.nodes.len(), "a node changes twice");
+        let revisions = change.expanded.len() as u32 + u32::from(change.patch.is_some());
+        assert_eq!(self.graph().revision, before + revisions);
+        notices(&applied.transition);
+        self.check_dispatches(applied);
+        self.check_nodes();
+    }
+
+    fn check_dispatches(&mut self, applied: &Applied) {
+        for action in &applied.actions {
+            let Plan::Ready { input } = &action.plan else { panic!("{action:?}") };
+            let ActionInput::Node(input) = input.decode().expect("an input") else { continue };
+            let node = self.graph().nodes[&input.node].clone();
+            assert_eq!((node.status, node.attempt), (NodeStatus::Running, input.attempt));
+            for edge in &node.spec.parents {
+                assert!(self.graph().nodes[&edge.from].status.is_ended(), "{} came too early", input.node);
+            }
+            assert!(self.dispatched.insert((input.node.clone(), input.attempt)), "{input:?} came twice");
+            assert!(input.attempt == 1 || input.not_before > Some(applied.transition.at));
+        }
+        for (id, attempt) in self.running() {
+            assert!(self.dispatched.contains(&(id.clone(), attempt)), "{id} runs and nobody was asked to");
+        }
+    }
+
+    fn check_nodes(&self) {
+        let graph = self.graph();
+        let (open, busy) = (graph.tally.open(), self.running().len());
+        assert_eq!(self.state.phase.is_ended(), open == 0, "open nodes in {:?}", self.state.phase);
+        assert!(open == 0 || busy > 0, "nothing runs and nothing ever will");
+        let room = graph.options.max_parallel.unwrap_or(1_000) as usize;
+        assert!(busy <= room, "{busy} run, and {room} may");
+        assert!(graph.ready.is_empty() || busy == room, "{:?} could run", graph.ready);
+        for (id, node) in graph.nodes.iter().filter(|(_, node)| node.status != NodeStatus::Pending) {
+            let failed = node.spec.parents.iter().any(|edge| {
+                let status = graph.nodes[&edge.from].status;
+                status.is_failure() || status == NodeStatus::Skipped
+            });
+            let skips = failed && node.spec.on_failure == OnFailure::Skip;
+            if !self.cut {
+                assert_eq!(node.status == NodeStatus::Skipped, skips, "{id} is {}", node.status);
+            }
+        }
+    }
+
+    /// At the end: deciding all of it again comes to the same.
+    pub(crate) fn finish(&self) {
+        assert_eq!(redecide(&self.history), []);
+    }
+}
+
+/// The transition as it is after having been stored.
+fn written(transition: &Transition) -> Transition {
+    let decision: Decision = RawJson::of(&transition.decision).decode().expect("it is read back");
+    assert_eq!(decision, transition.decision);
+    Transition { decision, ..transition.clone() }
+}
