@@ -5,11 +5,11 @@
 //! Nothing is exclusive by them: an executor that is given too much says so, and the node is tried elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::graph::{self, Candidate, Choice, Wanted};
+use millstream_core::graph::{self, Candidate, Request};
 use millstream_core::id::{Name, TenantId};
 use millstream_store::executor_store::Executor;
 use tokio::sync::Notify;
@@ -36,7 +36,7 @@ pub(crate) struct Executors(Arc<Inner>);
 struct Inner {
     known: Mutex<BTreeMap<Whose, Known>>,
     /// Rotates among those that are equally good.
-    turn: AtomicU64,
+    turn: AtomicUsize,
     /// Those who wait for a place, by what they want: whoever has room again wakes one of each kind.
     waiting: Mutex<BTreeMap<Kind, Arc<Notify>>>,
 }
@@ -58,6 +58,15 @@ struct Known {
     /// What it has from others, as far as it says.
     elsewhere: u32,
     shunned_until: Option<Instant>,
+}
+
+/// What a node wants of an executor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) role: &'a str,
+    pub(crate) labels: &'a BTreeSet<Name>,
+    /// Those that died over it.
+    pub(crate) avoid: &'a [String],
 }
 
 /// A place at an executor, until it is dropped.
@@ -95,7 +104,7 @@ impl Executors {
         });
         Self(Arc::new(Inner {
             known: Mutex::new(known.collect()),
-            turn: AtomicU64::new(0),
+            turn: AtomicUsize::new(0),
             waiting: Mutex::default(),
         }))
     }
@@ -107,8 +116,7 @@ impl Executors {
     /// Those that registered themselves, as the store has them now.
     pub(crate) fn registered(&self, executors: Vec<Executor>) {
         let mut known = self.known();
-        let mut gone: BTreeSet<Whose> =
-            known.keys().filter(|(tenant, _)| tenant.is_some()).cloned().collect();
+        let mut gone: BTreeSet<Whose> = known.keys().filter(|(tenant, _)| tenant.is_some()).cloned().collect();
         for executor in executors {
             let whose = (Some(executor.tenant), executor.name);
             gone.remove(&whose);
@@ -140,33 +148,36 @@ impl Executors {
     pub(crate) fn place(&self, tenant: &TenantId, wanted: &Wanted<'_>) -> Result<Place, NoPlace> {
         let mut known = self.known();
         let now = Instant::now();
-        let of_tenant = |(owner, _): &Whose| owner.as_ref().is_none_or(|owner| owner == tenant);
-        let (whose, candidates): (Vec<Whose>, Vec<Candidate<'_>>) = known
-            .iter()
-            .filter(|(whose, _)| of_tenant(whose))
-            .map(|(whose, known)| {
-                let candidate = Candidate {
-                    name: whose.1.as_str(),
-                    roles: &known.roles,
-                    labels: &known.labels,
-                    capacity: known.capacity,
-                    in_flight: known.given.saturating_add(known.elsewhere),
-                    shunned: known.shunned_until.is_some_and(|until| until > now),
-                };
-                (whose.clone(), candidate)
-            })
-            .unzip();
+        let mut avoid = wanted.avoid.to_vec();
+        let mut whose = Vec::new();
+        let mut candidates = Vec::new();
+        for (owner, known) in known.iter().filter(|((owner, _), _)| owner.as_ref().is_none_or(|owner| owner == tenant)) {
+            if known.shunned_until.is_some_and(|until| until > now) {
+                avoid.push(owner.1.as_str().to_owned());
+            }
+            whose.push(owner.clone());
+            candidates.push(Candidate {
+                name: owner.1.clone(),
+                roles: known.roles.clone(),
+                labels: known.labels.clone(),
+                capacity: known.capacity,
+                in_flight: known.given.saturating_add(known.elsewhere),
+            });
+        }
         let turn = self.0.turn.fetch_add(1, Ordering::Relaxed);
-        let (at, reason) = match graph::choose(&candidates, wanted, turn) {
-            Choice::Chosen { at, reason } => (at, reason),
-            Choice::Busy => return Err(NoPlace::Busy),
-            Choice::Nobody { missing } => return Err(NoPlace::Nobody(missing)),
+        let request = Request { role: wanted.role, labels: wanted.labels, avoid: &avoid, turn };
+        let Some(choice) = graph::choose(&candidates, &request) else {
+            return Err(if candidates.iter().any(|candidate| candidate.can(&request)) {
+                NoPlace::Busy
+            } else {
+                NoPlace::Nobody(graph::why_nobody(&candidates, &request))
+            });
         };
-        let Some(whose) = whose.into_iter().nth(at) else { return Err(NoPlace::Busy) };
+        let Some(whose) = whose.into_iter().nth(choice.at) else { return Err(NoPlace::Busy) };
         let Some(chosen) = known.get_mut(&whose) else { return Err(NoPlace::Busy) };
         chosen.given += 1;
         let address = chosen.address.clone();
-        Ok(Place { name: whose.1.clone(), address, reason, whose, executors: self.clone() })
+        Ok(Place { name: choice.executor, address, reason: choice.reason, whose, executors: self.clone() })
     }
 
     /// Until somebody who can do it may have room, or a while has passed.
@@ -189,7 +200,7 @@ impl Executors {
         // Nobody but this table knows it: nobody waits.
         waiting.retain(|_, news| Arc::strong_count(news) > 1);
         for ((role, labels), news) in waiting.iter() {
-            if graph::can_do(&left.roles, &left.labels, role, labels) {
+            if graph::can_do((&left.roles, &left.labels), (role, labels)) {
                 news.notify_one();
             }
         }

@@ -9,7 +9,7 @@ use millstream_core::id::EventId;
 use millstream_core::placement::Queue;
 use millstream_core::sweep;
 use millstream_core::time::Timestamp;
-use millstream_rpc::executor::ExecutorPool;
+use millstream_rpc::client;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_stream::locks::LockToken;
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -23,6 +23,7 @@ use crate::executors::Executors;
 use crate::options::WorkerOptions;
 use crate::outage::Outage;
 use crate::perform::dispatches::{Dispatches, Wish};
+use crate::perform::inputs::Inputs;
 use crate::perform::leases::Leases;
 use crate::perform::slots::Slots;
 use crate::perform::{Errand, PerformNodes, Performers};
@@ -49,6 +50,7 @@ pub(crate) struct Worker {
     pub(crate) performers: Performers,
     pub(crate) executors: Executors,
     pub(crate) dispatches: Dispatches,
+    pub(crate) inputs: Inputs,
     /// Who calls executors.
     pub(crate) nodes: Arc<dyn PerformNodes>,
     /// When timers that this worker armed come due.
@@ -90,7 +92,7 @@ impl Worker {
         let calls = deps.calls.iter().flat_map(|calls| calls.names());
         let queues = std::iter::once(Queue::engine()).chain(calls.map(|name| Queue::call(&name))).collect();
         let (dispatches, wishes) = Dispatches::new(options.leases());
-        let nodes = deps.nodes.clone().unwrap_or_else(|| Arc::new(ExecutorPool::default()));
+        let nodes = deps.nodes.clone().unwrap_or_else(|| Arc::new(client::Executors::default()));
         let worker = Self {
             queues,
             programs: Programs::default(),
@@ -103,6 +105,7 @@ impl Worker {
             performers,
             executors: Executors::new(&options.executors),
             dispatches,
+            inputs: Inputs::default(),
             nodes,
             timers: Alarm::default(),
             stream_outage: Outage::of("the stream"),

@@ -6,9 +6,22 @@
 
 use std::collections::BTreeSet;
 
-use super::spec::NodeSpec;
+use super::spec::{NodeEdit, NodeId, NodeSpec};
 
 const ROOT: &str = "results";
+
+/// The nodes whose results the expressions of these edits mention.
+pub fn mentioned(edits: &[NodeEdit]) -> BTreeSet<NodeId> {
+    let specs = edits.iter().filter_map(|edit| match edit {
+        NodeEdit::Insert(spec) | NodeEdit::Update(spec) => Some(spec),
+        NodeEdit::Delete(_) => None,
+    });
+    let mentioned = specs.flat_map(|spec| {
+        let names = mentioned_by(spec);
+        spec.parents.iter().filter(move |edge| names.contains(edge.from.as_str()))
+    });
+    mentioned.map(|edge| edge.from.clone()).collect()
+}
 
 /// The parents whose results the node's expressions mention.
 pub(super) fn mentioned_by(spec: &NodeSpec) -> BTreeSet<&str> {

@@ -88,13 +88,25 @@ pub fn why_nobody(candidates: &[Candidate], request: &Request<'_>) -> String {
     }
 }
 
+/// Whether an executor of these roles and labels can do what wants this role and these labels.
+pub fn can_do(
+    (roles, labels): (&BTreeSet<String>, &BTreeSet<Name>),
+    (role, wanted): (&str, &BTreeSet<Name>),
+) -> bool {
+    has_role(roles, role) && wanted.is_subset(labels)
+}
+
+fn has_role(roles: &BTreeSet<String>, role: &str) -> bool {
+    role.is_empty() || roles.is_empty() || roles.contains(role)
+}
+
 impl Candidate {
-    fn can(&self, request: &Request<'_>) -> bool {
-        self.has_role(request.role) && request.labels.is_subset(&self.labels)
+    pub fn can(&self, request: &Request<'_>) -> bool {
+        can_do((&self.roles, &self.labels), (request.role, request.labels))
     }
 
     fn has_role(&self, role: &str) -> bool {
-        role.is_empty() || self.roles.is_empty() || self.roles.contains(role)
+        has_role(&self.roles, role)
     }
 
     /// By the share of its capacity that is taken, without dividing.

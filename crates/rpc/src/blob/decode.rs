@@ -22,7 +22,7 @@ pub fn decode(bytes: &[u8]) -> Result<Graph, Unreadable> {
     let mut reading = Reading::new(Json::Stored);
     let at = Path::ROOT;
     let head = self::head_at(head, &at, &mut reading)?;
-    let ready = names(&ready, &at.field("ready"), &mut reading);
+    let ready = reading.names(&ready, &at.field("ready"));
     let nodes = self::nodes(nodes, &at.field("nodes"), &mut reading);
     reading.faults.or(Some(())).map_err(corrupt)?;
     let mut graph = Graph {
@@ -77,10 +77,6 @@ fn head_at(
         options: workflow_options(given.options, &at.field("options"), reading),
         revision: given.revision,
     })
-}
-
-fn names(given: &[String], at: &Path<'_>, reading: &mut Reading) -> BTreeSet<NodeId> {
-    given.iter().enumerate().filter_map(|(index, name)| reading.name(name, &at.at(index))).collect()
 }
 
 fn nodes(given: Vec<proto::NodeState>, at: &Path<'_>, reading: &mut Reading) -> BTreeMap<NodeId, Node> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::NodeEdit;
+use millstream_core::graph::{NodeEdit, NodeSpec};
 use millstream_core::problem::Problems;
 
 use super::node::node_at;
@@ -14,12 +14,13 @@ use crate::proto::node_edit::Kind;
 /// A list of edits, with paths that begin with `edits`.
 pub fn edits(given: Vec<proto::NodeEdit>) -> Result<Vec<NodeEdit>, Problems> {
     let mut reading = Reading::new(Json::Checked);
-    let at = Path::ROOT.field("edits");
-    let mut edits = Vec::with_capacity(given.len());
-    for (index, edit) in given.into_iter().enumerate() {
-        edits.extend(edit_at(edit, &at.at(index), &mut reading));
-    }
+    let edits = edits_at(given, &Path::ROOT.field("edits"), &mut reading);
     reading.faults.or(Some(edits))
+}
+
+pub(super) fn edits_at(given: Vec<proto::NodeEdit>, at: &Path<'_>, reading: &mut Reading) -> Vec<NodeEdit> {
+    let edit = |(index, edit)| edit_at(edit, &at.at(index), reading);
+    given.into_iter().enumerate().filter_map(edit).collect()
 }
 
 fn edit_at(given: proto::NodeEdit, at: &Path<'_>, reading: &mut Reading) -> Option<NodeEdit> {
@@ -49,7 +50,7 @@ fn whole(
     node_id: &str,
     at: &Path<'_>,
     reading: &mut Reading,
-) -> Option<Arc<millstream_core::graph::NodeSpec>> {
+) -> Option<Arc<NodeSpec>> {
     let Some(node) = node else {
         reading.fault(&at.field("node"), "is required");
         return None;

@@ -1,9 +1,10 @@
 //! A node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use millstream_core::graph::{Agent, Edge, FanOut, NodeSpec, OnFailure, SubExecution, Task};
+use millstream_core::id::Name;
 use millstream_core::problem::Problems;
 
 use super::graph::graph_at;
@@ -53,17 +54,14 @@ fn parents(given: Vec<proto::Parent>, at: &Path<'_>, reading: &mut Reading) -> V
 
 fn agent(given: Option<proto::Agent>, at: &Path<'_>, reading: &mut Reading) -> Agent {
     let Some(proto::Agent { r#type, model, role, labels }) = given else { return Agent::default() };
-    let at = at.field("labels");
-    let labels: BTreeSet<_> =
-        labels.iter().enumerate().filter_map(|(index, label)| reading.name(label, &at.at(index))).collect();
-    Agent { kind: r#type, model, role, labels }
+    Agent { kind: r#type, model, role, labels: reading.names(&labels, &at.field("labels")) }
 }
 
 fn task(given: Option<proto::Task>, at: &Path<'_>, reading: &mut Reading) -> Task {
     let Some(given) = given else { return Task::default() };
     let mut dependencies = BTreeMap::new();
     for (name, node) in given.dependencies {
-        match millstream_core::id::Name::parse(&node) {
+        match Name::parse(&node) {
             Ok(node) => {
                 dependencies.insert(name, node);
             }

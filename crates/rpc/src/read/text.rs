@@ -1,8 +1,9 @@
 //! Ids and JSON out of text fields.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use millstream_core::id::{InvalidId, Name};
+use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
 
 use crate::path::{Faults, Path};
@@ -34,17 +35,17 @@ impl Reading {
     }
 
     pub(crate) fn name(&mut self, text: &str, at: &Path<'_>) -> Option<Name> {
-        self.parsed(Name::parse(text), at)
-    }
-
-    fn parsed<T>(&mut self, parsed: Result<T, InvalidId>, at: &Path<'_>) -> Option<T> {
-        match parsed {
-            Ok(value) => Some(value),
+        match Name::parse(text) {
+            Ok(name) => Some(name),
             Err(error) => {
                 self.fault(at, error);
                 None
             }
         }
+    }
+
+    pub(crate) fn names(&mut self, texts: &[String], at: &Path<'_>) -> BTreeSet<Name> {
+        texts.iter().enumerate().filter_map(|(index, text)| self.name(text, &at.at(index))).collect()
     }
 
     /// The empty text is no value.

@@ -1,6 +1,10 @@
 //! What the core and the store know, as messages.
 
+mod request;
 mod spec;
+mod view;
 
+pub use request::{Attempt, REQUEST_BYTES, execute_request};
 pub(crate) use spec::json_or_empty;
 pub use spec::{edit, graph, node, workflow_options};
+pub use view::{Results, executor, log_entry, node_view, workflow_view};

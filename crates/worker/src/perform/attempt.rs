@@ -205,9 +205,7 @@ async fn input(
                 }
             }
         }
-        (None, None, _) | (None, Some(_), None) => {
-            return Some(Err(internal("the action has neither input nor scope".to_owned())));
-        }
+        (None, None, _) | (None, Some(_), None) => return Some(Err(internal("the action has neither input nor scope".to_owned()))),
     };
     Some(raw.decode().map_err(|error| internal(format!("the recorded input cannot be read: {error}"))))
 }

@@ -176,6 +176,11 @@ impl Held {
                 .is_some_and(|entry| entry.lease == self.lease && Instant::now() < entry.deadline)
     }
 
+    /// Its execution was cancelled.
+    pub(crate) async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
+    }
+
     /// How whoever performs it tells that it is alive.
     pub(crate) fn pulse(&self) -> Pulse {
         let pulse = Pulse::new(self.beats.clone(), self.cancelled.clone());

@@ -14,6 +14,7 @@ pub(crate) mod emit;
 pub(crate) mod errand;
 pub(crate) mod family;
 pub(crate) mod http;
+pub(crate) mod inputs;
 pub(crate) mod leases;
 pub(crate) mod log;
 pub(crate) mod node;
@@ -28,7 +29,7 @@ pub(crate) mod wait;
 pub(crate) mod webhook;
 
 pub use call::{Beat, Call, PerformCalls, Pulse};
+pub use node::PerformNodes;
 pub use errand::{Credentials, HttpRequest, PerformHttp};
 pub(crate) use errand::{Errand, Performers};
-pub use node::PerformNodes;
 pub use secrets::Secrets;

@@ -11,9 +11,10 @@ use std::time::Duration;
 use millstream_core::action::Attempt;
 use millstream_core::graph::{self, Answer, NodeInput, NodeStatus, Work};
 use millstream_core::raw::RawJson;
-use millstream_rpc::convert::{self, Asked};
-use millstream_rpc::executor::CallFailure;
+use millstream_rpc::client::CallFailure;
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
+use millstream_rpc::read::{self, Asked, Heard};
+use millstream_rpc::write;
 use millstream_store::Result;
 use millstream_store::action_store::{Beat, LeasedAction};
 use millstream_store::graph_store::{Dispatch, DispatchContext, NodeFilter, NodeLog};
@@ -23,7 +24,7 @@ use super::emit::unavailable;
 use super::errand::{Credentials, Done};
 use super::leases::Held;
 use super::node_child;
-use crate::executors::{NoPlace, Place};
+use crate::executors::{NoPlace, Place, Wanted};
 use crate::metrics;
 use crate::worker::Worker;
 
@@ -42,6 +43,18 @@ pub trait PerformNodes: Send + Sync + std::fmt::Debug {
         request: ExecuteNodeRequest,
         deadline: Instant,
     ) -> std::result::Result<ExecuteNodeResponse, CallFailure>;
+}
+
+#[async_trait::async_trait]
+impl PerformNodes for millstream_rpc::client::Executors {
+    async fn execute(
+        &self,
+        address: &str,
+        request: ExecuteNodeRequest,
+        deadline: Instant,
+    ) -> std::result::Result<ExecuteNodeResponse, CallFailure> {
+        self.execute(address, request, deadline).await
+    }
 }
 
 pub(crate) async fn perform(
@@ -81,50 +94,61 @@ async fn execute(
     let Some(context) = record(worker, action, input, place.name.as_str(), &place.reason).await? else {
         return Ok(answered(&failed(input, NodeStatus::TaskError, "the node is gone".to_owned(), None)));
     };
-    let asked = Asked {
-        execution: &action.lease.key.execution,
-        node: &input.node,
-        attempt: input.attempt,
-        token: credentials.fencing_token,
-        idempotency_key: &credentials.idempotency_key,
-        timeout: Duration::from_millis(input.timeout_ms),
-    };
-    let request = match convert::request(&asked, &context) {
-        Ok(request) => request,
-        Err(reason) => return Ok(answered(&failed(input, NodeStatus::TaskError, reason, None))),
-    };
+    let key = &action.lease.key.execution;
     let limit = Duration::from_millis(input.timeout_ms);
+    let attempt = write::Attempt {
+        workflow: key.execution.clone(),
+        node: input.node.clone(),
+        attempt: input.attempt,
+        token: action.lease.epoch,
+        idempotency_key: credentials.idempotency_key.clone(),
+        input: worker.inputs.get(&*worker.deps.stores.graph_views, key).await?,
+        deadline: worker.now().plus(limit),
+    };
+    let request = match write::execute_request(&attempt, &context) {
+        Ok(request) => request,
+        Err(unreadable) => {
+            return Ok(answered(&failed(input, NodeStatus::TaskError, unreadable.to_string(), None)));
+        }
+    };
     let started = Instant::now();
     let called = tokio::select! {
         biased;
         called = worker.nodes.execute(&place.address, request, started + limit) => called,
-        () = held.pulse().cancelled().clone().cancelled_owned() => {
+        () = held.cancelled() => {
             return Ok(answered(&failed(input, NodeStatus::Fail, "cancelled".to_owned(), Some(&place))));
         }
     };
-    ::metrics::histogram!(metrics::NODE_SECONDS).record(started.elapsed().as_secs_f64());
-    let response = match called {
-        Ok(response) => response,
-        Err(failure) => {
-            let (status, message) = meaning(&failure);
-            if status == NodeStatus::InfraError || status == NodeStatus::Crash {
-                place.shun();
-            }
-            return Ok(answered(&failed(input, status, message, Some(&place))));
-        }
-    };
-    keep_log(worker, action, input, &response).await?;
-    match convert::answer(&asked, response, place.name.as_str()) {
-        Ok(convert::Reported::Answer(mut answer)) => {
+    let heard = called.map_err(|failure| (failure.status(), failure.to_string())).and_then(|response| {
+        let executor = place.name.as_str();
+        let asked = Asked { workflow: &key.execution, node: &input.node, attempt: input.attempt, executor };
+        read::response(response, asked).map_err(|garbage| (NodeStatus::TaskError, garbage.to_string()))
+    });
+    let elapsed = started.elapsed().as_secs_f64();
+    match heard {
+        Ok(Heard::Now { mut answer, logs }) => {
+            measure(answer.status, elapsed);
+            keep_log(worker, action, input, logs).await?;
             add_known(worker, action, &mut answer).await?;
             Ok(answered(&answer))
         }
-        Ok(convert::Reported::Later) => {
+        Ok(Heard::Later { logs }) => {
+            keep_log(worker, action, input, logs).await?;
             remember_accepted(worker, action).await?;
             Ok(Done::Awaiting { until: Some(worker.now().plus(limit)) })
         }
-        Err(reason) => Ok(answered(&failed(input, NodeStatus::TaskError, reason, Some(&place)))),
+        Err((status, message)) => {
+            measure(status, elapsed);
+            if status == NodeStatus::InfraError || status == NodeStatus::Crash {
+                place.shun();
+            }
+            Ok(answered(&failed(input, status, message, Some(&place))))
+        }
     }
+}
+
+fn measure(status: NodeStatus, seconds: f64) {
+    ::metrics::histogram!(metrics::NODE_SECONDS, "status" => status.as_str()).record(seconds);
 }
 
 /// A place at an executor, or when to look again.
@@ -134,7 +158,7 @@ async fn place(
     input: &NodeInput,
 ) -> std::result::Result<Place, millstream_core::time::Timestamp> {
     let tenant = &action.lease.key.execution.tenant;
-    let wanted = graph::Wanted { role: &input.role, labels: &input.labels, avoid: &input.avoid };
+    let wanted = Wanted { role: &input.role, labels: &input.labels, avoid: &input.avoid };
     let begun = Instant::now();
     loop {
         match worker.executors.place(tenant, &wanted) {
@@ -174,16 +198,6 @@ pub(super) async fn record(
     worker.dispatches.record(dispatch).await
 }
 
-fn meaning(failure: &CallFailure) -> (NodeStatus, String) {
-    let status = match failure {
-        CallFailure::Unreachable(_) | CallFailure::Overloaded(_) => NodeStatus::InfraError,
-        CallFailure::Crashed(_) => NodeStatus::Crash,
-        CallFailure::TimedOut => NodeStatus::Timeout,
-        CallFailure::Refused { .. } | CallFailure::Garbage(_) => NodeStatus::TaskError,
-    };
-    (status, failure.to_string())
-}
-
 pub(super) fn failed(input: &NodeInput, status: NodeStatus, error: String, place: Option<&Place>) -> Answer {
     Answer {
         status,
@@ -213,20 +227,15 @@ async fn add_known(worker: &Worker, action: &LeasedAction, answer: &mut Answer) 
     Ok(())
 }
 
-async fn keep_log(
-    worker: &Worker,
-    action: &LeasedAction,
-    input: &NodeInput,
-    response: &ExecuteNodeResponse,
-) -> Result<()> {
-    if response.logs.is_empty() {
+async fn keep_log(worker: &Worker, action: &LeasedAction, input: &NodeInput, text: String) -> Result<()> {
+    if text.is_empty() {
         return Ok(());
     }
     let log = NodeLog {
         execution: action.lease.key.execution.clone(),
         node: input.node.clone(),
         attempt: input.attempt,
-        text: response.logs.clone(),
+        text,
     };
     worker.deps.stores.graphs.keep_logs(&[log], worker.now()).await
 }

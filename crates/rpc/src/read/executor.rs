@@ -1,0 +1,49 @@
+//! An executor that makes itself known.
+
+use millstream_core::id::TenantId;
+use millstream_core::problem::Problems;
+use millstream_store::executor_store::Executor;
+
+use super::text::{Json, Reading};
+use crate::address;
+use crate::path::Path;
+use crate::proto;
+
+/// Roles, or labels, of one executor.
+const MANY: usize = 64;
+const LONGEST_ROLE: usize = 256;
+
+/// Paths begin with `executor`, which is where the request has it.
+pub fn executor(given: proto::Executor, tenant: &TenantId) -> Result<Executor, Problems> {
+    let mut reading = Reading::new(Json::Checked);
+    let at = Path::ROOT.field("executor");
+    let name = reading.name(&given.name, &at.field("name"));
+    if let Err(why) = address::check(&given.address) {
+        reading.fault(&at.field("address"), why);
+    }
+    if given.capacity == 0 {
+        reading.fault(&at.field("capacity"), "must be at least 1");
+    }
+    for (field, count) in [("roles", given.roles.len()), ("labels", given.labels.len())] {
+        if count > MANY {
+            reading.fault(&at.field(field), format!("has {count} items, at most {MANY} are allowed"));
+        }
+    }
+    let roles = at.field("roles");
+    for (index, role) in given.roles.iter().enumerate() {
+        if role.is_empty() || role.len() > LONGEST_ROLE {
+            reading.fault(&roles.at(index), format!("must have 1 to {LONGEST_ROLE} bytes"));
+        }
+    }
+    let labels = reading.names(&given.labels, &at.field("labels"));
+    let executor = name.map(|name| Executor {
+        tenant: tenant.clone(),
+        name,
+        address: given.address,
+        roles: given.roles.into_iter().collect(),
+        labels,
+        capacity: given.capacity,
+        load: given.load,
+    });
+    reading.faults.or(executor)
+}

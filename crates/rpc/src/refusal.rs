@@ -1,0 +1,110 @@
+//! Errors as gRPC tells them: the one place that makes a `Status` of ours.
+//!
+//! What is wrong with a request is in the message, for people, and in the details as `google.rpc.BadRequest`,
+//! for programs. Both are cut: they travel as headers, and some clients take no more than 8 KiB of those.
+
+use millstream_core::problem::{Problem, Problems};
+use millstream_store::StoreError;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::unreadable::Unreadable;
+
+const MESSAGE_BYTES: usize = 1024;
+const DETAIL_BYTES: usize = 2048;
+
+/// `INVALID_ARGUMENT`: wrong whatever the state is.
+pub fn invalid(problems: &Problems) -> Status {
+    refused(Code::InvalidArgument, problems)
+}
+
+/// Another code with the same details: `FAILED_PRECONDITION` for edits that do not fit the graph as it is,
+/// `RESOURCE_EXHAUSTED` for a graph that would be too large.
+pub fn refused(code: Code, problems: &Problems) -> Status {
+    let mut details = ErrorDetails::new();
+    let mut room = DETAIL_BYTES;
+    for Problem { path, message } in &problems.0 {
+        let Some(left) = room.checked_sub(path.len() + message.len() + 16) else { break };
+        room = left;
+        details.add_bad_request_violation(path, message);
+    }
+    Status::with_error_details(code, message(problems), details)
+}
+
+/// As many as fit, each `path: message`, and how many there are beyond.
+fn message(problems: &Problems) -> String {
+    let mut text = String::new();
+    for (told, problem) in problems.0.iter().enumerate() {
+        let (line, rest) = (problem.to_string(), problems.0.len() - told);
+        if text.len() + line.len() > MESSAGE_BYTES {
+            if text.is_empty() {
+                text.push_str(&line[..line.floor_char_boundary(MESSAGE_BYTES)]);
+            } else {
+                text.push_str(&format!("; and {rest} more"));
+            }
+            break;
+        }
+        if told > 0 {
+            text.push_str("; ");
+        }
+        text.push_str(&line);
+    }
+    text
+}
+
+/// `NOT_FOUND`: there is none, or it belongs to somebody else.
+pub fn not_found(what: &str, id: &str) -> Status {
+    Status::not_found(format!("there is no {what} {id:?}"))
+}
+
+/// `ABORTED`: the workflow has changed since.
+pub fn another_revision(expected: u32, is: u32) -> Status {
+    Status::aborted(format!("the workflow has revision {is}, and the edits are for {expected}"))
+}
+
+/// What only an operator should see is not in it: whoever answers with it logs the error.
+pub fn store(error: &StoreError) -> Status {
+    match error {
+        StoreError::Unavailable(_) | StoreError::Contention(_) => {
+            Status::unavailable("the store cannot be reached, try again")
+        }
+        StoreError::Corrupt(_) => unreadable_data(),
+    }
+}
+
+pub fn unreadable(_: &Unreadable) -> Status {
+    unreadable_data()
+}
+
+fn unreadable_data() -> Status {
+    Status::internal("stored data cannot be read; the log has more")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_where_in_words_and_in_details() {
+        let problems =
+            Problems(vec![Problem::new("nodes[0].id", "must not be empty"), Problem::new("", "has a cycle")]);
+        let status = invalid(&problems);
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(status.message(), "nodes[0].id: must not be empty; has a cycle");
+        let request = status.get_details_bad_request().unwrap();
+        let told: Vec<_> =
+            request.field_violations.iter().map(|it| (it.field.as_str(), it.description.as_str())).collect();
+        assert_eq!(told, [("nodes[0].id", "must not be empty"), ("", "has a cycle")]);
+    }
+
+    #[test]
+    fn a_hundred_problems_fit_into_headers() {
+        let problem = |at| Problem::new(format!("nodes[{at}].assigned_task.goal"), "é".repeat(100));
+        let status = refused(Code::FailedPrecondition, &Problems((0..100).map(problem).collect()));
+        let text = status.message();
+        assert!(text.len() < 1100 && text.ends_with(" more"), "{text}");
+        assert!(status.details().len() < 3000);
+        let one = Problems(vec![Problem::new("x", "é".repeat(2000))]);
+        assert!(invalid(&one).message().len() <= MESSAGE_BYTES);
+    }
+}

@@ -1,0 +1,116 @@
+//! The request for one attempt at a node.
+
+use millstream_core::graph::{NodeId, NodeSpec, NodeStatus};
+use millstream_core::id::{Epoch, ExecutionId};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::graph_store::{DispatchContext, Upstream};
+use prost::Message as _;
+
+use super::spec;
+use super::view::result_ref;
+use crate::length::time_out;
+use crate::proto;
+use crate::status::status_out;
+use crate::unreadable::Unreadable;
+
+/// What every implementation of gRPC accepts unless it is told otherwise. A request that is larger only because
+/// of the results in it is not sent as it is: see [`execute_request`].
+pub const REQUEST_BYTES: usize = 4 * 1024 * 1024;
+
+/// An attempt, apart from what the store knows about its node.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    pub workflow: ExecutionId,
+    pub node: NodeId,
+    pub attempt: u32,
+    pub token: Epoch,
+    /// The key of the dispatch's action.
+    pub idempotency_key: String,
+    /// The workflow's.
+    pub input: RawJson,
+    pub deadline: Timestamp,
+}
+
+/// The whole request within [`REQUEST_BYTES`]: results that do not fit are given by reference, the last parents'
+/// first.
+pub fn execute_request(
+    attempt: &Attempt,
+    context: &DispatchContext,
+) -> Result<proto::ExecuteNodeRequest, Unreadable> {
+    let upstream = context.upstream.iter().map(|node| self::upstream(&attempt.workflow, node));
+    let downstream = context.downstream.iter().map(|(id, goal)| self::downstream(id, goal));
+    let mut request = proto::ExecuteNodeRequest {
+        workflow_id: attempt.workflow.as_str().to_owned(),
+        node_id: attempt.node.as_str().to_owned(),
+        node: Some(node(attempt, context)?),
+        upstream_nodes: upstream.collect(),
+        downstream_nodes: downstream.collect(),
+        attempt: attempt.attempt,
+        token: attempt.token.0,
+        idempotency_key: attempt.idempotency_key.clone(),
+        input_json: spec::json_or_empty(&attempt.input),
+        deadline: Some(time_out(attempt.deadline)),
+    };
+    trim(&mut request, &attempt.workflow);
+    Ok(request)
+}
+
+fn node(attempt: &Attempt, context: &DispatchContext) -> Result<proto::Node, Unreadable> {
+    let spec: NodeSpec = context.spec.decode().map_err(|error| Unreadable::new("the stored node", error))?;
+    let mut node = spec::node(&spec);
+    node.status = status_out(NodeStatus::Running).into();
+    node.attempt = attempt.attempt;
+    if let Some((of, item)) = &context.instance {
+        node.instance_of = of.as_str().to_owned();
+        node.item_json = item.as_str().to_owned();
+    }
+    Ok(node)
+}
+
+fn upstream(workflow: &ExecutionId, upstream: &Upstream) -> proto::Node {
+    let mut task = proto::Task::default();
+    match &upstream.result {
+        Some(result) => task.results_json = result.as_str().to_owned(),
+        None if upstream.result_bytes > 0 => {
+            task.results_ref = Some(result_ref(workflow, upstream.node.as_str(), upstream.result_bytes));
+        }
+        None => {}
+    }
+    proto::Node {
+        id: upstream.node.as_str().to_owned(),
+        status: status_out(upstream.status).into(),
+        instance_of: upstream.instance_of.as_ref().map(|of| of.as_str().to_owned()).unwrap_or_default(),
+        assigned_task: Some(task),
+        ..proto::Node::default()
+    }
+}
+
+fn downstream(id: &NodeId, goal: &str) -> proto::Node {
+    proto::Node {
+        id: id.as_str().to_owned(),
+        assigned_task: Some(proto::Task { goal: goal.to_owned(), ..proto::Task::default() }),
+        ..proto::Node::default()
+    }
+}
+
+fn trim(request: &mut proto::ExecuteNodeRequest, workflow: &ExecutionId) {
+    let mut over = request.encoded_len().saturating_sub(REQUEST_BYTES);
+    for node in request.upstream_nodes.iter_mut().rev() {
+        if over == 0 {
+            break;
+        }
+        let before = node.encoded_len();
+        let Some(task) = node.assigned_task.as_mut().filter(|task| !task.results_json.is_empty()) else {
+            continue;
+        };
+        let result = std::mem::take(&mut task.results_json);
+        task.results_ref = Some(result_ref(workflow, &node.id, result.len()));
+        if node.encoded_len() < before {
+            over = over.saturating_sub(before - node.encoded_len());
+        } else if let Some(task) = &mut node.assigned_task {
+            // The reference is longer than what it refers to.
+            (task.results_json, task.results_ref) = (result, None);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Workflows and nodes as the store tells of them.
+
+use millstream_core::graph::{NodeSpec, NodeStatus};
+use millstream_core::id::ExecutionId;
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::executor_store::Executor;
+use millstream_store::graph_store::{GraphView, LogView, NodeView};
+use millstream_store::views::ExecutionView;
+use serde::Deserialize;
+
+use super::spec;
+use crate::blob;
+use crate::length::time_out;
+use crate::proto;
+use crate::status::{status_out, workflow_status_out};
+use crate::unreadable::Unreadable;
+
+/// What becomes of a node's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Results {
+    /// It is in the message, whatever its size.
+    Whole,
+    /// Its size alone is.
+    Sizes,
+}
+
+/// A node with its state. Edits and finished subtasks are not in the view: they stay empty.
+pub fn node_view(
+    view: &NodeView,
+    workflow: &ExecutionId,
+    results: Results,
+) -> Result<proto::Node, Unreadable> {
+    let spec: NodeSpec = view.spec.decode().map_err(|error| Unreadable::new("the stored node", error))?;
+    let mut node = spec::node(&spec);
+    node.children = view.children.iter().map(|id| id.as_str().to_owned()).collect();
+    node.status = status_out(view.status).into();
+    node.attempt = view.attempt;
+    node.why = view.why.clone().unwrap_or_default();
+    node.error = view.error.clone().unwrap_or_default();
+    node.executor = view.executor.clone().unwrap_or_default();
+    node.executor_reason = view.executor_reason.clone().unwrap_or_default();
+    node.started_at = view.started_at.map(time_out);
+    node.dispatched_at = view.dispatched_at.map(time_out);
+    node.ended_at = view.ended_at.map(time_out);
+    if let Some((of, item)) = &view.instance {
+        node.instance_of = of.as_str().to_owned();
+        node.item_json = item.as_str().to_owned();
+    }
+    if let Some(result) = &view.result {
+        let task = node.assigned_task.get_or_insert_default();
+        match results {
+            Results::Whole => task.results_json = result.as_str().to_owned(),
+            Results::Sizes => task.results_ref = Some(result_ref(workflow, view.node.as_str(), result.len())),
+        }
+    }
+    Ok(node)
+}
+
+pub(crate) fn result_ref(workflow: &ExecutionId, node: &str, bytes: usize) -> proto::ResultRef {
+    proto::ResultRef {
+        workflow_id: workflow.as_str().to_owned(),
+        node_id: node.to_owned(),
+        size_bytes: bytes.try_into().unwrap_or(u64::MAX),
+    }
+}
+
+/// What [`GraphRows::metadata`](millstream_store::graph_store::GraphRows) holds.
+#[derive(Debug, Default, Deserialize)]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    creator: Option<String>,
+}
+
+/// A workflow with those of its nodes that are wanted.
+pub fn workflow_view(
+    graph: &GraphView,
+    execution: &ExecutionView,
+    nodes: Vec<proto::Node>,
+) -> Result<proto::Workflow, Unreadable> {
+    let head = blob::head(&graph.blob)?;
+    let count = |(status, count): (&NodeStatus, &u32)| proto::NodeCount {
+        status: status_out(*status).into(),
+        count: *count,
+    };
+    Ok(proto::Workflow {
+        workflow_id: graph.execution.execution.as_str().to_owned(),
+        metadata: Some(metadata(&graph.metadata)?),
+        input_json: spec::json_or_empty(&head.input),
+        options: spec::workflow_options(&head.options),
+        nodes,
+        status: workflow_status_out(execution.status).into(),
+        revision: graph.revision,
+        created_at: Some(time_out(execution.created_at)),
+        updated_at: Some(time_out(execution.updated_at)),
+        node_counts: graph.nodes.iter().filter(|(_, count)| **count > 0).map(count).collect(),
+        paused_reason: execution.paused_reason.clone().unwrap_or_default(),
+    })
+}
+
+fn metadata(stored: &RawJson) -> Result<proto::WorkflowMetadata, Unreadable> {
+    let Metadata { name, description, creator } =
+        stored.decode().map_err(|error| Unreadable::new("the stored metadata", error))?;
+    Ok(proto::WorkflowMetadata { name, description, creator: creator.unwrap_or_default() })
+}
+
+pub fn log_entry(view: &LogView) -> proto::NodeLogEntry {
+    proto::NodeLogEntry {
+        position: view.position,
+        attempt: view.attempt,
+        text: view.text.clone(),
+        truncated: view.truncated,
+        at: Some(time_out(view.at)),
+    }
+}
+
+pub fn executor(executor: &Executor, seen_at: Timestamp) -> proto::Executor {
+    proto::Executor {
+        name: executor.name.as_str().to_owned(),
+        address: executor.address.clone(),
+        roles: executor.roles.iter().cloned().collect(),
+        labels: executor.labels.iter().map(|label| label.as_str().to_owned()).collect(),
+        capacity: executor.capacity,
+        load: executor.load,
+        seen_at: Some(time_out(seen_at)),
+    }
+}

@@ -1,0 +1,103 @@
+//! Executors that answer.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use millstream_core::graph::NodeStatus;
+use millstream_rpc::client::{CallFailure, Executors, Options};
+use millstream_rpc::proto::ExecuteNodeResponse;
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
+use tonic::{Code, Status};
+
+use crate::executor::{call, in_time, listen, raw, request, serve, serve_on};
+
+#[tokio::test]
+async fn an_answer_is_returned_as_it_is() {
+    let executor = serve(|request| async move {
+        let request = request.into_inner();
+        Ok(ExecuteNodeResponse { node_id: request.node_id, status: 3, ..Default::default() })
+    })
+    .await;
+    let answer = call(&executor.url()).await.unwrap();
+    assert_eq!((answer.node_id.as_str(), answer.status), ("n", 3));
+}
+
+#[tokio::test]
+async fn what_the_executor_refuses_is_told_with_its_code() {
+    for (code, status) in [
+        (Code::ResourceExhausted, NodeStatus::InfraError),
+        (Code::Unavailable, NodeStatus::InfraError),
+        (Code::Internal, NodeStatus::TaskError),
+        (Code::Cancelled, NodeStatus::TaskError),
+        (Code::Unknown, NodeStatus::TaskError),
+    ] {
+        let executor = serve(move |_| async move { Err(Status::new(code, "not today")) }).await;
+        let failure = call(&executor.url()).await.unwrap_err();
+        assert_eq!(failure, CallFailure::Refused { code, message: "not today".into() });
+        assert_eq!(failure.status(), status, "{code:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_beyond_four_megabytes_is_refused() {
+    let executor =
+        serve(|_| async { Ok(ExecuteNodeResponse { logs: "x".repeat(5 << 20), ..Default::default() }) })
+            .await;
+    let failure = call(&executor.url()).await.unwrap_err();
+    assert!(matches!(failure, CallFailure::Refused { code: Code::OutOfRange, .. }), "{failure}");
+    assert_eq!(failure.status(), NodeStatus::TaskError);
+}
+
+#[tokio::test]
+async fn calls_to_one_executor_share_a_connection() {
+    let executor = serve(|_| async { Ok(ExecuteNodeResponse::default()) }).await;
+    let upstream = executor.address;
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let between = raw(move |mut stream| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let mut onward = TcpStream::connect(upstream).await.unwrap();
+            let _ = copy_bidirectional(&mut stream, &mut onward).await;
+        }
+    })
+    .await;
+    let executors = Executors::default();
+    for _ in 0..5 {
+        executors.execute(&between.url(), request(), in_time()).await.unwrap();
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 1);
+    executors.forget(&between.url());
+    executors.execute(&between.url(), request(), in_time()).await.unwrap();
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn more_executors_than_connections_are_all_called() {
+    let one = serve(|_| async { Ok(ExecuteNodeResponse { status: 3, ..Default::default() }) }).await;
+    let two = serve(|_| async { Ok(ExecuteNodeResponse { status: 4, ..Default::default() }) }).await;
+    let options = Options { connections: NonZeroUsize::MIN, ..Options::default() };
+    let executors = Executors::new(options);
+    for _ in 0..2 {
+        for (executor, status) in [(&one, 3), (&two, 4)] {
+            let answer = executors.execute(&executor.url(), request(), in_time()).await.unwrap();
+            assert_eq!(answer.status, status);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_executor_that_came_back_is_reached_again() {
+    let listener = listen().await;
+    let address = listener.local_addr().unwrap();
+    let url = format!("http://{address}");
+    drop(listener);
+    let executors = Executors::default();
+    let failure = executors.execute(&url, request(), in_time()).await.unwrap_err();
+    assert!(matches!(failure, CallFailure::Unreachable(_)), "{failure}");
+    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+    let _executor = serve_on(listener, |_| async { Ok(ExecuteNodeResponse::default()) });
+    executors.execute(&url, request(), in_time()).await.unwrap();
+}

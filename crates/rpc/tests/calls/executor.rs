@@ -1,0 +1,107 @@
+//! Executors for tests: a real server with a function inside, and sockets that do as they are told.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_rpc::client::{CallFailure, Executors};
+use millstream_rpc::proto::node_service_server::{NodeService, NodeServiceServer};
+use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+
+pub(crate) type Answer = Result<ExecuteNodeResponse, Status>;
+type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+type Behaviour = Arc<dyn Fn(Request<ExecuteNodeRequest>) -> Answering + Send + Sync>;
+
+struct Executor(Behaviour);
+
+#[tonic::async_trait]
+impl NodeService for Executor {
+    async fn execute_node(
+        &self,
+        request: Request<ExecuteNodeRequest>,
+    ) -> Result<Response<ExecuteNodeResponse>, Status> {
+        (self.0)(request).await.map(Response::new)
+    }
+}
+
+/// A server that is there until it is dropped.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// An executor that answers as `behave` does.
+pub(crate) async fn serve<F, R>(behave: F) -> Running
+where
+    F: Fn(Request<ExecuteNodeRequest>) -> R + Send + Sync + 'static,
+    R: Future<Output = Answer> + Send + 'static,
+{
+    serve_on(listen().await, behave)
+}
+
+pub(crate) fn serve_on<F, R>(listener: TcpListener, behave: F) -> Running
+where
+    F: Fn(Request<ExecuteNodeRequest>) -> R + Send + Sync + 'static,
+    R: Future<Output = Answer> + Send + 'static,
+{
+    let address = listener.local_addr().unwrap();
+    let behave: Behaviour = Arc::new(move |request| -> Answering { Box::pin(behave(request)) });
+    let service = NodeServiceServer::new(Executor(behave));
+    let task = tokio::spawn(async move {
+        let incoming = TcpListenerStream::new(listener);
+        Server::builder().add_service(service).serve_with_incoming(incoming).await.unwrap();
+    });
+    Running { address, task }
+}
+
+/// A socket that does `act` with every connection.
+pub(crate) async fn raw<F, R>(act: F) -> Running
+where
+    F: Fn(TcpStream) -> R + Send + Sync + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    let listener = listen().await;
+    let address = listener.local_addr().unwrap();
+    let task = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(act(stream));
+        }
+    });
+    Running { address, task }
+}
+
+pub(crate) async fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.unwrap()
+}
+
+pub(crate) fn request() -> ExecuteNodeRequest {
+    ExecuteNodeRequest { workflow_id: "w".into(), node_id: "n".into(), attempt: 1, ..Default::default() }
+}
+
+/// Long enough for any machine; no test waits for it.
+pub(crate) fn in_time() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+pub(crate) async fn call(url: &str) -> Result<ExecuteNodeResponse, CallFailure> {
+    Executors::default().execute(url, request(), in_time()).await
+}

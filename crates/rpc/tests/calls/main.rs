@@ -1,0 +1,13 @@
+//! Calls to executors that answer, and to whatever else may be behind an address.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test says that it failed, also in the functions around it"
+)]
+
+mod answers;
+mod deadlines;
+mod executor;
+mod failures;
+mod reflection;
