@@ -23,6 +23,7 @@ mod condition;
 mod create;
 mod cycle;
 mod dispatch;
+pub mod draw;
 mod edited;
 mod ending;
 mod fan_out;

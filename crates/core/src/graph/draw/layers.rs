@@ -1,0 +1,85 @@
+//! Which node is drawn where: each one layer below its lowest parent, beside its neighbours.
+
+use std::collections::BTreeMap;
+
+use super::sketch::Sketch;
+
+/// Places of nodes in the list, layer by layer.
+pub(super) struct Layers {
+    pub(super) layers: Vec<Vec<usize>>,
+    /// Of each node: its parents that are drawn.
+    pub(super) parents: Vec<Vec<usize>>,
+}
+
+pub(super) fn layers(nodes: &[Sketch]) -> Layers {
+    let places: BTreeMap<&str, usize> =
+        nodes.iter().enumerate().map(|(place, node)| (node.id.as_str(), place)).collect();
+    let known =
+        |node: &Sketch| node.parents.iter().filter_map(|id| places.get(id.as_str()).copied()).collect();
+    let parents: Vec<Vec<usize>> = nodes.iter().map(known).collect();
+    let depths = depths(&parents);
+    let mut layers: Vec<Vec<usize>> = Vec::new();
+    for (node, depth) in depths.iter().enumerate() {
+        while layers.len() <= *depth {
+            layers.push(Vec::new());
+        }
+        if let Some(layer) = layers.get_mut(*depth) {
+            layer.push(node);
+        }
+    }
+    layers.retain(|layer| !layer.is_empty());
+    arrange(nodes, &parents, &mut layers);
+    Layers { layers, parents }
+}
+
+/// The longest way from a root. Nodes that wait for each other, which no valid graph has, stay at 0.
+fn depths(parents: &[Vec<usize>]) -> Vec<usize> {
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); parents.len()];
+    for (node, parents) in parents.iter().enumerate() {
+        for parent in parents {
+            if let Some(children) = children.get_mut(*parent) {
+                children.push(node);
+            }
+        }
+    }
+    let mut waits: Vec<usize> = parents.iter().map(Vec::len).collect();
+    let roots = waits.iter().enumerate().filter(|(_, count)| **count == 0).map(|(node, _)| node);
+    let (mut free, mut depths): (Vec<usize>, Vec<usize>) = (roots.collect(), vec![0; parents.len()]);
+    while let Some(node) = free.pop() {
+        let below = depths.get(node).map_or(0, |depth| depth + 1);
+        for child in children.get(node).into_iter().flatten() {
+            if let (Some(depth), Some(count)) = (depths.get_mut(*child), waits.get_mut(*child)) {
+                *depth = below.max(*depth);
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    free.push(*child);
+                }
+            }
+        }
+    }
+    depths
+}
+
+/// Children stand near their parents, so that fewer lines cross; those without stand by name.
+fn arrange(nodes: &[Sketch], parents: &[Vec<usize>], layers: &mut [Vec<usize>]) {
+    let mut rows: Vec<usize> = vec![0; nodes.len()];
+    for layer in layers {
+        let middle = |node: usize| {
+            let parents = parents.get(node).map(Vec::as_slice).unwrap_or_default();
+            let sum: usize = parents.iter().filter_map(|parent| rows.get(*parent)).sum();
+            // In thousandths of a row: whole numbers compare the same everywhere.
+            sum * 1_000 / parents.len().max(1)
+        };
+        let mut placed: Vec<(usize, &str, usize)> = layer
+            .iter()
+            .map(|node| (middle(*node), nodes.get(*node).map_or("", |sketch| sketch.id.as_str()), *node))
+            .collect();
+        placed.sort_unstable();
+        *layer = placed.into_iter().map(|(_, _, node)| node).collect();
+        for (row, node) in layer.iter().enumerate() {
+            if let Some(place) = rows.get_mut(*node) {
+                *place = row;
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! As much of a node as a picture needs.
+
+use std::collections::BTreeMap;
+
+use crate::graph::{Graph, NodeStatus};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sketch {
+    pub id: String,
+    /// Unknown ones are not drawn. An instance of a fan-out has the fan-out here.
+    pub parents: Vec<String>,
+    pub status: NodeStatus,
+    /// What is written beside the id: a goal, an executor, a reason.
+    pub label: String,
+}
+
+/// A whole graph, labelled with why each node is where it is, or with its goal.
+pub fn sketches(graph: &Graph) -> Vec<Sketch> {
+    let sketch = |(id, node): (&crate::graph::NodeId, &crate::graph::Node)| {
+        let parents = node.spec.parents.iter().map(|edge| &edge.from);
+        let fan_out = node.of.iter().map(|(fan_out, _)| fan_out);
+        Sketch {
+            id: id.to_string(),
+            parents: parents.chain(fan_out).map(ToString::to_string).collect(),
+            status: node.status,
+            label: node.why.clone().unwrap_or_else(|| node.spec.task.goal.clone()),
+        }
+    };
+    graph.nodes.iter().map(sketch).collect()
+}
+
+/// `990 PASS, 10 RUNNING`.
+pub(super) fn counted<'a>(nodes: impl Iterator<Item = &'a Sketch>) -> String {
+    let mut counts: BTreeMap<NodeStatus, usize> = BTreeMap::new();
+    for node in nodes {
+        *counts.entry(node.status).or_default() += 1;
+    }
+    let counts: Vec<String> = counts.iter().map(|(status, count)| format!("{count} {status}")).collect();
+    counts.join(", ")
+}
+
+/// The first letters of a text, without line breaks and other surprises.
+pub(super) fn cut(text: &str, chars: usize) -> String {
+    let mut plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let start: String = plain.by_ref().take(chars).collect();
+    if plain.next().is_some() { format!("{}…", start.trim_end()) } else { start }
+}
