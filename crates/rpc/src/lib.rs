@@ -4,6 +4,7 @@ pub mod blob;
 pub mod graph_rows;
 pub mod graph_start;
 pub mod client;
+mod field_names;
 pub mod length;
 mod path;
 pub mod proto;

@@ -8,6 +8,7 @@ use millstream_store::StoreError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+use crate::field_names;
 use crate::unreadable::Unreadable;
 
 const MESSAGE_BYTES: usize = 1024;
@@ -23,19 +24,20 @@ pub fn invalid(problems: &Problems) -> Status {
 pub fn refused(code: Code, problems: &Problems) -> Status {
     let mut details = ErrorDetails::new();
     let mut room = DETAIL_BYTES;
-    for Problem { path, message } in &problems.0 {
+    let problems: Vec<Problem> = problems.0.iter().map(field_names::translated).collect();
+    for Problem { path, message } in &problems {
         let Some(left) = room.checked_sub(path.len() + message.len() + 16) else { break };
         room = left;
         details.add_bad_request_violation(path, message);
     }
-    Status::with_error_details(code, message(problems), details)
+    Status::with_error_details(code, message(&problems), details)
 }
 
 /// As many as fit, each `path: message`, and how many there are beyond.
-fn message(problems: &Problems) -> String {
+fn message(problems: &[Problem]) -> String {
     let mut text = String::new();
-    for (told, problem) in problems.0.iter().enumerate() {
-        let (line, rest) = (problem.to_string(), problems.0.len() - told);
+    for (told, problem) in problems.iter().enumerate() {
+        let (line, rest) = (problem.to_string(), problems.len() - told);
         if text.len() + line.len() > MESSAGE_BYTES {
             if text.is_empty() {
                 text.push_str(&line[..line.floor_char_boundary(MESSAGE_BYTES)]);

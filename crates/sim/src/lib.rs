@@ -18,6 +18,7 @@ mod client;
 mod collect;
 mod dice;
 pub mod fleet;
+mod graphs;
 mod guard;
 pub mod history;
 mod plan;

@@ -51,7 +51,11 @@ pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
         housekeeping: seen.clone(),
         tasks: seen.clone(),
         incidents: seen.clone(),
-        relations: seen,
+        relations: seen.clone(),
+        graphs: seen.clone(),
+        graph_views: seen.clone(),
+        executors: seen.clone(),
+        feed: seen,
     }
 }
 

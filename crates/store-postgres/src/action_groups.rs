@@ -48,35 +48,118 @@ pub(crate) async fn lock(
     connection: &mut PgConnection,
     groups: &BTreeSet<(&ExecutionKey, Seq)>,
 ) -> Attempt<BTreeMap<GroupKey, Group>> {
+    Ok(lock_with(connection, groups, &BTreeSet::new()).await?.together)
+}
+
+/// What outcomes concern.
+#[derive(Debug, Default)]
+pub(crate) struct Locked {
+    pub together: BTreeMap<GroupKey, Group>,
+    /// Each all by itself, whatever else its transition called for.
+    pub alone: BTreeMap<ActionKey, Group>,
+}
+
+impl Locked {
+    pub(crate) fn each_mut(&mut self) -> impl Iterator<Item = (&ExecutionKey, &mut Group)> {
+        let together = self.together.iter_mut().map(|((execution, _), group)| (execution, group));
+        together.chain(self.alone.iter_mut().map(|(key, group)| (&key.execution, group)))
+    }
+
+    pub(crate) fn of(&mut self, key: &ActionKey) -> Option<&mut Group> {
+        match self.alone.get_mut(key) {
+            Some(group) => Some(group),
+            None => self.together.get_mut(&(key.execution.clone(), key.seq)),
+        }
+    }
+}
+
+/// The same, and single actions that are alone, all in one order.
+pub(crate) async fn lock_with(
+    connection: &mut PgConnection,
+    groups: &BTreeSet<(&ExecutionKey, Seq)>,
+    alone: &BTreeSet<&ActionKey>,
+) -> Attempt<Locked> {
+    // A transition is the range of all names.
     const LOCK: &str = "
 SELECT a.tenant, a.execution_id, a.seq, a.action, a.event_id, a.ordinal, a.needs, a.status, a.epoch,
        a.settled_at, a.closing, a.undoes, a.queue, a.handled
-FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k(tenant, execution_id, seq)
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[])
+    AS k(tenant, execution_id, seq, low, high)
 JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq
+              AND a.action >= k.low AND a.action <= k.high
 ORDER BY a.tenant, a.execution_id, a.seq, a.action
 FOR NO KEY UPDATE OF a";
-    let mut found: BTreeMap<GroupKey, Group> = BTreeMap::new();
-    if groups.is_empty() {
+    let mut found = Locked::default();
+    if groups.is_empty() && alone.is_empty() {
         return Ok(found);
     }
-    let keys: KeyColumns<'_> = groups.iter().map(|(execution, _)| *execution).collect();
-    let seqs: Vec<i64> = groups.iter().map(|(_, seq)| seq.0).collect();
-    let rows =
-        keys.bound(locking(LOCK, "\nFOR NO KEY UPDATE OF a")).bind(&seqs).fetch_all(connection).await?;
+    // Names are letters, digits and a few signs: all of them lie between these two.
+    let ranges: Vec<(&ExecutionKey, Seq, &str, &str)> = groups
+        .iter()
+        .map(|(execution, seq)| (*execution, *seq, "", "~"))
+        .chain(alone.iter().map(|key| (&key.execution, key.seq, key.action.as_str(), key.action.as_str())))
+        .collect();
+    let keys: KeyColumns<'_> = ranges.iter().map(|(execution, ..)| *execution).collect();
+    let rows = keys
+        .bound(locking(LOCK, "\nFOR NO KEY UPDATE OF a"))
+        .bind(ranges.iter().map(|(_, seq, ..)| seq.0).collect::<Vec<_>>())
+        .bind(ranges.iter().map(|(.., low, _)| *low).collect::<Vec<_>>())
+        .bind(ranges.iter().map(|(.., high)| *high).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
     for row in &rows {
-        let ActionKey { execution, seq, action } = decode::action_key(row)?;
-        let event_id = decode::event_id(row)?;
-        let group = found.entry((execution, seq)).or_insert_with(|| Group {
+        let key = decode::action_key(row)?;
+        if alone.contains(&key) {
+            let mut group = Group::of(decode::event_id(row)?);
+            group.add(key.action.clone(), row)?;
+            found.alone.insert(key.clone(), group);
+        }
+        if groups.contains(&(&key.execution, key.seq)) {
+            let event_id = decode::event_id(row)?;
+            let group = found.together.entry((key.execution, key.seq)).or_insert_with(|| Group::of(event_id));
+            group.add(key.action, row)?;
+        }
+    }
+    Ok(found)
+}
+
+/// Which of these have nothing to do with the others of their transition. That never changes.
+pub(crate) async fn read_alone<'a>(
+    connection: &mut PgConnection,
+    actions: impl IntoIterator<Item = &'a ActionKey>,
+) -> Attempt<BTreeSet<&'a ActionKey>> {
+    const READ: &str = "
+SELECT a.tenant, a.execution_id, a.seq, a.action
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) AS k(tenant, execution_id, seq, action)
+CROSS JOIN LATERAL (
+    SELECT a.* FROM actions a
+    WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
+      AND a.alone
+    OFFSET 0) a";
+    let mut asked: BTreeSet<&ActionKey> = actions.into_iter().collect();
+    let columns: ActionColumns<'_> = asked.iter().copied().collect();
+    let rows = columns.bound(READ).fetch_all(connection).await?;
+    let alone = rows.iter().map(decode::action_key).collect::<Attempt<BTreeSet<ActionKey>>>()?;
+    asked.retain(|key| alone.contains(*key));
+    Ok(asked)
+}
+
+impl Group {
+    fn of(event_id: EventId) -> Self {
+        Self {
             event_id,
             graph: Graph { members: BTreeMap::new(), phase: Phase::Active },
             queues: BTreeMap::new(),
             handling: BTreeMap::new(),
-        });
-        group.queues.insert(action.clone(), decode::parsed(row, "queue")?);
-        group.handling.insert(action.clone(), handling(row)?);
-        group.graph.members.insert(action, member(row)?);
+        }
     }
-    Ok(found)
+
+    fn add(&mut self, action: Name, row: &PgRow) -> Attempt<()> {
+        self.queues.insert(action.clone(), decode::parsed(row, "queue")?);
+        self.handling.insert(action.clone(), handling(row)?);
+        self.graph.members.insert(action, member(row)?);
+        Ok(())
+    }
 }
 
 fn member(row: &PgRow) -> Attempt<Member> {

@@ -9,6 +9,7 @@ use millstream_core::status::ActionStatus;
 use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Handling, Lease, LeasedAction};
+use millstream_store::execution_store::Company::Together;
 use millstream_store::execution_store::{LeaseGrant, NewAction};
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
 use sqlx::query::Query;
@@ -91,7 +92,7 @@ pub(crate) struct PlannedRow<'a> {
     pub company: Company,
 }
 
-/// Whether a transition called for other actions as well.
+/// Whether a transition called for other actions as well that have to do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Company {
     None,
@@ -103,7 +104,8 @@ pub(crate) fn see_company(rows: &mut [PlannedRow<'_>]) {
     let seq = |row: &PlannedRow<'_>| row.action.key.seq;
     for group in rows.chunk_by_mut(|one, next| seq(one) == seq(next)) {
         if group.len() > 1 {
-            group.iter_mut().for_each(|row| row.company = Company::Others);
+            let together = |row: &&mut PlannedRow<'_>| row.action.company == Together;
+            group.iter_mut().filter(together).for_each(|row| row.company = Company::Others);
         }
     }
 }

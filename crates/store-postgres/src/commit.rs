@@ -29,6 +29,7 @@ use crate::decode;
 use crate::errors::Attempt;
 use crate::event_rows::{self, EventColumns};
 use crate::execution_store::{KeyColumns, LOCK_EXECUTIONS};
+use crate::graph_rows;
 use crate::incident_rows::{self, Opened};
 use crate::signals::{self, Correlated};
 
@@ -174,6 +175,7 @@ async fn write(
     let numbers = emit(connection, winners, now).await?;
     let correlated: Vec<Correlated<'_>> = each().filter_map(Correlated::by).collect();
     signals::deliver(connection, &correlated, now).await?;
+    graph_rows::commit(connection, winners, now).await?;
     Ok(hand_out(each(), &rows, grant, moment, numbers))
 }
 
@@ -281,13 +283,13 @@ pub(crate) fn take_slots<'a>(
     rows
 }
 
-/// What a ready action needs was settled in the same commit.
+/// What a ready action needs was settled in the same commit. Of what needs nothing there may be thousands.
 fn inline_results(
     commit: &Commit,
     action: &NewAction,
 ) -> BTreeMap<millstream_core::id::Name, millstream_core::raw::RawJson> {
-    commit
-        .actions
+    let candidates = if action.needs.is_empty() { &[] } else { &commit.actions[..] };
+    candidates
         .iter()
         .filter(|other| other.key.seq == action.key.seq && action.needs.contains(&other.key.action))
         .filter_map(|other| Some((other.key.action.clone(), other.result.clone()?)))

@@ -9,8 +9,9 @@
 //! execution (a rejection), makes the statement fail as a whole, which undoes it, and the careful path
 //! decides as well.
 //!
-//! Rejections, deferrals, failures, cancellations, correlations and emitted events are left to the careful
-//! path. An execution that ends here has no open incident: while it has one it is paused.
+//! Rejections, deferrals, failures, cancellations, correlations, emitted events and graphs are left to the
+//! careful path. (The commit of a graph carries hundreds of transitions, for which a few statements more are
+//! little.) An execution that ends here has no open incident: while it has one it is paused.
 
 use millstream_core::id::{ExecutionKey, WorkerId};
 use millstream_core::raw::RawJson;
@@ -42,6 +43,7 @@ pub(crate) fn is_plain(commit: &Commit) -> bool {
         && !correlates
         && !commit.transitions.is_empty()
         && commit.emitted.is_empty()
+        && commit.graph.is_none()
         && commit.decided.iter().all(applied)
         && commit.actions.iter().all(|action| action.incident.is_none())
 }

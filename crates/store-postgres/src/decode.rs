@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use millstream_core::action::ErrorClass;
+use millstream_core::graph::NodeStatus;
 use millstream_core::id::{
     AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
 };
@@ -48,7 +49,7 @@ macro_rules! parsed_word {
 }
 
 parsed_id!(TenantId, ExecutionId, Name, WorkerId);
-parsed_word!(ActionStatus, EventStatus, Phase, Resolution, Queue, millstream_core::status::Role);
+parsed_word!(NodeStatus, ActionStatus, EventStatus, Phase, Resolution, Queue, millstream_core::status::Role);
 
 impl Parsed for ErrorClass {
     fn parsed(text: &str) -> std::result::Result<Self, String> {
@@ -98,6 +99,20 @@ pub(crate) fn accept_no(row: &PgRow) -> Attempt<AcceptNo> {
 
 pub(crate) fn seq(row: &PgRow, column: &str) -> Attempt<Seq> {
     Ok(Seq(row.try_get(column)?))
+}
+
+/// A column that counts.
+pub(crate) fn number(row: &PgRow, column: &str) -> Attempt<u32> {
+    let number: i64 = row.try_get(column)?;
+    u32::try_from(number).map_err(|error| undecodable(column, &number.to_string(), error))
+}
+
+/// Of a node that is an instance of a fan-out: of which, and its item.
+pub(crate) fn instance(row: &PgRow) -> Attempt<Option<(Name, RawJson)>> {
+    match parsed_option(row, "instance_of")? {
+        Some(of) => Ok(Some((of, json(row, "item")?))),
+        None => Ok(None),
+    }
 }
 
 pub(crate) fn execution_key(row: &PgRow) -> Attempt<ExecutionKey> {

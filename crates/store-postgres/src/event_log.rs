@@ -25,7 +25,7 @@ use crate::decode;
 use crate::errors::{Attempt, Failure};
 use crate::event_rows::{self, EventColumns, NumberedEvent};
 use crate::execution_store::KeyColumns;
-use crate::{commit_rows, doorbells, signals};
+use crate::{commit_rows, doorbells, graph_rows, signals};
 
 #[async_trait]
 impl EventLog for PostgresStore {
@@ -177,6 +177,9 @@ async fn write_plan(
         .flat_map(|(key, transition)| transition.decision.timers.iter().map(|timer| (*key, timer)))
         .collect();
     commit_rows::insert_timers(&mut transaction, &timers).await?;
+    let graphs: Vec<_> =
+        starts.iter().filter_map(|(start, _)| Some((&start.key, start.graph.as_deref()?))).collect();
+    graph_rows::start(&mut transaction, &graphs, now).await?;
     transaction.commit().await?;
     Ok(Some(plan.verdicts.into_iter().map(|verdict| verdict.numbered(&numbers)).collect()))
 }

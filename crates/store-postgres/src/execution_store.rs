@@ -106,11 +106,13 @@ WITH wanted AS MATERIALIZED (
 )
 SELECT w.ord, 0 AS kind, w.seq AS number, NULL::uuid AS event_id, w.definition AS name, w.snapshot AS body,
        w.snapshot_seq AS at, NULL::bigint AS timer_seq, w.version AS attempts, w.paused_reason AS traceparent,
-       w.position AS size
+       w.position AS size,
+       CASE WHEN w.stale THEN (
+           SELECT g.blob FROM graphs g WHERE g.tenant = w.tenant AND g.execution_id = w.execution_id) END AS blob
 FROM wanted w
 UNION ALL
 SELECT w.ord, 1, m.accept_no, e.event_id, e.name, CASE WHEN m.bytes <= $5 THEN e.payload END, e.created_at,
-       e.timer_seq, e.attempts, e.traceparent, m.bytes
+       e.timer_seq, e.attempts, e.traceparent, m.bytes, NULL
 FROM wanted w
 CROSS JOIN LATERAL (
     SELECT m.accept_no, m.event_id, m.bytes
@@ -124,7 +126,7 @@ CROSS JOIN LATERAL (
     SELECT e.* FROM events e WHERE e.tenant = w.tenant AND e.event_id = m.event_id OFFSET 0) e
 UNION ALL
 SELECT w.ord, 2, m.accept_no, e.event_id, e.name, e.payload, e.created_at, e.timer_seq, e.attempts,
-       e.traceparent, m.bytes
+       e.traceparent, m.bytes, NULL
 FROM wanted w
 CROSS JOIN LATERAL (
     SELECT m.* FROM mailbox m
@@ -133,7 +135,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT e.* FROM events e WHERE e.tenant = w.tenant AND e.event_id = m.event_id OFFSET 0) e
 UNION ALL
-SELECT w.ord, 3, t.seq, t.event_id, t.name, t.decision, t.at, NULL, 0, NULL, 0
+SELECT w.ord, 3, t.seq, t.event_id, t.name, t.decision, t.at, NULL, 0, NULL, 0, NULL
 FROM wanted w
 CROSS JOIN LATERAL (
     SELECT t.* FROM transitions t

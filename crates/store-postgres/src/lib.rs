@@ -2,7 +2,7 @@
 //!
 //! Every method is one transaction of few multi-row statements (`unnest` of arrays, never a statement
 //! per row); append, load, commit and settlement are one statement each in almost every case. Locks are
-//! always taken in one order: correlations, idempotency keys, executions, events, actions, timers; each kind
+//! always taken in one order: correlations, idempotency keys, executions, events, actions, timers, graphs; each kind
 //! sorted by its key, by a statement (or a part of one) of its own before rows are changed in bulk. Whoever
 //! changes a mailbox or an incident holds its execution's row. Leases and due times are judged by the clock of the database.
 //!
@@ -32,7 +32,9 @@ mod commit;
 mod commit_plain;
 mod commit_rows;
 mod execution_store;
+mod graph_rows;
 mod loading;
+mod node_columns;
 
 mod action_groups;
 mod action_rows;
@@ -43,6 +45,13 @@ mod settle_plain;
 mod settle_plan;
 mod task_board;
 mod timer_store;
+
+mod dispatch_context;
+mod executor_store;
+mod feed;
+mod graph_logs;
+mod graph_store;
+mod graph_views;
 
 mod definition_store;
 mod event_views;

@@ -5,6 +5,7 @@
 //! those only. Events do not change, so they may be fetched after the moment of the load.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Seq};
 use millstream_core::log::{Kept, Waiting};
@@ -72,7 +73,7 @@ pub(crate) fn assemble(key: &ExecutionKey, rows: &[PgRow], limits: MailboxLimits
         snapshot_seq,
         mailbox,
         more: cut.more,
-        graph: None,
+        graph: head.try_get::<Option<&[u8]>, _>("blob")?.map(Arc::from),
     })))
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Locks: the executions that may have to be paused, then the events, then the actions, each in the order
 //! of their keys. The lock on the event is what makes two actions that settle at the same instant see
-//! each other; without it each would find the other unsettled and the event would stay `processing`.
+//! each other; without it each would find the other unsettled and the event would stay `processing`. Of the
+//! actions that are alone only those are locked that settle: their transition may have thousands.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -30,7 +31,7 @@ use crate::settle_plain::{self, Recorded};
 use crate::settle_plan::{self, SettlePlan, Statuses};
 
 impl PostgresStore {
-    /// Successes of actions without company in one statement; whatever that does not record, after it.
+    /// Ends of actions without company in one statement; whatever that does not record, after it.
     pub(crate) async fn settle_all(
         &self,
         worker: &WorkerId,
@@ -67,16 +68,19 @@ impl PostgresStore {
         let mut transaction = self.pool.begin().await?;
         let phases = lock_executions_to_pause(&mut transaction, batch).await?;
         let events = lock_events(&mut transaction, batch).await?;
-        let concerned = batch.iter().map(|item| (&item.lease.key.execution, item.lease.key.seq)).collect();
-        let mut groups = action_groups::lock(&mut transaction, &concerned).await?;
+        let keys = || batch.iter().map(|item| &item.lease.key);
+        let alone = action_groups::read_alone(&mut transaction, keys()).await?;
+        let concerned =
+            keys().filter(|key| !alone.contains(key)).map(|key| (&key.execution, key.seq)).collect();
+        let mut locked = action_groups::lock_with(&mut transaction, &concerned, &alone).await?;
         let cancelled = read_cancelled(&mut transaction, batch).await?;
-        for ((execution, _), group) in &mut groups {
+        for (execution, group) in locked.each_mut() {
             if cancelled.contains(execution) {
                 group.graph.phase = Phase::Cancelled;
             }
         }
         let statuses: Statuses = events.iter().map(|(id, event)| (id.clone(), event.status)).collect();
-        let plan = settle_plan::plan(batch, groups, &statuses, grant, now);
+        let plan = settle_plan::plan(batch, locked, &statuses, grant, now);
         let verdicts = plan.verdicts(&statuses);
         if plan.is_empty() {
             transaction.rollback().await?;

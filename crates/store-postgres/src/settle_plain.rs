@@ -1,5 +1,6 @@
-//! Settling what is almost every outcome, in one statement: the success of an action that is the only one
-//! of its transition, with the event that it emits.
+//! Settling what is almost every outcome, in one statement: the end of an action that is alone, which is the only
+//! one of its transition or one of many that have nothing to do with each other. It has succeeded, or failed
+//! with an event that handles that; the event that it emits comes with it.
 //!
 //! No other row depends on such an action, so the event needs no lock: nobody waits for it, and that the
 //! event is completed is read off the action itself. The rows are changed in the order of their keys, each
@@ -8,8 +9,9 @@
 //! on) is for the careful path ([`crate::settle`]).
 
 use millstream_core::planted::{self, Bug};
+use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Settlement, Settling};
+use millstream_store::action_store::{AfterFailure, Settlement, Settling};
 use millstream_store::event_log::NewEvent;
 use sqlx::Row;
 use uuid::Uuid;
@@ -28,8 +30,9 @@ const SETTLE: &str = "
 WITH held AS MATERIALIZED (
     SELECT k.*, a.row_place
     FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::text[], $7::bigint[],
-                $8::uuid[], $9::text[], $10::text[], $11::text[], $12::text[])
-        AS k(tenant, execution_id, seq, action, epoch, result, place, event_id, name, payload, actor, traceparent)
+                $8::uuid[], $9::text[], $10::text[], $11::text[], $12::text[], $14::text[])
+        AS k(tenant, execution_id, seq, action, epoch, result, place, event_id, name, payload, actor, traceparent,
+             error)
     CROSS JOIN LATERAL (
         SELECT a.ctid AS row_place FROM actions a
         WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
@@ -37,7 +40,8 @@ WITH held AS MATERIALIZED (
         OFFSET 0) a
 ), settled AS (
     UPDATE actions a
-    SET status = 'succeeded', due_at = NULL, result = h.result, error = NULL, handled = FALSE, closing = FALSE,
+    SET status = CASE WHEN h.result IS NULL THEN 'failed' ELSE 'succeeded' END, due_at = NULL,
+        result = coalesce(h.result, a.result), error = h.error, handled = h.result IS NULL, closing = FALSE,
         settled_at = $13
     FROM held h
     WHERE a.ctid = h.row_place AND CASE WHEN a.status IN ('leased', 'awaiting') THEN a.epoch END = h.epoch
@@ -54,6 +58,15 @@ WITH held AS MATERIALIZED (
 )
 SELECT coalesce(array_agg(place), '{}') FROM settled";
 
+/// An end that is recorded here, if its action is alone.
+struct Plain<'a> {
+    place: usize,
+    settlement: &'a Settlement,
+    /// The result, or the error.
+    end: Result<&'a RawJson, &'a RawJson>,
+    emit: Option<&'a NewEvent>,
+}
+
 /// One word per settlement, in order.
 pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) -> Attempt<Vec<Recorded>> {
     let mut recorded = vec![Recorded::Not; batch.len()];
@@ -64,34 +77,38 @@ pub(crate) async fn settle(warm: &Warm, batch: &[Settlement], now: Timestamp) ->
     let mut firsts: Vec<(usize, &Settlement)> = batch.iter().enumerate().collect();
     firsts.sort_by(|(_, one), (_, other)| one.lease.cmp(&other.lease));
     firsts.dedup_by(|(_, later), (_, first)| later.lease == first.lease);
-    let plain: Vec<(usize, &Settlement, &str, Option<&NewEvent>)> = firsts
+    let plain: Vec<Plain<'_>> = firsts
         .into_iter()
         .filter_map(|(place, settlement)| match &settlement.outcome {
             Settling::Succeeded { result, emit } => {
-                Some((place, settlement, result.as_str(), emit.as_deref()))
+                Some(Plain { place, settlement, end: Ok(result), emit: emit.as_deref() })
             }
-            Settling::Retry { .. }
+            Settling::Failed { error, then: AfterFailure::Emit(emit) } => {
+                Some(Plain { place, settlement, end: Err(error), emit: Some(emit) })
+            }
+            Settling::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
+            | Settling::Retry { .. }
             | Settling::Postponed { .. }
-            | Settling::Awaiting { .. }
-            | Settling::Failed { .. } => None,
+            | Settling::Awaiting { .. } => None,
         })
         .collect();
     if plain.is_empty() {
         return Ok(recorded);
     }
-    let keys: ActionColumns<'_> = plain.iter().map(|(_, settlement, ..)| &settlement.lease.key).collect();
-    let emits = || plain.iter().map(|(.., emit)| *emit);
+    let keys: ActionColumns<'_> = plain.iter().map(|one| &one.settlement.lease.key).collect();
+    let emits = || plain.iter().map(|one| one.emit);
     let settle = keys
         .bound(SETTLE)
-        .bind(plain.iter().map(|(_, settlement, ..)| settlement.lease.epoch.0).collect::<Vec<_>>())
-        .bind(plain.iter().map(|(_, _, result, _)| *result).collect::<Vec<_>>())
-        .bind(plain.iter().map(|(place, ..)| i64::try_from(*place).unwrap_or(i64::MAX)).collect::<Vec<_>>())
+        .bind(plain.iter().map(|one| one.settlement.lease.epoch.0).collect::<Vec<_>>())
+        .bind(plain.iter().map(|one| Some(one.end.ok()?.as_str())).collect::<Vec<_>>())
+        .bind(plain.iter().map(|one| i64::try_from(one.place).unwrap_or(i64::MAX)).collect::<Vec<_>>())
         .bind(emits().map(|emit| Some(emit?.event_id.0)).collect::<Vec<Option<Uuid>>>())
         .bind(emits().map(|emit| Some(emit?.name.as_str())).collect::<Vec<_>>())
         .bind(emits().map(|emit| Some(emit?.payload.as_str())).collect::<Vec<_>>())
         .bind(emits().map(|emit| emit?.actor.as_deref()).collect::<Vec<_>>())
         .bind(emits().map(|emit| emit?.traceparent.as_deref()).collect::<Vec<_>>())
-        .bind(now.as_millis());
+        .bind(now.as_millis())
+        .bind(plain.iter().map(|one| Some(one.end.err()?.as_str())).collect::<Vec<_>>());
     for place in warm.row(settle).await?.try_get::<Vec<i64>, _>(0)? {
         if let Some(one) = usize::try_from(place).ok().and_then(|place| recorded.get_mut(place)) {
             *one = Recorded::Here;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use millstream_core::id::{ActionKey, EventId, ExecutionKey, Name, TenantId};
 use millstream_core::incident::NewIncident;
+use millstream_core::placement::Queue;
 use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{AfterFailure, SettleVerdict, Settlement, Settling};
@@ -15,7 +16,7 @@ use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::settling::Becomes;
 
-use crate::action_groups::{self, Count, Group, GroupKey, Kept, Updates};
+use crate::action_groups::{self, Count, Group, Kept, Locked, Updates};
 
 #[derive(Debug, Default)]
 pub(crate) struct SettlePlan<'a> {
@@ -29,7 +30,14 @@ pub(crate) struct SettlePlan<'a> {
     /// Actions that became ready, with what they need.
     pub freed: Vec<(ActionKey, Vec<Name>)>,
     /// In the order of the batch; `None` is stale.
-    recorded: Vec<Option<(TenantId, EventId)>>,
+    recorded: Vec<Option<Recorded>>,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    event: (TenantId, EventId),
+    /// Of an action that is alone: what the event would be if it were the only one.
+    alone: Option<EventStatus>,
 }
 
 /// Events that exist and where they stand.
@@ -41,54 +49,60 @@ impl SettlePlan<'_> {
     }
 
     pub(crate) fn verdicts(&self, statuses: &Statuses) -> Vec<SettleVerdict> {
-        let verdict = |id: &Option<(TenantId, EventId)>| {
-            let Some(id) = id else { return SettleVerdict::Stale };
-            let now = self.events.get(id).map(|(status, _)| *status);
-            match now.or_else(|| statuses.get(id).copied()) {
-                Some(event) => SettleVerdict::Recorded { event },
-                None => SettleVerdict::Stale,
+        let verdict = |recorded: &Option<Recorded>| {
+            let Some(Recorded { event: id, alone }) = recorded else { return SettleVerdict::Stale };
+            let now = self.events.get(id).map(|(status, _)| *status).or_else(|| statuses.get(id).copied());
+            match (now, alone) {
+                (Some(EventStatus::Processing), Some(event)) => SettleVerdict::Recorded { event: *event },
+                (Some(event), _) => SettleVerdict::Recorded { event },
+                (None, _) => SettleVerdict::Stale,
             }
         };
         self.recorded.iter().map(verdict).collect()
     }
 }
 
-/// `groups` and `statuses` are what is stored; `groups` follows the plan as it grows.
+/// `locked` and `statuses` are what is stored; `locked` follows the plan as it grows.
 pub(crate) fn plan<'a>(
     batch: &'a [Settlement],
-    mut groups: BTreeMap<GroupKey, Group>,
+    mut locked: Locked,
     statuses: &Statuses,
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> SettlePlan<'a> {
     let mut plan = SettlePlan::default();
     for settlement in batch {
-        let event = record(settlement, &mut groups, statuses, &mut plan, now);
-        plan.recorded.push(event);
+        let recorded = record(settlement, &mut locked, statuses, &mut plan, now);
+        plan.recorded.push(recorded);
     }
     let mut slots = grant.slots;
-    for (key, group) in &mut groups {
-        let freed = action_groups::follow(key, group, &mut plan.actions, |queue| {
-            let leases = slots > 0 && grant.serves(queue);
-            slots -= usize::from(leases);
-            leases
-        });
-        plan.freed.extend(freed);
+    let mut leases = |queue: &Queue| {
+        let leases = slots > 0 && grant.serves(queue);
+        slots -= usize::from(leases);
+        leases
+    };
+    for (key, group) in &mut locked.together {
+        plan.freed.extend(action_groups::follow(key, group, &mut plan.actions, &mut leases));
         complete(&key.0, group, statuses, &mut plan);
+    }
+    for (key, group) in &mut locked.alone {
+        let key = (key.execution.clone(), key.seq);
+        plan.freed.extend(action_groups::follow(&key, group, &mut plan.actions, &mut leases));
     }
     plan
 }
 
-/// The event of the action, if the lease is still held.
+/// `None` when the lease has passed on.
 fn record<'a>(
     settlement: &'a Settlement,
-    groups: &mut BTreeMap<GroupKey, Group>,
+    locked: &mut Locked,
     statuses: &Statuses,
     plan: &mut SettlePlan<'a>,
     now: Timestamp,
-) -> Option<(TenantId, EventId)> {
+) -> Option<Recorded> {
     let key = &settlement.lease.key;
-    let group = groups.get_mut(&(key.execution.clone(), key.seq))?;
+    let is_alone = locked.alone.contains_key(key);
+    let group = locked.of(key)?;
     if !group.graph.holds(&key.action, settlement.lease.epoch) {
         return None;
     }
@@ -144,7 +158,8 @@ fn record<'a>(
             }
         }
     }
-    Some(event)
+    let by_itself = if status.is_settled() { EventStatus::Completed } else { EventStatus::Processing };
+    Some(Recorded { event, alone: is_alone.then_some(by_itself) })
 }
 
 /// An event that is being processed is complete when none of its actions is open.

@@ -14,6 +14,7 @@ use crate::accept::Acceptance;
 use crate::commit_rows::{insert_timer, insert_transition};
 use crate::decode::Fields;
 use crate::errors::Attempt;
+use crate::graph_rows::{feed_transitions, insert_graph};
 use crate::param::{Free, free};
 use crate::relations::find_correlated;
 use crate::signals::{Receiver, as_event, deliver_signals, insert_signal, is_buffered};
@@ -90,6 +91,10 @@ impl<'c> Appending<'c> {
         insert_transition(self.connection, &new.key, transition, &decision, None, new.state.at)?;
         for timer in &transition.decision.timers {
             insert_timer(self.connection, &new.key, timer)?;
+        }
+        if let Some(rows) = &new.graph {
+            insert_graph(self.connection, &new.key, rows)?;
+            feed_transitions(self.connection, &new.key, new.state.seq, new.state.seq, self.now)?;
         }
         for event in &new.events {
             self.acceptance.emitted(event, self.now)?;

@@ -12,6 +12,7 @@ use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
     Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
+use millstream_store::graph_store::GraphRows;
 use rusqlite::{CachedStatement, Connection};
 
 use crate::accept::{Acceptance, accept_emitted};
@@ -21,6 +22,7 @@ use crate::commit_rows::{
 };
 use crate::decode::Fields;
 use crate::errors::Attempt;
+use crate::graph_rows;
 use crate::incident_rows::{Opening, end_incidents, open_incident};
 use crate::signals::{Receiver, deliver_signals};
 
@@ -46,6 +48,7 @@ pub(crate) struct Rendered {
     pub(crate) actions: Vec<NewAction>,
     emitted: Vec<NewEvent>,
     open_actions: OpenActions,
+    graph: Option<Box<GraphRows>>,
 }
 
 impl Rendered {
@@ -72,6 +75,7 @@ impl Rendered {
             actions: commit.actions.clone(),
             emitted: commit.emitted.clone(),
             open_actions: commit.open_actions,
+            graph: commit.graph.clone(),
         }
     }
 }
@@ -162,6 +166,7 @@ impl Committing<'_> {
         if commit.phase.is_ended() && fence.pause == PauseState::Paused {
             end_incidents(connection, &commit.execution, now)?;
         }
+        self.write_graph(commit)?;
         let emitted = self.emit(&commit.emitted)?;
         self.correlate(fence.position, commit)?;
         Ok(Committed::Done { unleased: ready.saturating_sub(leased.len()), leased, emitted })
@@ -184,6 +189,16 @@ impl Committing<'_> {
                 acceptance.finish()
             }
         }
+    }
+
+    fn write_graph(&self, commit: &Rendered) -> Attempt<()> {
+        let Some(rows) = &commit.graph else { return Ok(()) };
+        graph_rows::write_graph(self.connection, &commit.execution, rows)?;
+        if let (Some((first, _)), Some((last, _))) = (commit.transitions.first(), commit.transitions.last()) {
+            let (first, last) = (first.seq, last.seq);
+            graph_rows::feed_transitions(self.connection, &commit.execution, first, last, self.now)?;
+        }
+        Ok(())
     }
 
     fn emit(&self, events: &[NewEvent]) -> Attempt<Vec<AcceptNo>> {

@@ -9,7 +9,7 @@ use millstream_core::status::ActionStatus;
 use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Lease, LeasedAction};
-use millstream_store::execution_store::{LeaseGrant, NewAction};
+use millstream_store::execution_store::{Company, LeaseGrant, NewAction};
 use rusqlite::{Connection, params};
 
 use crate::commit::Rendered;
@@ -31,7 +31,12 @@ pub(crate) fn insert_actions(
 ) -> Attempt<Vec<LeasedAction>> {
     let mut leased = Vec::new();
     for action in &commit.actions {
-        let alone = commit.actions.iter().filter(|other| other.key.seq == action.key.seq).count() == 1;
+        let alone = match action.company {
+            Company::Together => {
+                commit.actions.iter().filter(|other| other.key.seq == action.key.seq).count() == 1
+            }
+            Company::Independent => true,
+        };
         let row = if is_ready(action) && leased.len() < slots && lease.serves(&action.terms.queue) {
             let until = now.plus(lease_length(&action.terms, lease.ttl));
             leased.push(leased_action(commit, action, until, now));
@@ -154,7 +159,9 @@ pub(crate) fn names(needs: &[Name]) -> Attempt<std::borrow::Cow<'static, str>> {
 fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp, now: Timestamp) -> LeasedAction {
     let is_needed =
         |other: &&NewAction| other.key.seq == action.key.seq && action.needs.contains(&other.key.action);
-    let results = commit.actions.iter().filter(is_needed);
+    // Of what needs nothing there may be thousands.
+    let candidates = if action.needs.is_empty() { &[] } else { &commit.actions[..] };
+    let results = candidates.iter().filter(is_needed);
     LeasedAction {
         lease: Lease { key: action.key.clone(), epoch: Epoch::FIRST },
         event_id: action.event_id,

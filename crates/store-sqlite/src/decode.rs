@@ -6,6 +6,7 @@
 
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, Name, Seq};
 use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
@@ -86,6 +87,10 @@ impl<'r> Fields<'r> {
         usize::try_from(self.int(column)?).map_err(|error| self.bad(column, error))
     }
 
+    pub(crate) fn number(self, column: impl Column) -> Attempt<u32> {
+        u32::try_from(self.int(column)?).map_err(|error| self.bad(column, error))
+    }
+
     pub(crate) fn count(self, column: impl Column) -> Attempt<u64> {
         u64::try_from(self.int(column)?).map_err(|error| self.bad(column, error))
     }
@@ -157,6 +162,18 @@ impl<'r> Fields<'r> {
 
     pub(crate) fn json<T: serde::Deserialize<'r>>(self, column: impl Column) -> Attempt<T> {
         serde_json::from_str(self.text(column)?).map_err(|error| self.bad(column, error))
+    }
+
+    pub(crate) fn blob(self, column: impl Column) -> Attempt<Arc<[u8]>> {
+        self.0.get_ref(column)?.as_blob().map(Arc::from).map_err(|error| self.bad(column, error))
+    }
+
+    /// Of a node that is an instance of a fan-out: of which, and its item.
+    pub(crate) fn instance(self) -> Attempt<Option<(Name, RawJson)>> {
+        match self.opt_id("instance_of")? {
+            Some(of) => Ok(Some((of, self.raw("item")?))),
+            None => Ok(None),
+        }
     }
 
     pub(crate) fn execution(self) -> Attempt<ExecutionKey> {

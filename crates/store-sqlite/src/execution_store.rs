@@ -3,6 +3,8 @@
 //! A load is one read transaction for the whole batch: state, log and mailbox of an execution are of
 //! one moment. What cannot be decoded spoils its own execution only.
 
+use std::sync::Arc;
+
 use millstream_core::id::{EventId, ExecutionKey, Seq, WorkerId};
 use millstream_core::log::{State, Transition};
 use millstream_core::time::Timestamp;
@@ -115,6 +117,7 @@ impl<'c> Loading<'c> {
             check_log(&snapshot, &log, seq)?;
             Some((snapshot, log))
         };
+        let graph = if state.is_some() { read_blob(self.connection, key)? } else { None };
         let (mailbox, more) = self.mailboxes.read(key, pause)?;
         let execution = key.clone();
         Ok(Some(LoadedExecution {
@@ -127,9 +130,17 @@ impl<'c> Loading<'c> {
             snapshot_seq,
             mailbox,
             more,
-            graph: None,
+            graph,
         }))
     }
+}
+
+/// Of a graph: the whole of it at the snapshot.
+fn read_blob(connection: &Connection, key: &ExecutionKey) -> Attempt<Option<Arc<[u8]>>> {
+    const READ_BLOB: &str = "SELECT blob FROM graphs WHERE tenant = ?1 AND execution_id = ?2";
+    let mut read = connection.prepare_cached(READ_BLOB)?;
+    let mut rows = read.query((key.tenant.as_str(), key.execution.as_str()))?;
+    rows.next()?.map(|row| Fields(row).blob(0)).transpose()
 }
 
 /// The transitions after a snapshot.

@@ -230,7 +230,7 @@ fn resolve_action(
     for action in reopened(&settled).waiting {
         wait_for_others(connection, &of_transition(action))?;
     }
-    if let Some(mut touched) = read_touched(connection, key, &[])? {
+    if let Some(mut touched) = read_touched(connection, key, None, &[])? {
         for freed in write_followed(connection, &touched.graph.follow(), of_transition, now)? {
             free_action(connection, &freed, now)?;
         }

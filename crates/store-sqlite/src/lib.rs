@@ -34,6 +34,7 @@ mod commit;
 mod commit_actions;
 mod commit_rows;
 mod execution_store;
+mod graph_rows;
 mod mailbox;
 
 mod action_store;
@@ -43,6 +44,11 @@ mod settle;
 mod settle_rows;
 mod task_board;
 mod timer_store;
+
+mod executor_store;
+mod feed;
+mod graph_store;
+mod graph_views;
 
 mod definition_store;
 mod event_views;

@@ -1,22 +1,24 @@
 //! Settling: outcomes, then dependents, then the events' status, in one transaction.
 //!
 //! Two actions that settle at once must not each see the other unsettled. PostgreSQL locks the event's
-//! row for that; here the one writer has the same effect. A success of the only action of its transition
-//! is one statement, because nothing else follows from it. Otherwise the actions of the transition are
-//! read, what follows is decided by [`millstream_store::settling`], and each row is written as it changes.
+//! row for that; here the one writer has the same effect. The end of an action that is alone (the only one of
+//! its transition, or one of any number that have nothing to do with each other) is one statement, because
+//! nothing else follows from it. Otherwise the actions of the transition are read (of one that is alone: only
+//! itself), what follows is decided by [`millstream_store::settling`], and each row is written as it changes.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use millstream_core::id::{ActionKey, ExecutionKey, Seq, WorkerId};
+use millstream_core::id::{ActionKey, ExecutionKey, Name, Seq, WorkerId};
 use millstream_core::incident::NewIncident;
+use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
 use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::settling::Followed;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::accept::accept_emitted;
 use crate::action_store::columns;
@@ -26,7 +28,7 @@ use crate::incident_rows::{Opening, open_incident};
 use crate::intervention::pause_active;
 use crate::leased::read_leased;
 use crate::settle_rows::{
-    Touched, free_action, free_leased, link_action, read_touched, skip_action, write_outcome,
+    Touched, free_action, free_leased, link_action, place, read_touched, skip_action, write_outcome,
 };
 
 pub(crate) fn settle_batch(
@@ -42,7 +44,7 @@ pub(crate) fn settle_batch(
     if !recording.emitted.is_empty() {
         accept_emitted(connection, recording.emitted.iter().copied(), now)?;
     }
-    let verdicts = batch.iter().zip(outcomes).map(|(item, outcome)| recording.verdict(item, outcome));
+    let verdicts = outcomes.into_iter().map(|outcome| recording.verdict(outcome));
     Ok(Settled { verdicts: verdicts.collect(), leased: read_leased(connection, &leased)?, unleased })
 }
 
@@ -51,7 +53,7 @@ enum Recorded {
     /// By one statement: its event has nothing else to wait for.
     Alone,
     /// Among others of its transition.
-    Among,
+    Among(Concerned),
     /// Not at all: the lease has passed on.
     Not,
 }
@@ -60,8 +62,8 @@ struct Recording<'a> {
     connection: &'a Connection,
     grant: &'a LeaseGrant,
     now: Timestamp,
-    /// Transitions of which more than one row is concerned.
-    touched: BTreeMap<(ExecutionKey, Seq), Touched>,
+    /// Transitions of which more than one row may be concerned, and actions that are alone.
+    touched: BTreeMap<Concerned, Touched>,
     /// Accepted in the end, together.
     emitted: Vec<&'a NewEvent>,
 }
@@ -74,9 +76,10 @@ impl<'a> Recording<'a> {
             return Ok(Recorded::Alone);
         }
         let key = &item.lease.key;
-        let touched = match self.touched.entry(transition_of(item)) {
+        let at = concerned(connection, item)?;
+        let touched = match self.touched.entry(at.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => match read_touched(connection, key, &grant.queues)? {
+            Entry::Vacant(entry) => match read_touched(connection, key, at.alone.as_ref(), &grant.queues)? {
                 Some(touched) => entry.insert(touched),
                 None => return Ok(Recorded::Not),
             },
@@ -90,7 +93,7 @@ impl<'a> Recording<'a> {
             fail(connection, touched, key, incident, now)?;
         }
         self.emitted.extend(emitted(&item.outcome));
-        Ok(Recorded::Among)
+        Ok(Recorded::Among(at))
     }
 
     /// Writes what the outcomes mean for the others; returns which of them are leased to `worker`, and how
@@ -98,7 +101,7 @@ impl<'a> Recording<'a> {
     fn follow(&mut self, worker: &WorkerId) -> Attempt<(Vec<ActionKey>, usize)> {
         let Self { connection, grant, now, .. } = *self;
         let (mut leased, mut unleased) = (Vec::new(), 0);
-        for ((execution, seq), touched) in &mut self.touched {
+        for (Concerned { execution, seq, .. }, touched) in &mut self.touched {
             let key = |action| ActionKey { execution: execution.clone(), seq: *seq, action };
             let followed = touched.graph.follow();
             for key in write_followed(connection, &followed, key, now)? {
@@ -117,10 +120,10 @@ impl<'a> Recording<'a> {
         Ok((leased, unleased))
     }
 
-    fn verdict(&self, item: &Settlement, outcome: Recorded) -> SettleVerdict {
+    fn verdict(&self, outcome: Recorded) -> SettleVerdict {
         match outcome {
             Recorded::Alone => SettleVerdict::Recorded { event: EventStatus::Completed },
-            Recorded::Among => match self.touched.get(&transition_of(item)) {
+            Recorded::Among(at) => match self.touched.get(&at) {
                 Some(touched) => SettleVerdict::Recorded { event: touched.event },
                 None => SettleVerdict::Stale,
             },
@@ -129,8 +132,22 @@ impl<'a> Recording<'a> {
     }
 }
 
-fn transition_of(item: &Settlement) -> (ExecutionKey, Seq) {
-    (item.lease.key.execution.clone(), item.lease.key.seq)
+/// What an outcome may concern: all actions of the transition, or the one that is alone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Concerned {
+    execution: ExecutionKey,
+    seq: Seq,
+    alone: Option<Name>,
+}
+
+fn concerned(connection: &Connection, item: &Settlement) -> Attempt<Concerned> {
+    const IS_ALONE: &str = "
+        SELECT alone FROM actions WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
+    let ActionKey { execution, seq, action } = &item.lease.key;
+    let mut read = connection.prepare_cached(IS_ALONE)?;
+    let is_alone: Option<bool> = read.query_row(place(&item.lease.key), |row| row.get(0)).optional()?;
+    let alone = is_alone.unwrap_or(false).then(|| action.clone());
+    Ok(Concerned { execution: execution.clone(), seq: *seq, alone })
 }
 
 fn emitted(outcome: &Settling) -> Option<&NewEvent> {
@@ -144,16 +161,25 @@ fn emitted(outcome: &Settling) -> Option<&NewEvent> {
     }
 }
 
-/// Whether it was a success of an only action under a lease that is held. Anything else is left alone.
+/// Whether it was the end of an action that is alone, a success or a failure that an event handles, under a
+/// lease that is held. Anything else is not touched.
 fn settle_alone(connection: &Connection, item: &Settlement, now: Timestamp) -> Attempt<bool> {
     // What is under way has no schedule to miss: `expires_at` is null already.
     const SETTLE_ALONE: &str = "
         UPDATE actions
-        SET status = 'succeeded', result = ?6, error = NULL, handled = 0, due_at = NULL, settled_at = ?7,
-            attempt_until = NULL, closing = 0
+        SET status = CASE WHEN ?6 IS NULL THEN 'failed' ELSE 'succeeded' END,
+            result = coalesce(?6, result), error = ?8, handled = ?6 IS NULL,
+            due_at = NULL, settled_at = ?7, attempt_until = NULL, closing = 0
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
           AND (status = 'leased' OR status = 'awaiting') AND alone";
-    let Settling::Succeeded { result, .. } = &item.outcome else { return Ok(false) };
+    let (result, error) = match &item.outcome {
+        Settling::Succeeded { result, .. } => (Some(result), None),
+        Settling::Failed { error, then: AfterFailure::Emit(_) } => (None, Some(error)),
+        Settling::Failed { then: AfterFailure::Compensate | AfterFailure::Incident(_), .. }
+        | Settling::Retry { .. }
+        | Settling::Postponed { .. }
+        | Settling::Awaiting { .. } => return Ok(false),
+    };
     let (tenant, execution, seq, action, epoch) = columns(&item.lease);
     let settled = connection.prepare_cached(SETTLE_ALONE)?.execute((
         tenant,
@@ -161,8 +187,9 @@ fn settle_alone(connection: &Connection, item: &Settlement, now: Timestamp) -> A
         seq,
         action,
         epoch,
-        result.as_str(),
+        result.map(RawJson::as_str),
         now.as_millis(),
+        error.map(RawJson::as_str),
     ))?;
     Ok(settled > 0)
 }
@@ -195,7 +222,7 @@ fn fail(
 pub(crate) fn write_followed(
     connection: &Connection,
     followed: &Followed,
-    key: impl Fn(millstream_core::id::Name) -> ActionKey,
+    key: impl Fn(Name) -> ActionKey,
     now: Timestamp,
 ) -> Attempt<Vec<ActionKey>> {
     for (action, needs) in &followed.linked {

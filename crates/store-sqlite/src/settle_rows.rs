@@ -3,9 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::id::{
-    AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, ExecutionKey, Name, Seq, WorkerId,
-};
+use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
 use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
@@ -32,10 +30,12 @@ pub(crate) struct Touched {
     pub(crate) unserved: BTreeSet<Name>,
 }
 
-/// The transition that an action belongs to; `None` when there is none.
+/// The transition that an action belongs to, with all its actions or only the one that is alone; `None` when
+/// there is none.
 pub(crate) fn read_touched(
     connection: &Connection,
     key: &ActionKey,
+    alone: Option<&Name>,
     served: &[Queue],
 ) -> Attempt<Option<Touched>> {
     const READ_EVENT: &str = "
@@ -44,7 +44,7 @@ pub(crate) fn read_touched(
         CROSS JOIN events AS e ON e.tenant = x.tenant AND e.event_id = ?3
         WHERE x.tenant = ?1 AND x.execution_id = ?2";
     let mut unserved = BTreeSet::new();
-    let Some((members, event_id)) = read_members(connection, &key.execution, key.seq, |action, queue| {
+    let Some((members, event_id)) = read_members(connection, key, alone, |action, queue| {
         if !served.iter().any(|served| served.as_str() == queue) {
             unserved.insert(action.clone());
         }
@@ -69,19 +69,22 @@ pub(crate) fn read_touched(
     Ok(Some(Touched { graph, accept_no, event_id, event, definition, unserved }))
 }
 
-/// All actions of a transition, with the event that caused it; each is also shown with its queue.
+/// The actions of a transition, with the event that caused it; each is also shown with its queue.
 fn read_members(
     connection: &Connection,
-    execution: &ExecutionKey,
-    seq: Seq,
+    key: &ActionKey,
+    alone: Option<&Name>,
     mut show: impl FnMut(&Name, &str),
 ) -> Attempt<Option<(BTreeMap<Name, Member>, EventId)>> {
     const READ_MEMBERS: &str = "
         SELECT action, ordinal, needs, status, epoch, settled_at, closing, undoes, queue, event_id
-        FROM actions WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3";
+        FROM actions WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action >= ?4 AND action <= ?5";
+    // Names are letters, digits and a few signs: all of them lie between these two.
+    let (low, high) = alone.map_or(("", "~"), |action| (action.as_str(), action.as_str()));
+    let ActionKey { execution, seq, .. } = key;
     let (mut members, mut event) = (BTreeMap::new(), None);
     let mut read = connection.prepare_cached(READ_MEMBERS)?;
-    let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str(), seq.0))?;
+    let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str(), seq.0, low, high))?;
     while let Some(row) = rows.next()? {
         let row = Fields(row);
         let member = Member {

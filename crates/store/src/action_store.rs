@@ -222,7 +222,9 @@ pub struct Settled {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettleVerdict {
-    /// Recorded; the event has this status after the whole batch.
+    /// Recorded; the event has this status after the whole batch. The verdict on an
+    /// [independent](crate::execution_store::Company::Independent) action does not look at the others: it says
+    /// what the status would be if there were none. Whether the event is completed is read off its view.
     Recorded { event: EventStatus },
     /// The lease had passed on, or the outcome was recorded before. Nothing was written.
     Stale,

@@ -57,10 +57,12 @@ pub struct NodeWrite {
 #[async_trait::async_trait]
 pub trait GraphStore: Send + Sync {
     /// Records who is about to perform these attempts, one entry in the feed per execution, and returns what
-    /// their requests are made of, in order; `None` where there is no such node (any more). One transaction.
+    /// their requests are made of, in order. One transaction. `None`, and nothing recorded, where there is no
+    /// such attempt (any more): the node is gone, it is not `RUNNING`, or another attempt at it is under way.
     ///
     /// Of upstream results those are returned that fit: in the order of the node's parents, as long as all of
-    /// them together stay within `result_bytes`; the others have `result: None` and their size.
+    /// them together stay within `result_bytes`. The first that does not fit and all behind it have
+    /// `result: None` and their size.
     async fn dispatch(
         &self,
         batch: &[Dispatch],
@@ -96,7 +98,7 @@ pub struct DispatchContext {
     pub instance: Option<(NodeId, RawJson)>,
     /// Its parents in their order; the instances of a parent that is a fan-out follow it, in theirs.
     pub upstream: Vec<Upstream>,
-    /// Its children, with their goals.
+    /// Its children by id, with their goals; no more than [`MAX_DOWNSTREAM`](crate::dispatching::MAX_DOWNSTREAM).
     pub downstream: Vec<(NodeId, String)>,
 }
 

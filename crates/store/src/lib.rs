@@ -8,14 +8,16 @@
 //! Refuses: SQL, and decisions of the domain (those are made in `millstream-core`).
 //!
 //! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
-//! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`], [`executor_store`], [`feed`], then what people and operators need
-//! ([`intervention`], [`incidents`], [`views`], …). [`memory`] is the reference implementation and [`conformance`]
-//! the suite that every backend must pass.
+//! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],
+//! [`executor_store`], [`feed`], then what people and operators need ([`intervention`], [`incidents`],
+//! [`views`], …). [`memory`] is the reference implementation and [`conformance`] the suite that every backend
+//! must pass.
 
 pub mod action_store;
 pub mod clock;
 pub mod conformance;
 pub mod definition_store;
+pub mod dispatching;
 pub mod error;
 pub mod event_log;
 pub mod execution_store;
@@ -26,6 +28,7 @@ pub mod housekeeping;
 pub mod incidents;
 pub mod intervention;
 pub mod key_store;
+pub mod log_cap;
 pub mod memory;
 pub mod outcome;
 pub mod paging;

@@ -6,6 +6,9 @@ use crate::action_store::ActionStore;
 use crate::definition_store::DefinitionStore;
 use crate::event_log::EventLog;
 use crate::execution_store::ExecutionStore;
+use crate::executor_store::ExecutorStore;
+use crate::feed::Feed;
+use crate::graph_store::{GraphStore, GraphViews};
 use crate::housekeeping::Housekeeping;
 use crate::incidents::Incidents;
 use crate::intervention::Interventions;
@@ -33,6 +36,10 @@ pub struct Stores {
     pub tasks: Arc<dyn TaskBoard>,
     pub incidents: Arc<dyn Incidents>,
     pub relations: Arc<dyn Relations>,
+    pub graphs: Arc<dyn GraphStore>,
+    pub graph_views: Arc<dyn GraphViews>,
+    pub executors: Arc<dyn ExecutorStore>,
+    pub feed: Arc<dyn Feed>,
 }
 
 impl Stores {
@@ -53,6 +60,10 @@ impl Stores {
             + TaskBoard
             + Incidents
             + Relations
+            + GraphStore
+            + GraphViews
+            + ExecutorStore
+            + Feed
             + 'static,
     {
         Self {
@@ -69,7 +80,11 @@ impl Stores {
             housekeeping: store.clone(),
             tasks: store.clone(),
             incidents: store.clone(),
-            relations: store,
+            relations: store.clone(),
+            graphs: store.clone(),
+            graph_views: store.clone(),
+            executors: store.clone(),
+            feed: store,
         }
     }
 }

@@ -1,13 +1,11 @@
 //! Reading.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use millstream_core::graph::{Graph, GraphOptions, Instances, Node, NodeId, Tally};
+use millstream_core::graph::{Graph, GraphOptions, Instances, NodeId, NodeParts, Parts};
 use millstream_core::raw::RawJson;
 use prost::Message as _;
 
-use super::derive::derive;
 use crate::path::Path;
 use crate::proto;
 use crate::read::{Json, Reading, node_at, workflow_options};
@@ -18,26 +16,13 @@ const WHAT: &str = "the stored graph";
 
 /// The graph of some bytes. Bytes that are no graph are an error, never a panic.
 pub fn decode(bytes: &[u8]) -> Result<Graph, Unreadable> {
-    let proto::GraphState { head, ready, nodes } = proto::GraphState::decode(bytes).map_err(corrupt)?;
+    let proto::GraphState { head, nodes } = proto::GraphState::decode(bytes).map_err(corrupt)?;
     let mut reading = Reading::new(Json::Stored);
     let at = Path::ROOT;
-    let head = self::head_at(head, &at, &mut reading)?;
-    let ready = reading.names(&ready, &at.field("ready"));
+    let Head { name, description, creator, input, options, revision } = head_at(head, &at, &mut reading)?;
     let nodes = self::nodes(nodes, &at.field("nodes"), &mut reading);
-    reading.faults.or(Some(())).map_err(corrupt)?;
-    let mut graph = Graph {
-        name: head.name,
-        description: head.description,
-        creator: head.creator,
-        input: head.input,
-        options: head.options,
-        revision: head.revision,
-        nodes,
-        ready,
-        tally: Tally::default(),
-    };
-    derive(&mut graph);
-    Ok(graph)
+    let parts = Parts { name, description, creator, input, options, revision, nodes };
+    reading.faults.or(Some(parts)).map(Graph::assemble).map_err(corrupt)
 }
 
 /// What does not depend on the nodes.
@@ -79,15 +64,12 @@ fn head_at(
     })
 }
 
-fn nodes(given: Vec<proto::NodeState>, at: &Path<'_>, reading: &mut Reading) -> BTreeMap<NodeId, Node> {
-    let node = |(index, state)| {
-        let node = self::node(state, &at.at(index), reading)?;
-        Some((node.spec.id.clone(), node))
-    };
+fn nodes(given: Vec<proto::NodeState>, at: &Path<'_>, reading: &mut Reading) -> Vec<NodeParts> {
+    let node = |(index, state)| self::node(state, &at.at(index), reading);
     given.into_iter().enumerate().filter_map(node).collect()
 }
 
-fn node(given: proto::NodeState, at: &Path<'_>, reading: &mut Reading) -> Option<Node> {
+fn node(given: proto::NodeState, at: &Path<'_>, reading: &mut Reading) -> Option<NodeParts> {
     let spec = match given.node {
         Some(node) => node_at(node, &at.field("node"), reading),
         None => {
@@ -101,7 +83,7 @@ fn node(given: proto::NodeState, at: &Path<'_>, reading: &mut Reading) -> Option
     }
     let kept = reading.json(&given.kept_json, &at.field("kept_json"));
     let of = instance(&given.instance_of, &given.item_json, at, reading);
-    Some(Node {
+    Some(NodeParts {
         spec: Arc::new(spec?),
         status: status?,
         attempt: given.attempt,
@@ -114,8 +96,6 @@ fn node(given: proto::NodeState, at: &Path<'_>, reading: &mut Reading) -> Option
             open,
             failed,
         }),
-        children: BTreeSet::new(),
-        waits_for: 0,
     })
 }
 

@@ -9,19 +9,14 @@ use crate::status::status_out;
 use crate::write::{self, json_or_empty};
 
 /// The number of `GraphState.nodes`.
-const NODES: u32 = 3;
+const NODES: u32 = 2;
 /// A node of a few words; the buffer grows if they are longer.
 const NODE_BYTES: usize = 160;
 
 /// The bytes of a graph. The same graph gives the same bytes.
 pub fn encode(graph: &Graph) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(NODE_BYTES * (graph.nodes.len() + 1) + graph.input.len());
-    let rest = proto::GraphState {
-        head: Some(head(graph)),
-        ready: graph.ready.iter().map(|id| id.as_str().to_owned()).collect(),
-        nodes: Vec::new(),
-    };
-    rest.encode_raw(&mut bytes);
+    proto::GraphStateHead { head: Some(head(graph)) }.encode_raw(&mut bytes);
     // One at a time: ten thousand messages side by side would cost more than their bytes.
     for node in graph.nodes.values() {
         message::encode(NODES, &state(node), &mut bytes);

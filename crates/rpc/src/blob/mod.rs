@@ -3,7 +3,6 @@
 //! What can be derived from the nodes is left out of the bytes and made anew when they are read.
 
 mod decode;
-mod derive;
 mod encode;
 
 pub use decode::{Head, decode, head};

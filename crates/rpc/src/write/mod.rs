@@ -1,9 +1,11 @@
 //! What the core and the store know, as messages.
 
+mod event;
 mod request;
 mod spec;
 mod view;
 
+pub use event::{Occasion, dispatch_event, dispatches, notice_event};
 pub use request::{Attempt, REQUEST_BYTES, execute_request};
 pub(crate) use spec::json_or_empty;
 pub use spec::{edit, graph, node, workflow_options};

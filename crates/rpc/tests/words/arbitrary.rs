@@ -1,12 +1,11 @@
 //! Graphs by chance.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::graph::{
-    Agent, Edge, FanOut, Graph, GraphOptions, GraphSpec, Instances, Node, NodeEdit, NodeId, NodeOptions,
-    NodeRetry, NodeSpec, NodeStatus, OnFailure, SubExecution, Tally, Task,
+    Agent, Edge, FanOut, Graph, GraphOptions, GraphSpec, Instances, NodeEdit, NodeId, NodeOptions, NodeParts,
+    NodeRetry, NodeSpec, NodeStatus, OnFailure, Parts, SubExecution, Task,
 };
 use millstream_core::id::Name;
 use millstream_core::raw::RawJson;
@@ -148,61 +147,21 @@ fn instances() -> impl Strategy<Value = Instances> {
     (any::<u32>(), any::<u32>(), any::<u32>()).prop_map(|(all, open, failed)| Instances { all, open, failed })
 }
 
-fn node(number: usize) -> impl Strategy<Value = Node> {
+fn node(number: usize) -> impl Strategy<Value = NodeParts> {
     let state = (status(), any::<u32>(), option::of(text()), option::of(json()), vec(text(), 0..3));
     let instance = option::of((name(), json()));
     (spec(number), state, instance, option::of(instances())).prop_map(|(spec, state, of, instances)| {
         let (status, attempt, why, kept, avoid) = state;
-        Node {
-            spec: Arc::new(spec),
-            status,
-            attempt,
-            why,
-            kept,
-            avoid,
-            of,
-            instances,
-            children: BTreeSet::new(),
-            waits_for: 0,
-        }
+        NodeParts { spec: Arc::new(spec), status, attempt, why, kept, avoid, of, instances }
     })
 }
 
+/// Its derived parts are made by the core, whose business they are.
 pub(crate) fn graph() -> impl Strategy<Value = Graph> {
     let nodes = (0usize..8).prop_flat_map(|count| (0..count).map(node).collect::<Vec<_>>());
     let head = (text(), text(), option::of(text()), json(), options(), any::<u32>());
-    (head, nodes, btree_set(name(), 0..4)).prop_map(|(head, nodes, ready)| {
+    (head, nodes).prop_map(|(head, nodes)| {
         let (name, description, creator, input, options, revision) = head;
-        let nodes = nodes.into_iter().map(|node| (node.spec.id.clone(), node)).collect();
-        derived(Graph {
-            name,
-            description,
-            creator,
-            input,
-            options,
-            revision,
-            nodes,
-            ready,
-            tally: Tally::default(),
-        })
+        Graph::assemble(Parts { name, description, creator, input, options, revision, nodes })
     })
-}
-
-/// What follows from the nodes, said as plainly as possible.
-pub(crate) fn derived(mut graph: Graph) -> Graph {
-    let nodes = graph.nodes.clone();
-    for (id, node) in &mut graph.nodes {
-        let parents: BTreeSet<&NodeId> = node.spec.parents.iter().map(|edge| &edge.from).collect();
-        let open =
-            parents.iter().filter(|parent| nodes.get(**parent).is_some_and(|it| !it.status.is_ended()));
-        node.waits_for = u32::try_from(open.count()).unwrap();
-        let mentions = |other: &&Node| other.spec.parents.iter().any(|edge| edge.from == *id);
-        node.children = nodes.values().filter(mentions).map(|other| other.spec.id.clone()).collect();
-    }
-    let mut tally = BTreeMap::new();
-    for node in nodes.values() {
-        *tally.entry(node.status).or_insert(0) += 1;
-    }
-    graph.tally = Tally(tally);
-    graph
 }

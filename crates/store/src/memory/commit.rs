@@ -10,6 +10,7 @@ use super::tables::{Action, Execution, Tables};
 use crate::execution_store::{
     Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
+use crate::graph_store::GraphRows;
 use crate::views::ActionView;
 
 pub(super) fn commit(
@@ -71,6 +72,9 @@ fn commit_one(
     if ends {
         tables.end_incidents(&item.execution, now);
     }
+    if let Some(rows) = &item.graph {
+        write_graph(tables, item, rows, now);
+    }
     let emitted = item.emitted.iter().map(|event| tables.insert_event(event, now)).collect();
     if item.transitions.iter().any(|transition| transition.decision.correlation.is_some()) {
         tables.deliver_signals(&item.execution, now);
@@ -102,6 +106,15 @@ fn write_state(row: &mut Execution, item: &Commit) {
     match item.snapshot {
         SnapshotWrite::Write => row.snapshot = item.state.clone(),
         SnapshotWrite::Skip => {}
+    }
+}
+
+fn write_graph(tables: &mut Tables, item: &Commit, rows: &GraphRows, now: Timestamp) {
+    if let Some(graph) = tables.executions.get_mut(&item.execution).and_then(|row| row.graph.as_mut()) {
+        graph.write(rows);
+    }
+    if let (Some(first), Some(last)) = (item.transitions.first(), item.transitions.last()) {
+        tables.feed_transitions(&item.execution, first.seq, last.seq, now);
     }
 }
 
@@ -187,6 +200,7 @@ fn insert_actions(row: &mut Execution, actions: &[NewAction], now: Timestamp) ->
             undoes: action.undoes.clone(),
             closing: false,
             attempt_until: None,
+            company: action.company,
         };
         row.actions.insert(id.clone(), row_of);
         if is_ready {

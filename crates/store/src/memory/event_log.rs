@@ -6,6 +6,7 @@ use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 
 use super::Memory;
+use super::graphs::GraphTable;
 use super::tables::{Execution, KeyUse, Tables};
 use crate::Result;
 use crate::event_log::{Append, Appended, EventLog, Idempotency, NewEvent, NewExecution};
@@ -119,6 +120,7 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
         actions: Default::default(),
         decisions: Vec::new(),
         correlation: new.state.correlation.clone(),
+        graph: new.graph.as_deref().map(GraphTable::of),
     };
     tables.executions.insert(new.key.clone(), row);
     let position = tables.insert_event(&new.start, new.state.at);
@@ -135,6 +137,9 @@ fn start(tables: &mut Tables, new: &NewExecution, now: Timestamp) -> Appended {
     }
     for event in &new.events {
         tables.insert_event(event, now);
+    }
+    if new.graph.is_some() {
+        tables.feed_transitions(&new.key, new.state.seq, new.state.seq, now);
     }
     if new.state.correlation.is_some() {
         tables.deliver_signals(&new.key, now);

@@ -44,6 +44,8 @@ fn load(tables: &Tables, wanted: &Wanted, limits: MailboxLimits) -> Loaded {
         let later = row.transitions.iter().filter(|transition| transition.seq > row.snapshot.seq);
         (row.snapshot.clone(), later.cloned().collect())
     });
+    let blob = || row.graph.as_ref().map(|graph| graph.blob.clone());
+    let graph = state.as_ref().and_then(|_| blob());
     let (undecided, more) = cut(row, limits);
     let deferred = row.events.values().filter(|event| event.kept() == Some(Kept::Deferred));
     let mut mailbox: Vec<_> = deferred.map(|event| event.waiting(Kept::Deferred)).collect();
@@ -59,7 +61,7 @@ fn load(tables: &Tables, wanted: &Wanted, limits: MailboxLimits) -> Loaded {
         snapshot_seq: row.snapshot.seq,
         mailbox,
         more,
-        graph: None,
+        graph,
     }))
 }
 

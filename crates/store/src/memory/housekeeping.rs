@@ -32,6 +32,7 @@ impl Housekeeping for Memory {
         tables.executions.retain(|key, _| !gone.contains(key));
         tables.event_index.retain(|_, (key, _)| !gone.contains(key));
         tables.incidents.retain(|view| !gone.contains(&view.execution));
+        tables.feed.retain(|row| !gone.contains(&row.entry.execution));
         Ok(count(gone.len()))
     }
 

@@ -10,7 +10,7 @@ use millstream_core::time::Timestamp;
 use super::leasing;
 use super::tables::{Action, Execution, Tables};
 use crate::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
-use crate::execution_store::LeaseGrant;
+use crate::execution_store::{Company, LeaseGrant};
 use crate::settling::{Becomes, Followed, Graph, Member};
 
 /// What dependents are judged by: the rows as they are, unless a bug is planted.
@@ -64,13 +64,17 @@ pub(super) fn settle(
     view: &View,
 ) -> Settled {
     let recorded: Vec<bool> = batch.iter().map(|item| record(tables, item, now)).collect();
-    let touched: BTreeSet<(ExecutionKey, Seq)> =
-        batch.iter().map(|item| (item.lease.key.execution.clone(), item.lease.key.seq)).collect();
+    let executions: BTreeSet<&ExecutionKey> = batch.iter().map(|item| &item.lease.key.execution).collect();
+    let touched: BTreeSet<(ExecutionKey, Seq, Option<Name>)> =
+        batch.iter().map(|item| touched(tables, item)).collect();
     let mut settled = Settled::default();
     let mut slots = grant.slots;
-    for (key, seq) in touched {
+    for (key, seq, alone) in touched {
         let Some(row) = tables.executions.get_mut(&key) else { continue };
-        let mut graph = graph(row, seq);
+        let mut graph = match &alone {
+            Some(action) => only(row, seq, action),
+            None => graph(row, seq),
+        };
         for (name, member) in &mut graph.members {
             member.status = view.of(&key, batch, &(seq, name.clone()), member.status);
         }
@@ -83,23 +87,63 @@ pub(super) fn settle(
             slots -= 1;
             settled.leased.extend(leasing::grant(row, &action, worker, grant, now));
         }
-        row.complete_settled_events(now);
     }
-    settled.verdicts = batch
-        .iter()
-        .zip(recorded)
-        .map(|(item, recorded)| match tables.event(&item.lease.key.execution.tenant, item.event_id) {
-            Some(event) if recorded => SettleVerdict::Recorded { event: event.view.status },
-            Some(_) | None => SettleVerdict::Stale,
-        })
-        .collect();
+    for key in executions {
+        if let Some(row) = tables.executions.get_mut(key) {
+            row.complete_settled_events(now);
+        }
+    }
+    settled.verdicts =
+        batch.iter().zip(recorded).map(|(item, recorded)| verdict(tables, item, recorded)).collect();
     settled
+}
+
+fn verdict(tables: &Tables, item: &Settlement, recorded: bool) -> SettleVerdict {
+    let key = &item.lease.key;
+    match tables.event(&key.execution.tenant, item.event_id) {
+        Some(event) if recorded => {
+            let open = action(tables, item).is_some_and(|action| !action.view.status.is_settled());
+            let event = match (company(tables, item), event.view.status) {
+                // The others are not looked at.
+                (Company::Independent, EventStatus::Processing) if !open => EventStatus::Completed,
+                (Company::Independent | Company::Together, status) => status,
+            };
+            SettleVerdict::Recorded { event }
+        }
+        Some(_) | None => SettleVerdict::Stale,
+    }
+}
+
+fn action<'a>(tables: &'a Tables, item: &Settlement) -> Option<&'a Action> {
+    let key = &item.lease.key;
+    tables.executions.get(&key.execution)?.actions.get(&(key.seq, key.action.clone()))
+}
+
+/// The transition that an outcome concerns, or only one action of it.
+fn touched(tables: &Tables, item: &Settlement) -> (ExecutionKey, Seq, Option<Name>) {
+    let key = &item.lease.key;
+    let alone = company(tables, item) == Company::Independent;
+    (key.execution.clone(), key.seq, alone.then(|| key.action.clone()))
+}
+
+fn company(tables: &Tables, item: &Settlement) -> Company {
+    action(tables, item).map_or(Company::Together, |action| action.company)
 }
 
 /// The actions of one transition.
 pub(super) fn graph(row: &Execution, seq: Seq) -> Graph {
     let of_seq = row.actions.iter().filter(|((of, _), _)| *of == seq);
-    let member = |action: &Action| Member {
+    Graph { members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(), phase: row.phase }
+}
+
+/// One that has nothing to do with the others.
+fn only(row: &Execution, seq: Seq, action: &Name) -> Graph {
+    let found = row.actions.get(&(seq, action.clone())).map(|row| (action.clone(), member(row)));
+    Graph { members: found.into_iter().collect(), phase: row.phase }
+}
+
+fn member(action: &Action) -> Member {
+    Member {
         ordinal: action.view.ordinal,
         needs: action.view.needs.clone(),
         status: action.view.status,
@@ -107,8 +151,7 @@ pub(super) fn graph(row: &Execution, seq: Seq) -> Graph {
         settled_at: action.view.settled_at,
         closing: action.closing,
         undoes: action.undoes.clone(),
-    };
-    Graph { members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(), phase: row.phase }
+    }
 }
 
 /// Writes what follows from outcomes; returns what became ready, in order.
@@ -136,8 +179,12 @@ pub(super) fn follow(row: &mut Execution, seq: Seq, followed: Followed, now: Tim
 /// Whether the outcome was recorded: not when the lease has passed on.
 fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
     let key = &item.lease.key;
+    let company = company(tables, item);
     let Some(row) = tables.executions.get_mut(&key.execution) else { return false };
-    let mut graph = graph(row, key.seq);
+    let mut graph = match company {
+        Company::Together => graph(row, key.seq),
+        Company::Independent => only(row, key.seq, &key.action),
+    };
     if !graph.holds(&key.action, item.lease.epoch) {
         return false;
     }

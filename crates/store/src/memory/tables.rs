@@ -1,6 +1,6 @@
 //! The tables, and the few writes that several use cases share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId};
 use millstream_core::log::{ArmedTimer, Kept, Origin, State, Transition, Waiting};
@@ -9,9 +9,12 @@ use millstream_core::status::{EventStatus, PauseState, Phase};
 use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
+use super::graphs::{FeedRow, GraphTable};
 use crate::action_store::Handling;
 use crate::definition_store::StoredDefinition;
 use crate::event_log::{NewEvent, NewSignal};
+use crate::execution_store::Company;
+use crate::executor_store::Executor;
 use crate::incidents::IncidentView;
 use crate::intervention::RecordedDecision;
 use crate::key_store::KeyView;
@@ -34,6 +37,11 @@ pub(super) struct Tables {
     /// Buffered signals, in the order of their acceptance.
     pub(super) signals: Vec<(NewSignal, Timestamp)>,
     pub(super) external: BTreeMap<(TenantId, String), Connected>,
+    /// Of the feed and of logs.
+    pub(super) last_position: i64,
+    pub(super) last_log: i64,
+    pub(super) feed: Vec<FeedRow>,
+    pub(super) executors: BTreeMap<(TenantId, Name), (Executor, Timestamp)>,
 }
 
 /// An execution with everything that belongs to it.
@@ -54,6 +62,7 @@ pub(super) struct Execution {
     pub(super) timers: BTreeMap<(Seq, i32), ArmedTimer>,
     pub(super) decisions: Vec<RecordedDecision>,
     pub(super) correlation: Option<String>,
+    pub(super) graph: Option<GraphTable>,
 }
 
 #[derive(Debug)]
@@ -75,6 +84,7 @@ pub(super) struct Action {
     pub(super) closing: bool,
     /// When the attempt that is under way has to be over.
     pub(super) attempt_until: Option<Timestamp>,
+    pub(super) company: Company,
 }
 
 #[derive(Debug)]
@@ -150,10 +160,10 @@ impl Execution {
 
     /// Complete events that were being processed and have no open action left.
     pub(super) fn complete_settled_events(&mut self, now: Timestamp) {
+        let open = self.actions.values().filter(|action| !action.view.status.is_settled());
+        let open: BTreeSet<EventId> = open.map(|action| action.view.event_id).collect();
         for event in self.events.values_mut().filter(|row| row.view.status == EventStatus::Processing) {
-            let id = event.view.event_id;
-            let mut actions = self.actions.values().filter(|action| action.view.event_id == id);
-            if actions.all(|action| action.view.status.is_settled()) {
+            if !open.contains(&event.view.event_id) {
                 event.view.status = EventStatus::Completed;
                 event.view.completed_at = Some(now);
             }

@@ -1,0 +1,65 @@
+//! What is called one way in JSON and another way in the messages.
+//!
+//! The core reports in the words of the JSON form. Who sent a message looks for the message's own fields.
+
+use millstream_core::problem::Problem;
+
+pub(crate) fn translated(problem: &Problem) -> Problem {
+    Problem::new(path(&problem.path), problem.message.clone())
+}
+
+/// A path of the JSON form, in the words of the messages. A path that is in those words already stays as it is.
+fn path(json: &str) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    let mut before = "";
+    let mut parts = json.split('.');
+    for part in parts.by_ref() {
+        words.push(word(before, part));
+        before = part;
+        if part == "dependencies" {
+            break;
+        }
+    }
+    // What comes after it is a name that somebody chose.
+    words.extend(parts);
+    words.join(".")
+}
+
+fn word<'a>(before: &str, part: &'a str) -> &'a str {
+    match (before, part) {
+        (_, "task") => "assigned_task",
+        (_, "if") => "condition",
+        (_, "input") => "input_json",
+        ("", "name") => "metadata.name",
+        ("", "description") => "metadata.description",
+        ("retry", "max") => "max_backoff",
+        (edit, "insert" | "update") if edit.starts_with("edits[") => "node",
+        (edit, "delete") if edit.starts_with("edits[") => "node_id",
+        (_, same) => same,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_called_what_the_messages_call_them() {
+        for (json, message) in [
+            ("", ""),
+            ("name", "metadata.name"),
+            ("input", "input_json"),
+            ("nodes[3].parents[0].node", "nodes[3].parents[0].node"),
+            ("nodes[3].parents[0].if", "nodes[3].parents[0].condition"),
+            ("nodes[0].task.dependencies.task.if", "nodes[0].assigned_task.dependencies.task.if"),
+            ("nodes[0].options.retry.max", "nodes[0].options.retry.max_backoff"),
+            ("nodes[0].graph.name", "nodes[0].graph.name"),
+            ("nodes[0].graph.input", "nodes[0].graph.input_json"),
+            ("edits[0].insert.task.goal", "edits[0].node.assigned_task.goal"),
+            ("edits[1].delete", "edits[1].node_id"),
+        ] {
+            assert_eq!(path(json), message, "{json}");
+            assert_eq!(path(message), message, "{message}");
+        }
+    }
+}

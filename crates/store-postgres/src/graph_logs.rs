@@ -1,0 +1,153 @@
+//! What executors write while they perform. Locks: the graphs.
+
+use std::collections::HashMap;
+
+use millstream_core::graph::NodeId;
+use millstream_core::id::ExecutionKey;
+use millstream_core::time::Timestamp;
+use millstream_store::graph_store::NodeLog;
+use millstream_store::log_cap::{Adding, Kept};
+use sqlx::{PgConnection, PgPool, Row};
+
+use crate::errors::Attempt;
+use crate::execution_store::KeyColumns;
+use crate::{decode, graph_rows};
+
+/// One attempt at one node.
+type AttemptKey<'a> = (&'a ExecutionKey, &'a NodeId, u32);
+
+/// What there is of an attempt's log: the position of the last entry, and how much.
+#[derive(Debug, Clone, Copy, Default)]
+struct Last {
+    position: Option<i64>,
+    kept: Kept,
+}
+
+/// An entry to be written.
+struct Entry<'a> {
+    log: &'a NodeLog,
+    text: std::borrow::Cow<'a, str>,
+    kept: Kept,
+}
+
+pub(crate) async fn keep(pool: &PgPool, logs: &[NodeLog], now: Timestamp) -> Attempt<()> {
+    let mut transaction = pool.begin().await?;
+    graph_rows::lock(&mut transaction, logs.iter().map(|log| &log.execution)).await?;
+    let mut lasts = read_last(&mut transaction, logs).await?;
+    let (mut entries, mut marked) = (Vec::new(), Vec::new());
+    // Where the last entry of an attempt is, if it is one of these.
+    let mut newest: HashMap<AttemptKey<'_>, usize> = HashMap::new();
+    for log in logs {
+        // Not there: the execution or the node is gone.
+        let key = (&log.execution, &log.node, log.attempt);
+        let Some(last) = lasts.get_mut(&key) else { continue };
+        match last.kept.add(&log.text) {
+            Adding::Entry(text, kept) => {
+                last.kept = kept;
+                newest.insert(key, entries.len());
+                entries.push(Entry { log, text, kept });
+            }
+            Adding::Mark => {
+                last.kept.truncated = true;
+                match newest.get(&key).and_then(|place| entries.get_mut(*place)) {
+                    Some(entry) => entry.kept.truncated = true,
+                    None => marked.extend(last.position.map(|position| (log, position))),
+                }
+            }
+            Adding::Nothing => {}
+        }
+    }
+    mark(&mut transaction, &marked).await?;
+    insert(&mut transaction, &entries, now).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// Of attempts at nodes that are there. The last entry of an attempt knows what is kept of it.
+async fn read_last<'a>(
+    connection: &mut PgConnection,
+    logs: &'a [NodeLog],
+) -> Attempt<HashMap<AttemptKey<'a>, Last>> {
+    const READ: &str = "
+SELECT k.place, l.position, l.kept, l.truncated
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+    AS k(tenant, execution_id, node, attempt, place)
+CROSS JOIN LATERAL (
+    SELECT FROM graph_nodes n
+    WHERE n.tenant = k.tenant AND n.execution_id = k.execution_id AND n.node = k.node OFFSET 0) n
+LEFT JOIN LATERAL (
+    SELECT l.position, l.kept, l.truncated FROM graph_logs l
+    WHERE l.tenant = k.tenant AND l.execution_id = k.execution_id AND l.node = k.node AND l.attempt = k.attempt
+    ORDER BY l.position DESC LIMIT 1) l ON TRUE";
+    let mut attempts: HashMap<AttemptKey<'a>, i64> = HashMap::new();
+    for (log, place) in logs.iter().zip(0..) {
+        attempts.entry((&log.execution, &log.node, log.attempt)).or_insert(place);
+    }
+    let asked: Vec<(AttemptKey<'a>, i64)> = attempts.into_iter().collect();
+    let keys: KeyColumns<'_> = asked.iter().map(|((execution, ..), _)| *execution).collect();
+    let rows = keys
+        .bound(READ)
+        .bind(asked.iter().map(|((_, node, _), _)| node.as_str()).collect::<Vec<_>>())
+        .bind(asked.iter().map(|((.., attempt), _)| i64::from(*attempt)).collect::<Vec<_>>())
+        .bind(asked.iter().map(|(_, place)| *place).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    let mut lasts = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or(usize::MAX);
+        let Some(log) = logs.get(place) else { continue };
+        let bytes = row.try_get::<Option<i64>, _>("kept")?.unwrap_or(0);
+        let kept = Kept {
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            truncated: row.try_get::<Option<bool>, _>("truncated")?.unwrap_or(false),
+        };
+        let last = Last { position: row.try_get("position")?, kept };
+        lasts.insert((&log.execution, &log.node, log.attempt), last);
+    }
+    Ok(lasts)
+}
+
+async fn insert(connection: &mut PgConnection, entries: &[Entry<'_>], now: Timestamp) -> Attempt<()> {
+    const INSERT: &str = "
+INSERT INTO graph_logs (tenant, execution_id, node, attempt, text, kept, truncated, at)
+SELECT k.tenant, k.execution_id, k.node, k.attempt, k.text, k.kept, k.truncated, $8
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[], $7::boolean[])
+    WITH ORDINALITY AS k(tenant, execution_id, node, attempt, text, kept, truncated, ord)
+ORDER BY k.ord";
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let keys: KeyColumns<'_> = entries.iter().map(|entry| &entry.log.execution).collect();
+    keys.bound(INSERT)
+        .bind(entries.iter().map(|entry| entry.log.node.as_str()).collect::<Vec<_>>())
+        .bind(entries.iter().map(|entry| i64::from(entry.log.attempt)).collect::<Vec<_>>())
+        .bind(entries.iter().map(|entry| decode::message(&entry.text)).collect::<Vec<_>>())
+        .bind(
+            entries
+                .iter()
+                .map(|entry| i64::try_from(entry.kept.bytes).unwrap_or(i64::MAX))
+                .collect::<Vec<_>>(),
+        )
+        .bind(entries.iter().map(|entry| entry.kept.truncated).collect::<Vec<_>>())
+        .bind(now.as_millis())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn mark(connection: &mut PgConnection, marked: &[(&NodeLog, i64)]) -> Attempt<()> {
+    const MARK: &str = "
+UPDATE graph_logs l SET truncated = TRUE
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS k(tenant, execution_id, node, position)
+WHERE l.tenant = k.tenant AND l.execution_id = k.execution_id AND l.node = k.node AND l.position = k.position";
+    if marked.is_empty() {
+        return Ok(());
+    }
+    let keys: KeyColumns<'_> = marked.iter().map(|(log, _)| &log.execution).collect();
+    keys.bound(MARK)
+        .bind(marked.iter().map(|(log, _)| log.node.as_str()).collect::<Vec<_>>())
+        .bind(marked.iter().map(|(_, position)| *position).collect::<Vec<_>>())
+        .execute(connection)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Performing nodes: who is about to, what their requests are made of, and what they wrote.
+//!
+//! A batch of dispatches is four statements however large it is: hold the graphs, record, read what comes
+//! before and after, tell the feed. Of upstream results only those leave the database that fit: running sums
+//! of their lengths are made where they are, and a long value is not even unpacked for its length.
+
+use std::collections::{BTreeMap, HashMap};
+
+use async_trait::async_trait;
+use millstream_core::graph::NodeId;
+use millstream_core::id::ExecutionKey;
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::dispatching;
+use millstream_store::graph_store::{Dispatch, DispatchContext, GraphStore, NodeLog};
+use sqlx::{PgConnection, Row};
+
+use crate::connect::PostgresStore;
+use crate::dispatch_context::{self, Surroundings};
+use crate::errors::{Attempt, Failure};
+use crate::execution_store::KeyColumns;
+use crate::{decode, graph_logs, graph_rows};
+
+#[async_trait]
+impl GraphStore for PostgresStore {
+    async fn dispatch(
+        &self,
+        batch: &[Dispatch],
+        result_bytes: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Option<DispatchContext>>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.patiently(|| self.dispatch_once(batch, result_bytes, now)).await
+    }
+
+    async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Result<()> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        self.patiently(|| graph_logs::keep(&self.pool, logs, now)).await
+    }
+}
+
+impl PostgresStore {
+    async fn dispatch_once(
+        &self,
+        batch: &[Dispatch],
+        result_bytes: usize,
+        now: Timestamp,
+    ) -> Attempt<Vec<Option<DispatchContext>>> {
+        let mut transaction = self.pool.begin().await?;
+        graph_rows::lock(&mut transaction, batch.iter().map(|dispatch| &dispatch.execution)).await?;
+        let recorded = record(&mut transaction, batch, now).await?;
+        if recorded.is_empty() {
+            transaction.rollback().await?;
+            return Ok(batch.iter().map(|_| None).collect());
+        }
+        let mut wanted = Surroundings::default();
+        for (execution, node) in recorded.iter().map(|((execution, _), node)| (*execution, node)) {
+            wanted.add(execution, &node.parents, &node.children);
+        }
+        let around = dispatch_context::read(&mut transaction, &wanted, result_bytes).await?;
+        graph_rows::feed_dispatched(&mut transaction, &told(batch, &recorded), now).await?;
+        transaction.commit().await?;
+        let context = |dispatch: &Dispatch| {
+            let node = recorded.get(&(&dispatch.execution, &dispatch.node))?;
+            if node.attempt != dispatch.attempt {
+                return None;
+            }
+            Some(DispatchContext {
+                spec: node.spec.clone(),
+                instance: node.instance.clone(),
+                upstream: around.upstream(&dispatch.execution, &node.parents),
+                downstream: around.downstream(&dispatch.execution, &node.children),
+            })
+        };
+        Ok(batch.iter().map(context).collect())
+    }
+}
+
+/// A node whose dispatch was recorded.
+struct Recorded {
+    attempt: u32,
+    spec: RawJson,
+    parents: Vec<NodeId>,
+    children: Vec<NodeId>,
+    instance: Option<(NodeId, RawJson)>,
+}
+
+type AllRecorded<'a> = HashMap<(&'a ExecutionKey, &'a NodeId), Recorded>;
+
+/// Only those attempts that are under way. Of two dispatches of one node the last one stays.
+async fn record<'a>(
+    connection: &mut PgConnection,
+    batch: &'a [Dispatch],
+    now: Timestamp,
+) -> Attempt<AllRecorded<'a>> {
+    const RECORD: &str = "
+UPDATE graph_nodes n SET executor = k.executor, executor_reason = k.reason, dispatched_at = $7
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $8::bigint[])
+    AS k(tenant, execution_id, node, attempt, executor, reason, place)
+WHERE n.tenant = k.tenant AND n.execution_id = k.execution_id AND n.node = k.node AND n.attempt = k.attempt
+  AND n.status = 'RUNNING'
+RETURNING k.place, n.attempt, n.spec, n.children, n.instance_of, n.item";
+    let mut last: BTreeMap<(&ExecutionKey, &NodeId, u32), usize> = BTreeMap::new();
+    for (place, dispatch) in batch.iter().enumerate() {
+        last.insert((&dispatch.execution, &dispatch.node, dispatch.attempt), place);
+    }
+    let places: Vec<usize> = last.into_values().collect();
+    let each = || places.iter().map(|place| &batch[*place]);
+    let keys: KeyColumns<'_> = each().map(|dispatch| &dispatch.execution).collect();
+    let rows = keys
+        .bound(RECORD)
+        .bind(each().map(|dispatch| dispatch.node.as_str()).collect::<Vec<_>>())
+        .bind(each().map(|dispatch| i64::from(dispatch.attempt)).collect::<Vec<_>>())
+        .bind(each().map(|dispatch| decode::message(&dispatch.executor)).collect::<Vec<_>>())
+        .bind(each().map(|dispatch| decode::message(&dispatch.reason)).collect::<Vec<_>>())
+        .bind(now.as_millis())
+        .bind(places.iter().map(|place| i64::try_from(*place).unwrap_or(i64::MAX)).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    let mut recorded = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let place = usize::try_from(row.try_get::<i64, _>("place")?).unwrap_or(usize::MAX);
+        let Some(dispatch) = batch.get(place) else { continue };
+        let spec = decode::json(row, "spec")?;
+        let mut children: Vec<NodeId> = decode::list(row, "children")?;
+        children.sort();
+        let node = Recorded {
+            attempt: decode::number(row, "attempt")?,
+            parents: dispatching::parents(&spec).map_err(unreadable)?,
+            children,
+            instance: decode::instance(row)?,
+            spec,
+        };
+        recorded.insert((&dispatch.execution, &dispatch.node), node);
+    }
+    Ok(recorded)
+}
+
+fn unreadable(error: millstream_store::StoreError) -> Failure {
+    Failure::Undecodable(error.to_string())
+}
+
+/// What the feed is told, per execution, in the order of the batch.
+fn told<'a>(batch: &'a [Dispatch], recorded: &AllRecorded<'a>) -> Vec<(&'a ExecutionKey, RawJson)> {
+    let mut told: BTreeMap<&ExecutionKey, Vec<&Dispatch>> = BTreeMap::new();
+    for dispatch in batch {
+        let node = recorded.get(&(&dispatch.execution, &dispatch.node));
+        if node.is_some_and(|node| node.attempt == dispatch.attempt) {
+            told.entry(&dispatch.execution).or_default().push(dispatch);
+        }
+    }
+    told.into_iter().map(|(execution, all)| (execution, dispatching::told(all))).collect()
+}

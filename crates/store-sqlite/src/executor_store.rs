@@ -1,0 +1,90 @@
+//! Who can perform nodes.
+
+use millstream_core::id::{Name, TenantId};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::executor_store::{Executor, ExecutorStore};
+
+use crate::connect::SqliteStore;
+use crate::decode::Fields;
+use crate::param::Free;
+
+#[async_trait::async_trait]
+impl ExecutorStore for SqliteStore {
+    async fn beat_executors(&self, executors: &[Executor], now: Timestamp) -> Result<()> {
+        const BEAT: &str = "
+            INSERT INTO executors (tenant, name, address, roles, labels, capacity, load, seen_at)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            ON CONFLICT (tenant, name) DO UPDATE SET
+                address = excluded.address, roles = excluded.roles, labels = excluded.labels,
+                capacity = excluded.capacity, load = excluded.load, seen_at = excluded.seen_at";
+        if executors.is_empty() {
+            return Ok(());
+        }
+        let executors = executors.to_vec();
+        self.write(move |connection| {
+            let mut beat = connection.prepare_cached(BEAT)?;
+            for executor in &executors {
+                beat.execute((
+                    executor.tenant.as_str(),
+                    executor.name.as_str(),
+                    Free(&executor.address),
+                    RawJson::of(&executor.roles).as_str(),
+                    RawJson::of(&executor.labels).as_str(),
+                    executor.capacity,
+                    executor.load,
+                    now.as_millis(),
+                ))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn retire_executors(&self, executors: &[(TenantId, Name)]) -> Result<()> {
+        const RETIRE: &str = "DELETE FROM executors WHERE tenant = ?1 AND name = ?2";
+        if executors.is_empty() {
+            return Ok(());
+        }
+        let executors = executors.to_vec();
+        self.write(move |connection| {
+            let mut retire = connection.prepare_cached(RETIRE)?;
+            for (tenant, name) in &executors {
+                retire.execute((tenant.as_str(), name.as_str()))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn executors(&self, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>> {
+        const EXECUTORS: &str = "SELECT * FROM executors WHERE seen_at >= ?1 ORDER BY tenant, name";
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(EXECUTORS)?;
+            let mut rows = read.query([since.as_millis()])?;
+            let mut executors = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                let executor = Executor {
+                    tenant: row.id("tenant")?,
+                    name: row.id("name")?,
+                    address: row.text("address")?.to_owned(),
+                    roles: row.json("roles")?,
+                    labels: row.json("labels")?,
+                    capacity: row.number("capacity")?,
+                    load: row.number("load")?,
+                };
+                executors.push((executor, row.time("seen_at")?));
+            }
+            Ok(executors)
+        })
+        .await
+    }
+
+    async fn forget_executors(&self, before: Timestamp) -> Result<usize> {
+        const FORGET: &str = "DELETE FROM executors WHERE seen_at < ?1";
+        self.write(move |connection| Ok(connection.prepare_cached(FORGET)?.execute([before.as_millis()])?))
+            .await
+    }
+}

@@ -1,0 +1,234 @@
+//! Performing nodes: who is about to, what their requests are made of, and what they wrote.
+
+use std::collections::BTreeMap;
+
+use millstream_core::graph::{NodeId, NodeStatus};
+use millstream_core::id::ExecutionKey;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::dispatching::{self, Budget, MAX_DOWNSTREAM};
+use millstream_store::graph_store::{Dispatch, DispatchContext, GraphStore, NodeLog, Upstream};
+use millstream_store::log_cap::{Adding, Kept};
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::connect::SqliteStore;
+use crate::decode::Fields;
+use crate::errors::Attempt;
+use crate::graph_rows::feed_dispatched;
+use crate::param::Message;
+
+#[async_trait::async_trait]
+impl GraphStore for SqliteStore {
+    async fn dispatch(
+        &self,
+        batch: &[Dispatch],
+        result_bytes: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Option<DispatchContext>>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = batch.to_vec();
+        self.write(move |connection| dispatch_batch(connection, &batch, result_bytes, now)).await
+    }
+
+    async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Result<()> {
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let logs = logs.to_vec();
+        self.write(move |connection| logs.iter().try_for_each(|log| keep_log(connection, log, now))).await
+    }
+}
+
+fn dispatch_batch(
+    connection: &Connection,
+    batch: &[Dispatch],
+    result_bytes: usize,
+    now: Timestamp,
+) -> Attempt<Vec<Option<DispatchContext>>> {
+    let mut told = BTreeMap::<&ExecutionKey, Vec<&Dispatch>>::new();
+    let mut contexts = Vec::with_capacity(batch.len());
+    for dispatch in batch {
+        let context = record(connection, dispatch, result_bytes, now)?;
+        if context.is_some() {
+            told.entry(&dispatch.execution).or_default().push(dispatch);
+        }
+        contexts.push(context);
+    }
+    for (execution, dispatches) in told {
+        feed_dispatched(connection, execution, &dispatching::told(dispatches), now)?;
+    }
+    Ok(contexts)
+}
+
+fn record(
+    connection: &Connection,
+    dispatch: &Dispatch,
+    result_bytes: usize,
+    now: Timestamp,
+) -> Attempt<Option<DispatchContext>> {
+    const RECORD: &str = "
+        UPDATE graph_nodes SET executor = ?5, executor_reason = ?6, dispatched_at = ?7
+        WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3 AND attempt = ?4 AND status = 'RUNNING'
+        RETURNING spec, children, instance_of, item";
+    let key = &dispatch.execution;
+    let mut update = connection.prepare_cached(RECORD)?;
+    let mut rows = update.query((
+        key.tenant.as_str(),
+        key.execution.as_str(),
+        dispatch.node.as_str(),
+        dispatch.attempt,
+        Message(&dispatch.executor),
+        Message(&dispatch.reason),
+        now.as_millis(),
+    ))?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let row = Fields(row);
+    let (spec, children) = (row.raw(0)?, row.json::<Vec<NodeId>>(1)?);
+    let parents = dispatching::parents(&spec)?;
+    Ok(Some(DispatchContext {
+        instance: row.instance()?,
+        upstream: read_upstream(connection, key, &parents, result_bytes)?,
+        downstream: read_downstream(connection, key, children)?,
+        spec,
+    }))
+}
+
+/// Results are read one by one and only if they fit: SQLite makes a whole value of every column that it selects.
+fn read_upstream(
+    connection: &Connection,
+    key: &ExecutionKey,
+    parents: &[NodeId],
+    result_bytes: usize,
+) -> Attempt<Vec<Upstream>> {
+    const READ_PARENT: &str = "
+        SELECT node, status, instance_of, octet_length(result) FROM graph_nodes
+        WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3";
+    const READ_INSTANCES: &str = "
+        SELECT node, status, instance_of, octet_length(result) FROM graph_nodes
+        WHERE tenant = ?1 AND execution_id = ?2 AND node > ?3 AND node < ?4 AND instance_of = ?5
+        ORDER BY length(node), node";
+    const READ_RESULT: &str =
+        "SELECT result FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3";
+    let mut upstream = Vec::new();
+    let (tenant, execution) = (key.tenant.as_str(), key.execution.as_str());
+    let mut read_parent = connection.prepare_cached(READ_PARENT)?;
+    let mut read_instances = connection.prepare_cached(READ_INSTANCES)?;
+    for parent in parents {
+        let mut rows = read_parent.query((tenant, execution, parent.as_str()))?;
+        while let Some(row) = rows.next()? {
+            upstream.push(upstream_of(row)?);
+        }
+        let (low, high) = dispatching::instance_range(parent);
+        let mut rows = read_instances.query((tenant, execution, low, high, parent.as_str()))?;
+        while let Some(row) = rows.next()? {
+            upstream.push(upstream_of(row)?);
+        }
+    }
+    let mut budget = Budget::of(result_bytes);
+    let mut read_result = connection.prepare_cached(READ_RESULT)?;
+    for one in &mut upstream {
+        if !budget.takes(one.result_bytes) {
+            break;
+        }
+        let mut rows = read_result.query((tenant, execution, one.node.as_str()))?;
+        one.result = rows.next()?.map(|row| Fields(row).opt_raw(0)).transpose()?.flatten();
+    }
+    Ok(upstream)
+}
+
+/// Its result is yet to be read.
+fn upstream_of(row: &Row<'_>) -> Attempt<Upstream> {
+    let row = Fields(row);
+    let result_bytes = match row.opt_int(3)? {
+        Some(_) => row.size(3)?,
+        None => 0,
+    };
+    Ok(Upstream {
+        node: row.id(0)?,
+        status: row.word(1, NodeStatus::parse)?,
+        instance_of: row.opt_id(2)?,
+        result: None,
+        result_bytes,
+    })
+}
+
+fn read_downstream(
+    connection: &Connection,
+    key: &ExecutionKey,
+    mut children: Vec<NodeId>,
+) -> Attempt<Vec<(NodeId, String)>> {
+    const READ_SPEC: &str =
+        "SELECT spec FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3";
+    children.sort();
+    let mut read = connection.prepare_cached(READ_SPEC)?;
+    let mut downstream = Vec::new();
+    for child in children {
+        if downstream.len() == MAX_DOWNSTREAM {
+            break;
+        }
+        let mut rows = read.query((key.tenant.as_str(), key.execution.as_str(), child.as_str()))?;
+        if let Some(row) = rows.next()? {
+            let goal = dispatching::goal(&Fields(row).raw(0)?)?;
+            drop(rows);
+            downstream.push((child, goal));
+        }
+    }
+    Ok(downstream)
+}
+
+fn keep_log(connection: &Connection, log: &NodeLog, now: Timestamp) -> Attempt<()> {
+    const INSERT_LOG: &str = "
+        INSERT INTO graph_logs (tenant, execution_id, node, attempt, text, kept, truncated, at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    const MARK_LOG: &str = "UPDATE graph_logs SET truncated = 1 WHERE position = ?1";
+    let key = &log.execution;
+    if !is_node(connection, key, &log.node)? {
+        return Ok(());
+    }
+    let last = last_log(connection, log)?;
+    let kept = last.map(|(_, kept)| kept).unwrap_or_default();
+    match (kept.add(&log.text), last) {
+        (Adding::Entry(text, kept), _) => {
+            connection.prepare_cached(INSERT_LOG)?.execute((
+                key.tenant.as_str(),
+                key.execution.as_str(),
+                log.node.as_str(),
+                log.attempt,
+                &*text,
+                i64::try_from(kept.bytes).unwrap_or(i64::MAX),
+                kept.truncated,
+                now.as_millis(),
+            ))?;
+        }
+        (Adding::Mark, Some((position, _))) => {
+            connection.prepare_cached(MARK_LOG)?.execute([position])?;
+        }
+        (Adding::Mark, None) | (Adding::Nothing, _) => {}
+    }
+    Ok(())
+}
+
+fn is_node(connection: &Connection, key: &ExecutionKey, node: &NodeId) -> Attempt<bool> {
+    const IS_NODE: &str = "
+        SELECT EXISTS (SELECT 1 FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3)";
+    let place = (key.tenant.as_str(), key.execution.as_str(), node.as_str());
+    Ok(connection.prepare_cached(IS_NODE)?.query_row(place, |row| row.get(0))?)
+}
+
+/// The last entry of an attempt knows what is kept of it.
+fn last_log(connection: &Connection, log: &NodeLog) -> Attempt<Option<(i64, Kept)>> {
+    const LAST_LOG: &str = "
+        SELECT position, kept, truncated FROM graph_logs
+        WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3 AND attempt = ?4
+        ORDER BY position DESC LIMIT 1";
+    let key = &log.execution;
+    let place = (key.tenant.as_str(), key.execution.as_str(), log.node.as_str(), log.attempt);
+    let mut read = connection.prepare_cached(LAST_LOG)?;
+    let last = read.query_row(place, |row| {
+        let bytes = usize::try_from(row.get::<_, i64>(1)?).unwrap_or(usize::MAX);
+        Ok((row.get(0)?, Kept { bytes, truncated: row.get(2)? }))
+    });
+    Ok(last.optional()?)
+}

@@ -1,0 +1,118 @@
+//! What a request for a node is made of, as far as every backend says it the same way: what is read of a
+//! spec, how many children are named, which results come along. Pure.
+
+use std::collections::BTreeSet;
+
+use millstream_core::graph::{Edge, NodeId, Task};
+use millstream_core::raw::RawJson;
+use serde::{Deserialize, Serialize};
+
+use crate::graph_store::Dispatch;
+use crate::{Result, StoreError};
+
+/// So many children of a node are named in its request.
+pub const MAX_DOWNSTREAM: usize = 100;
+
+/// The part of a [`NodeSpec`](millstream_core::graph::NodeSpec) that others are told of.
+#[derive(Debug, Deserialize)]
+struct Outline {
+    #[serde(default)]
+    parents: Vec<Edge>,
+    #[serde(default)]
+    task: Task,
+}
+
+fn outline(spec: &RawJson) -> Result<Outline> {
+    spec.decode().map_err(|error| StoreError::Corrupt(format!("the spec of a node cannot be read: {error}")))
+}
+
+/// The parents of a node in their order, each once.
+pub fn parents(spec: &RawJson) -> Result<Vec<NodeId>> {
+    let mut seen = BTreeSet::new();
+    let parents = outline(spec)?.parents.into_iter().map(|edge| edge.from);
+    Ok(parents.filter(|parent| seen.insert(parent.clone())).collect())
+}
+
+pub fn goal(spec: &RawJson) -> Result<String> {
+    Ok(outline(spec)?.task.goal)
+}
+
+/// The ids of the instances of a fan-out are all between these two, which are no instances themselves.
+pub fn instance_range(node: &NodeId) -> (String, String) {
+    // `/` is the character after `.`.
+    (format!("{node}."), format!("{node}/"))
+}
+
+/// In this order instances come by their numbers, which have no leading zeros.
+pub fn instance_order(node: &NodeId) -> (usize, &NodeId) {
+    (node.as_str().len(), node)
+}
+
+/// How many bytes of results may still come along. Once one is left out, so are all behind it.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    left: Option<usize>,
+}
+
+impl Budget {
+    pub const fn of(bytes: usize) -> Self {
+        Self { left: Some(bytes) }
+    }
+
+    /// Whether a result of this size comes along.
+    pub fn takes(&mut self, bytes: usize) -> bool {
+        self.left = self.left.and_then(|left| left.checked_sub(bytes));
+        self.left.is_some()
+    }
+}
+
+/// The body of an entry of the feed.
+pub fn told<'a>(dispatches: impl IntoIterator<Item = &'a Dispatch>) -> RawJson {
+    #[derive(Serialize)]
+    struct Told<'a> {
+        node: &'a NodeId,
+        attempt: u32,
+        executor: &'a str,
+        reason: &'a str,
+    }
+    let told = |one: &'a Dispatch| Told {
+        node: &one.node,
+        attempt: one.attempt,
+        executor: &one.executor,
+        reason: &one.reason,
+    };
+    RawJson::of(&dispatches.into_iter().map(told).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: &str) -> NodeId {
+        NodeId::parse(id).unwrap()
+    }
+
+    #[test]
+    fn instances_come_by_their_numbers_and_lie_in_their_range() {
+        let mut ids = ["n.10", "n.2", "n.0", "n.1"].map(node);
+        ids.sort_by(|one, other| instance_order(one).cmp(&instance_order(other)));
+        assert_eq!(ids, ["n.0", "n.1", "n.2", "n.10"].map(node));
+        let (low, high) = instance_range(&node("n"));
+        assert!(ids.iter().all(|id| id.as_str() > low.as_str() && id.as_str() < high.as_str()));
+        for other in ["n", "n-1", "n0", "na", "n_1"] {
+            assert!(other < low.as_str() || other > high.as_str(), "{other}");
+        }
+    }
+
+    #[test]
+    fn nothing_comes_along_behind_what_was_left_out() {
+        let mut budget = Budget::of(10);
+        assert_eq!([4, 0, 6, 1, 0].map(|bytes| budget.takes(bytes)), [true, true, true, false, false]);
+    }
+
+    #[test]
+    fn parents_are_read_in_their_order_and_each_once() {
+        let spec = r#"{"id":"c","parents":["b",{"node":"a","if":"true"},"b"],"unknown":1}"#;
+        assert_eq!(parents(&RawJson::parse(spec).unwrap()).unwrap(), [node("b"), node("a")]);
+    }
+}

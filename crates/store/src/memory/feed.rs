@@ -1,0 +1,30 @@
+//! The feed, in memory. It is written by those whose deeds it tells ([`super::graphs`]).
+
+use millstream_core::id::ExecutionKey;
+
+use super::Memory;
+use crate::Result;
+use crate::feed::{Feed, FeedEntry};
+
+#[async_trait::async_trait]
+impl Feed for Memory {
+    async fn feed(&self, execution: &ExecutionKey, after: i64, limit: usize) -> Result<Vec<FeedEntry>> {
+        let tables = self.tables();
+        let entries = tables.feed.iter().map(|row| &row.entry);
+        let wanted = entries.filter(|entry| entry.execution == *execution && entry.position > after);
+        Ok(wanted.take(limit).cloned().collect())
+    }
+
+    async fn unpublished(&self, limit: usize) -> Result<Vec<FeedEntry>> {
+        let tables = self.tables();
+        let waiting = tables.feed.iter().filter(|row| !row.published);
+        Ok(waiting.take(limit).map(|row| row.entry.clone()).collect())
+    }
+
+    async fn published(&self, positions: &[i64]) -> Result<()> {
+        for row in &mut self.tables().feed {
+            row.published |= positions.contains(&row.entry.position);
+        }
+        Ok(())
+    }
+}

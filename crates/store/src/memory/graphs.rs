@@ -1,0 +1,113 @@
+//! The rows of graphs and of the feed, in memory: what starts, commits and dispatches write.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use millstream_core::graph::NodeId;
+use millstream_core::id::{ExecutionKey, Seq};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+
+use super::tables::Tables;
+use crate::feed::{Fed, FeedEntry};
+use crate::graph_store::{GraphRows, LogView, NodeView, NodeWrite};
+
+/// What an execution that is a graph has beyond the others.
+#[derive(Debug)]
+pub(super) struct GraphTable {
+    pub(super) metadata: RawJson,
+    pub(super) revision: u32,
+    pub(super) blob: Arc<[u8]>,
+    pub(super) nodes: BTreeMap<NodeId, NodeView>,
+    pub(super) logs: BTreeMap<NodeId, Vec<LogView>>,
+}
+
+#[derive(Debug)]
+pub(super) struct FeedRow {
+    pub(super) entry: FeedEntry,
+    pub(super) published: bool,
+}
+
+impl GraphTable {
+    pub(super) fn of(rows: &GraphRows) -> Self {
+        let mut table = Self {
+            metadata: rows.metadata.clone().unwrap_or_else(RawJson::null),
+            revision: 0,
+            blob: Arc::default(),
+            nodes: BTreeMap::new(),
+            logs: BTreeMap::new(),
+        };
+        table.write(rows);
+        table
+    }
+
+    pub(super) fn write(&mut self, rows: &GraphRows) {
+        self.revision = rows.revision;
+        if let Some(blob) = &rows.blob {
+            self.blob = blob.clone();
+        }
+        self.nodes.retain(|node, _| !rows.deleted.contains(node));
+        for write in &rows.nodes {
+            match self.nodes.get_mut(&write.node) {
+                Some(view) => overwrite(view, write),
+                None => {
+                    self.nodes.insert(write.node.clone(), inserted(write));
+                }
+            }
+        }
+    }
+}
+
+fn inserted(write: &NodeWrite) -> NodeView {
+    NodeView {
+        node: write.node.clone(),
+        status: write.status,
+        attempt: write.attempt,
+        seq: write.seq,
+        why: write.why.clone(),
+        spec: write.spec.clone().unwrap_or_else(RawJson::null),
+        children: write.children.clone().unwrap_or_default(),
+        instance: write.instance.clone(),
+        result: write.result.clone(),
+        error: write.error.clone(),
+        executor: None,
+        executor_reason: None,
+        started_at: write.started_at,
+        dispatched_at: None,
+        ended_at: write.ended_at,
+    }
+}
+
+/// What is `None` stays as it is, but for `why`.
+fn overwrite(view: &mut NodeView, write: &NodeWrite) {
+    fn keep<T: Clone>(stored: &mut Option<T>, written: &Option<T>) {
+        if written.is_some() {
+            stored.clone_from(written);
+        }
+    }
+    (view.status, view.attempt, view.seq) = (write.status, write.attempt, write.seq);
+    view.why.clone_from(&write.why);
+    if let Some(spec) = &write.spec {
+        view.spec = spec.clone();
+    }
+    if let Some(children) = &write.children {
+        view.children.clone_from(children);
+    }
+    keep(&mut view.result, &write.result);
+    keep(&mut view.error, &write.error);
+    keep(&mut view.started_at, &write.started_at);
+    keep(&mut view.ended_at, &write.ended_at);
+}
+
+impl Tables {
+    /// The transitions of a commit, both included.
+    pub(super) fn feed_transitions(&mut self, key: &ExecutionKey, first: Seq, last: Seq, now: Timestamp) {
+        self.feed(key, Fed::Transitions { first, last }, now);
+    }
+
+    pub(super) fn feed(&mut self, key: &ExecutionKey, what: Fed, now: Timestamp) {
+        self.last_position += 1;
+        let entry = FeedEntry { position: self.last_position, execution: key.clone(), at: now, what };
+        self.feed.push(FeedRow { entry, published: false });
+    }
+}
