@@ -120,23 +120,6 @@ async fn no_secret_anywhere(shop: &Shop, id: &str) {
     assert!(!shop.fleet.outputs().contains(TOKEN), "a log holds the secret");
 }
 
-macro_rules! in_both_modes {
-    ($($case:ident)+) => {
-        mod embedded {
-            $(#[tokio::test]
-            async fn $case() {
-                super::$case(super::Built::Embedded).await;
-            })+
-        }
-        mod fleet {
-            $(#[tokio::test]
-            async fn $case() {
-                super::$case(super::Built::Fleet).await;
-            })+
-        }
-    };
-}
-
 in_both_modes! {
     an_order_is_delivered
     a_refused_order_takes_back_what_it_did
