@@ -19,6 +19,8 @@ use serde::Serialize;
 /// So much of an unsuccessful answer goes into the error message, after secrets are taken out of it: of one
 /// that is cut in two nobody would know the first half.
 const SHOWN: usize = 500;
+/// So much of any other message, whoever wrote it.
+const LONGEST_MESSAGE: usize = 4 * 1024;
 /// So much of an unsuccessful answer is read in any case.
 pub(crate) const LOOKED_AT: usize = 8 * 1024;
 
@@ -70,10 +72,10 @@ pub(crate) fn judge(
     }
 }
 
-/// The error as it is kept.
+/// The error as it is kept: it is stored with the action and travels in events.
 pub(crate) fn shortened(error: ActionError) -> ActionError {
-    let cut = error.status.and_then(|_| error.message.char_indices().nth(SHOWN + "answered 400: ".len()));
-    match cut {
+    let longest = if error.status.is_some() { SHOWN + "answered 400: ".len() } else { LONGEST_MESSAGE };
+    match error.message.char_indices().nth(longest) {
         Some((end, _)) => ActionError { message: format!("{}…", &error.message[..end]), ..error },
         None => error,
     }
@@ -152,6 +154,13 @@ mod tests {
         assert_eq!(after(&[until]), Some(Duration::from_secs(7)), "an answer without a date of its own");
         assert_eq!(after(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT")]), Some(Duration::ZERO));
         assert_eq!(after(&[("retry-after", "soon")]), None);
+    }
+
+    #[test]
+    fn a_message_is_cut_before_it_becomes_a_burden() {
+        let error = |status| ActionError { class: ErrorClass::Status, message: "ü".repeat(100_000), status };
+        let kept = |status| shortened(error(status)).message.chars().count();
+        assert_eq!((kept(None), kept(Some(500))), (LONGEST_MESSAGE + 1, SHOWN + 15));
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl Performers {
         held: &Held,
         input: ActionInput,
         credentials: &Credentials,
-        filled: &Filled,
+        filled: &Arc<Filled>,
         deadline: Instant,
     ) -> Done {
         Done::Attempt(match input {
@@ -195,7 +195,7 @@ impl Performers {
         held: &Held,
         input: &CallInput,
         credentials: &Credentials,
-        filled: &Filled,
+        filled: &Arc<Filled>,
         deadline: Instant,
     ) -> Attempt {
         let Some(calls) = &self.calls else {
@@ -215,7 +215,7 @@ impl Performers {
             deadline,
             input: full,
             progress: action.progress.clone(),
-            pulse: held.pulse(),
+            pulse: held.pulse().keeping(Arc::clone(filled)),
         };
         calls.perform(call).await
     }

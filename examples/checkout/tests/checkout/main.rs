@@ -25,6 +25,7 @@ macro_rules! in_both_modes {
     };
 }
 
+mod clumsy;
 mod moving;
 mod ordering;
 mod shop;
