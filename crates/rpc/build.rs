@@ -23,6 +23,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let all = protox::compile(SERVICES.iter().chain([&STATE]), ["proto"])?;
     // Sorted maps: what is written twice is the same bytes twice.
-    tonic_prost_build::configure().btree_map(".").compile_fds(all)?;
+    tonic_prost_build::configure().btree_map(".").bytes(".").compile_fds(all)?;
     Ok(())
 }

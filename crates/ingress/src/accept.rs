@@ -27,6 +27,7 @@ use millstream_core::status::EventStatus;
 use millstream_store::StoreError;
 use millstream_store::clock::Clock;
 use millstream_store::event_log::{Append, Appended, EventLog, NewEvent};
+use millstream_store::graph_store::GraphRows;
 use millstream_stream::doorbell::Bell;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
@@ -66,6 +67,8 @@ pub enum AcceptError {
 pub(crate) struct Accept {
     queue: mpsc::Sender<Submission>,
     bytes: Arc<Semaphore>,
+    /// Bytes that the queue may hold.
+    most: usize,
     patience: Duration,
 }
 
@@ -98,8 +101,8 @@ impl Accept {
             options.appenders.clamp(1, 4),
             tasks.clone(),
         ));
-        let bytes = Arc::new(Semaphore::new(limits.queue_bytes.min(Semaphore::MAX_PERMITS)));
-        Self { queue, bytes, patience: options.commit_timeout }
+        let most = limits.queue_bytes.min(Semaphore::MAX_PERMITS);
+        Self { queue, bytes: Arc::new(Semaphore::new(most)), most, patience: options.commit_timeout }
     }
 
     /// One verdict per item, in order, after the commit that holds them.
@@ -107,7 +110,8 @@ impl Accept {
         if items.is_empty() {
             return Ok(Vec::new());
         }
-        let bytes: usize = items.iter().map(size).sum();
+        // One that weighs more than the queue may hold has it for itself.
+        let bytes = items.iter().map(size).sum::<usize>().min(self.most);
         let room = self
             .bytes
             .clone()
@@ -136,9 +140,16 @@ fn size(item: &Append) -> usize {
         Append::Event(new) => event(new),
         Append::Signal(signal) => signal.payload.len() + 512,
         Append::Start(start) => {
-            event(&start.start) + start.state.context_bytes() + start.events.iter().map(event).sum::<usize>()
+            let graph = start.graph.as_deref().map_or(0, graph_size);
+            let events = start.events.iter().map(event).sum::<usize>();
+            event(&start.start) + start.state.context_bytes() + events + graph
         }
     }
+}
+
+/// A graph is in the log, in its blob and in the rows of its nodes.
+fn graph_size(rows: &GraphRows) -> usize {
+    rows.blob.as_ref().map_or(0, |blob| blob.len()) * 3 + rows.nodes.len() * 64
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,5 @@
-//! Who is calling: an extractor that each handler names, never a filter over paths.
+//! Who is calling: an extractor that each handler names, never a filter over paths. Calls over gRPC ask the
+//! same question of their metadata.
 //!
 //! Tenant, role and actor come from the key and from nowhere else. A handler asks for a [`Submitter`],
 //! a [`Reader`] or an [`Admin`] and cannot be reached without one. Keys are found by their SHA-256; a
@@ -10,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use lru::LruCache;
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
@@ -42,14 +43,7 @@ macro_rules! extractors {
             type Rejection = Problem;
 
             async fn from_request_parts(parts: &mut Parts, door: &Arc<Door>) -> Result<Self, Problem> {
-                let caller = authenticate(parts, door).await?;
-                if caller.role.allows(Role::$role) {
-                    return Ok(Self(caller));
-                }
-                let detail = format!(
-                    "this call needs a key with the role {} or admin, this one is {}", Role::$role, caller.role
-                );
-                Err(Problem::new(Kind::Forbidden, detail))
+                caller(door, &parts.headers, Role::$role).await.map(Self)
             }
         }
     )+};
@@ -64,18 +58,27 @@ extractors! {
     Admin = Admin;
 }
 
-async fn authenticate(parts: &Parts, door: &Door) -> Result<Caller, Problem> {
+/// Who sent these headers, if its role allows what is asked for.
+pub(crate) async fn caller(door: &Door, headers: &HeaderMap, needs: Role) -> Result<Caller, Problem> {
+    let caller = authenticate(headers, door).await?;
+    if caller.role.allows(needs) {
+        return Ok(caller);
+    }
+    let detail = format!("this call needs a key with the role {needs} or admin, this one is {}", caller.role);
+    Err(Problem::new(Kind::Forbidden, detail))
+}
+
+async fn authenticate(headers: &HeaderMap, door: &Door) -> Result<Caller, Problem> {
     let anybody = match door.options.auth {
         AuthMode::Keys => false,
         AuthMode::OpenOnLoopback => !door.keys.exist().await?,
-        AuthMode::InsecureNoAuth => !parts.headers.contains_key(header::AUTHORIZATION),
+        AuthMode::InsecureNoAuth => !headers.contains_key(header::AUTHORIZATION),
     };
     if anybody {
         return Ok(Caller { tenant: TenantId::default_tenant(), role: Role::Admin, actor: None });
     }
     let unauthorized = |detail: &str| Problem::new(Kind::Unauthorized, detail);
-    let header = parts
-        .headers
+    let header = headers
         .get(header::AUTHORIZATION)
         .ok_or_else(|| unauthorized("send an API key as \"Authorization: Bearer ms_…\""))?;
     let secret = header

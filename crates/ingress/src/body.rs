@@ -31,6 +31,12 @@ impl Budget {
     pub(crate) fn of(bytes: usize) -> Self {
         Self(Arc::new(Semaphore::new((bytes / 1024).min(Semaphore::MAX_PERMITS))))
     }
+
+    /// Pays for so many KiB.
+    pub(crate) fn pay(&self, kib: usize) -> Result<OwnedSemaphorePermit, Problem> {
+        let paid = self.0.clone().try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX));
+        paid.map_err(|_| Problem::new(Kind::Busy, "too many bytes are in flight"))
+    }
 }
 
 /// A body that has arrived. Dropping it gives its bytes back to the budget.
@@ -92,11 +98,7 @@ async fn collect(body: Incoming, limit: usize, budget: &Budget) -> Result<Body, 
         }
         let due = (bytes.len() + chunk.len()).div_ceil(1024) - paid_kib;
         if due > 0 {
-            let more = budget
-                .0
-                .clone()
-                .try_acquire_many_owned(u32::try_from(due).unwrap_or(u32::MAX))
-                .map_err(|_| Problem::new(Kind::Busy, "too many bytes are in flight"))?;
+            let more = budget.pay(due)?;
             paid_kib += due;
             match &mut paid {
                 None => paid = Some(more),

@@ -14,6 +14,9 @@ pub(crate) enum List {
     Actions,
     Timers,
     Incidents,
+    Graphs,
+    Nodes,
+    NodeLogs,
 }
 
 impl List {
@@ -25,6 +28,9 @@ impl List {
         Self::Actions,
         Self::Timers,
         Self::Incidents,
+        Self::Graphs,
+        Self::Nodes,
+        Self::NodeLogs,
     ];
 
     const fn tag(self) -> &'static str {
@@ -36,6 +42,9 @@ impl List {
             Self::Actions => "a1:",
             Self::Timers => "t1:",
             Self::Incidents => "i1:",
+            Self::Graphs => "g1:",
+            Self::Nodes => "n1:",
+            Self::NodeLogs => "l1:",
         }
     }
 }

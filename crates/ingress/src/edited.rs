@@ -121,7 +121,7 @@ fn says_nothing(value: &Value) -> bool {
 }
 
 /// A path says where; a line and a column would say it once more.
-fn without_place(error: &serde_json::Error) -> String {
+pub(crate) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rfind(" at line ") {
         Some(at) => text[..at].to_owned(),

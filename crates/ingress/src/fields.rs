@@ -39,6 +39,12 @@ impl<'a> Fields<'a> {
         self.faults.push(Fault::new(path, message.to_string()));
     }
 
+    /// Whether something was wrong with a field already.
+    pub(crate) fn has_fault(&self, field: &str) -> bool {
+        let path = self.path_of(field);
+        self.faults.iter().any(|fault| fault.path.starts_with(&path))
+    }
+
     pub(crate) fn faults(&mut self, faults: Vec<Fault>) {
         self.faults.extend(faults);
     }

@@ -34,6 +34,13 @@ impl Gate {
         }
     }
 
+    /// A place among those in flight.
+    pub(crate) fn request(&self) -> Result<Slot, Problem> {
+        let permit = self.requests.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| Problem::new(Kind::Busy, "too many requests are in flight"))?;
+        Ok(Slot(Arc::new(std::sync::Mutex::new(Some(permit)))))
+    }
+
     /// Leave to wait, or `None` when too many wait already.
     pub(crate) fn wait(&self) -> Option<OwnedSemaphorePermit> {
         self.waits.clone().try_acquire_owned().ok()
@@ -68,10 +75,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Slot {
 
 /// Bounds the requests in flight. Health and metrics stay outside of it.
 pub(crate) async fn in_flight(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
-    let Ok(permit) = door.gate.requests.clone().try_acquire_owned() else {
-        return Problem::new(Kind::Busy, "too many requests are in flight").into_response();
+    let slot = match door.gate.request() {
+        Ok(slot) => slot,
+        Err(problem) => return problem.into_response(),
     };
-    let slot = Slot(Arc::new(std::sync::Mutex::new(Some(permit))));
     request.extensions_mut().insert(slot.clone());
     let counted = crate::metrics::InFlight::begin();
     let response = next.run(request).await;
@@ -82,12 +89,16 @@ pub(crate) async fn in_flight(State(door): State<Arc<Door>>, mut request: Reques
 
 /// Sizes and hosts, for every path.
 pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let refused = too_long(request.uri(), request.headers(), &door.options.limits)
-        .or_else(|| foreign(request.headers(), &door));
-    match refused {
+    match refused(&request, &door) {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     }
+}
+
+/// Why a request is not even looked at.
+pub(crate) fn refused(request: &Request, door: &Door) -> Option<Problem> {
+    too_long(request.uri(), request.headers(), &door.options.limits)
+        .or_else(|| foreign(request.uri(), request.headers(), door))
 }
 
 fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> {
@@ -105,15 +116,17 @@ fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> 
 
 /// While the door is open on loopback a web page must not reach it: neither by a name that was made to
 /// point here (DNS rebinding), nor by a request across origins.
-fn foreign(headers: &HeaderMap, door: &Door) -> Option<Problem> {
+fn foreign(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
     match door.options.auth {
         AuthMode::Keys | AuthMode::InsecureNoAuth => return None,
         AuthMode::OpenOnLoopback => {}
     }
+    // HTTP/2 says it in the address.
+    let authority = uri.authority().map(|authority| authority.as_str());
     let host = headers.get(header::HOST).map(|value| value.to_str().unwrap_or(""));
     let origin = headers.get(header::ORIGIN).map(|value| value.to_str().unwrap_or(""));
     let origin = origin.map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
-    let named = [host, origin].into_iter().flatten().find(|name| !is_ours(name, door));
+    let named = [authority, host, origin].into_iter().flatten().find(|name| !is_ours(name, door));
     named.map(|name| {
         let detail = format!("{name:?} is not served while no key is needed; use 127.0.0.1 or localhost");
         Problem::new(Kind::HostRefused, detail)

@@ -1,4 +1,4 @@
-//! The HTTP door of Millstream: accept, ring, read.
+//! The HTTP and gRPC door of Millstream: accept, ring, read.
 //!
 //! A request that brings something becomes durable in one commit shared with whatever else arrived
 //! meanwhile, and is answered after that commit and not before. Bells are rung afterwards; a stream
@@ -9,7 +9,8 @@
 //!
 //! Reading order follows a request: [`serve`] (sockets, drain), `http` (the routes), `auth`,
 //! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
-//! want the outcome), `tasks` (work for external workers).
+//! want the outcome), `tasks` (work for external workers), `graphs` (whatever the transport) and `grpc` (the
+//! services, on the same port).
 
 mod accept;
 mod auth;
@@ -23,6 +24,8 @@ mod fields;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gate;
+mod graphs;
+mod grpc;
 pub mod http;
 mod lookup;
 mod machines;
@@ -30,6 +33,7 @@ pub mod metrics;
 mod news;
 pub mod openapi;
 pub mod options;
+mod preface;
 mod prefer;
 mod query;
 mod ring;

@@ -12,6 +12,8 @@ pub fn describe() {
     use metrics::{describe_counter, describe_gauge, describe_histogram};
     describe_counter!("millstream_http_requests_total", "Requests answered, by route, method and status.");
     describe_histogram!("millstream_http_request_seconds", "Time to answer a request, by route.");
+    describe_counter!("millstream_grpc_calls_total", "Calls answered over gRPC, by method and code.");
+    describe_histogram!("millstream_grpc_call_seconds", "Time of a call over gRPC, by method.");
     describe_gauge!("millstream_http_in_flight", "Requests being worked on.");
     describe_histogram!(
         "millstream_append_batch_size",
@@ -50,6 +52,12 @@ pub(crate) fn request(method: &Method, route: &str, status: StatusCode, seconds:
     )
     .increment(1);
     metrics::histogram!("millstream_http_request_seconds", "route" => route).record(seconds);
+}
+
+pub(crate) fn call(method: &str, code: tonic::Code, seconds: f64) {
+    let (method, code) = (method.to_owned(), format!("{code:?}"));
+    metrics::counter!("millstream_grpc_calls_total", "method" => method.clone(), "code" => code).increment(1);
+    metrics::histogram!("millstream_grpc_call_seconds", "method" => method).record(seconds);
 }
 
 /// Counts a request as being worked on for as long as it lives.

@@ -73,7 +73,7 @@ fn parameters(doc: &Operation) -> Vec<Value> {
         json!({ "name": name, "in": "query", "required": false, "allowEmptyValue": true, "schema": reference(schema) })
     });
     let in_headers = doc.headers.iter().map(|name| {
-        json!({ "name": name, "in": "header", "required": false, "schema": reference(header_schema(name)) })
+        json!({ "name": name, "in": "header", "required": false, "schema": reference(header_schema(doc, name)) })
     });
     in_path.chain(in_query).chain(in_headers).collect()
 }
@@ -83,7 +83,8 @@ fn path_schema(name: &str) -> &'static str {
     match name {
         "name" => "Name",
         "version" => "Version",
-        "execution_id" => "ExecutionId",
+        "execution_id" | "graph_id" => "ExecutionId",
+        "node" => "Name",
         "event_id" | "signal_id" => "EventId",
         "incident_id" => "IncidentId",
         "fingerprint" => "Fingerprint",
@@ -92,9 +93,10 @@ fn path_schema(name: &str) -> &'static str {
     }
 }
 
-/// A header means the same on every call.
-fn header_schema(name: &str) -> &'static str {
+/// A header means the same on every call, but for the place where a stream goes on.
+fn header_schema(doc: &Operation, name: &str) -> &'static str {
     match name {
+        "Last-Event-ID" if doc.id == "watch_graph" => "WatchPlace",
         "Idempotency-Key" => "IdempotencyHeader",
         "Prefer" => "Prefer",
         "Millstream-Validate" => "Validate",

@@ -89,6 +89,10 @@ pub struct Limits {
     pub batch_bytes: usize,
     /// The body of one definition.
     pub definition_bytes: usize,
+    /// The body of one graph, as JSON or as a message.
+    pub graph_bytes: usize,
+    /// The body of edits of a graph, of the result of a node, and any other message.
+    pub message_bytes: usize,
     /// Path and query together.
     pub uri_bytes: usize,
     /// All header names and values together.
@@ -124,6 +128,8 @@ impl Default for Limits {
             batch_items: 1_000,
             batch_bytes: 8 * 1024 * 1024,
             definition_bytes: MAX_SOURCE_BYTES,
+            graph_bytes: 16 * 1024 * 1024,
+            message_bytes: 4 * 1024 * 1024,
             uri_bytes: 8 * 1024,
             header_bytes: 16 * 1024,
             in_flight: 1_024,

@@ -1,7 +1,8 @@
 //! Sockets: accept connections, serve them, and leave in good order.
 //!
-//! Served by hyper itself and not by `axum::serve`, because only there can a slow client be timed out
-//! while it sends its head and a drain have a deadline.
+//! One port speaks HTTP/1.1 and HTTP/2 without TLS; a connection's first bytes say which. Served by hyper
+//! itself and not by `axum::serve`, because only there can a slow client be timed out while it sends its head
+//! and a drain have a deadline. An HTTP/2 connection that is idle is asked now and then whether it is there.
 //!
 //! Drain: readiness turns red and waits and tails end; after `drain_delay` no connection is accepted
 //! any more; requests in flight finish, at most until `drain_deadline`; then the queue is committed,
@@ -12,8 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::rt::Executor;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
 use millstream_store::StoreError;
 use tokio::net::{TcpListener, TcpStream};
@@ -24,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::door::{Deps, Door, Life};
 use crate::http::serve_routes;
 use crate::options::{AuthMode, IngressOptions, Limits};
+use crate::preface::{self, Version};
 use crate::stall::Unstalled;
 
 /// Why the door does not open.
@@ -116,7 +120,9 @@ async fn accept(
         match arrived {
             None => return,
             Some((Ok((stream, _)), place)) => {
-                let serving = connection(stream, place, router.clone(), limits.clone(), goodbye.clone());
+                let streams = Streams { tasks: connections.clone(), cut: goodbye.cut.clone() };
+                let serving =
+                    connection(stream, place, router.clone(), limits.clone(), goodbye.clone(), streams);
                 connections.spawn(serving);
             }
             Some((Err(error), _)) => {
@@ -129,24 +135,78 @@ async fn accept(
     }
 }
 
+/// Requests of HTTP/2 connections: each is a task of its own, and ends with the others.
+#[derive(Debug, Clone)]
+struct Streams {
+    tasks: TaskTracker,
+    cut: CancellationToken,
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, stream: F) {
+        let cut = self.cut.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = stream => {}
+                () = cut.cancelled() => {}
+            }
+        });
+    }
+}
+
+/// How long an HTTP/2 client may take to answer when it is asked whether it is there.
+const ANSWER: Duration = Duration::from_secs(20);
+/// Requests at once on one HTTP/2 connection.
+const STREAMS: u32 = 256;
+/// What is beyond our own limit is refused by us, with a reason.
+const HEAD_BYTES: u32 = 64 * 1024;
+
 async fn connection(
     stream: TcpStream,
     _place: OwnedSemaphorePermit,
     router: Router,
     limits: Limits,
     goodbye: Goodbye,
+    streams: Streams,
 ) {
     // Answers are small and complete: waiting for more to send only costs time.
     let _ = stream.set_nodelay(true);
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_timeout)
-        .max_buf_size(64 * 1024)
-        .max_headers(100)
-        .keep_alive(true);
-    let stream = TokioIo::new(Unstalled::new(stream, limits.stall_timeout));
-    let serving = builder.serve_connection(stream, TowerToHyperService::new(router));
+    let stream = Unstalled::new(stream, limits.stall_timeout);
+    let told = tokio::select! {
+        told = tokio::time::timeout(limits.head_timeout, preface::told(stream)) => told,
+        () = goodbye.leaving.cancelled() => return,
+    };
+    let Ok(Ok((version, stream))) = told else { return };
+    let (stream, service) = (TokioIo::new(stream), TowerToHyperService::new(router));
+    match version {
+        Version::Http1 => {
+            let mut builder = http1::Builder::new();
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(limits.head_timeout)
+                .max_buf_size(64 * 1024)
+                .max_headers(100)
+                .keep_alive(true);
+            until_goodbye(builder.serve_connection(stream, service), goodbye).await;
+        }
+        Version::Http2 => {
+            let mut builder = http2::Builder::new(streams);
+            builder
+                .timer(TokioTimer::new())
+                .keep_alive_interval(limits.head_timeout)
+                .keep_alive_timeout(ANSWER)
+                .max_header_list_size(HEAD_BYTES)
+                .max_concurrent_streams(STREAMS);
+            until_goodbye(builder.serve_connection(stream, service), goodbye).await;
+        }
+    }
+}
+
+async fn until_goodbye<C>(serving: C, goodbye: Goodbye)
+where
+    C: GracefulConnection,
+    C::Error: std::fmt::Display,
+{
     tokio::pin!(serving);
     let mut told = false;
     loop {

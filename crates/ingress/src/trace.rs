@@ -19,7 +19,7 @@ use tracing::Instrument;
 use crate::door::Door;
 use crate::http::problem::{self, Kind, Problem};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Carried by the request as an extension.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ pub(crate) async fn layer(State(door): State<Arc<Door>>, mut request: Request, n
 }
 
 /// The caller's id, if it is short and plain; else a new one.
-fn request_id(headers: &HeaderMap, door: &Door) -> Arc<str> {
+pub(crate) fn request_id(headers: &HeaderMap, door: &Door) -> Arc<str> {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let plain = |id: &&str| {
         (1..=128).contains(&id.len())
@@ -87,7 +87,7 @@ fn request_id(headers: &HeaderMap, door: &Door) -> Arc<str> {
 }
 
 /// The caller's trace context, if it is valid (version 00); else one begun here.
-fn traceparent(headers: &HeaderMap, entropy: &dyn Entropy) -> Arc<str> {
+pub(crate) fn traceparent(headers: &HeaderMap, entropy: &dyn Entropy) -> Arc<str> {
     let given = headers.get("traceparent").and_then(|value| value.to_str().ok());
     match given.filter(|text| is_traceparent(text)) {
         Some(text) => text.into(),

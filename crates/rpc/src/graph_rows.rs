@@ -36,11 +36,8 @@ pub fn of_start(transition: &Transition, graph: &Graph) -> GraphRows {
     for id in graph.nodes.keys() {
         touched.node(id, transition.seq).shape = true;
     }
-    let metadata = Metadata {
-        name: &graph.name,
-        description: &graph.description,
-        creator: graph.creator.as_deref(),
-    };
+    let metadata =
+        Metadata { name: &graph.name, description: &graph.description, creator: graph.creator.as_deref() };
     GraphRows { metadata: Some(RawJson::of(&metadata)), ..touched.rows(graph, Blob::Write) }
 }
 

@@ -12,7 +12,9 @@ const CAPACITY: u32 = 100;
 /// Reads one entry; says what is wrong with it otherwise.
 pub(crate) fn parse(text: &str) -> Result<FixedExecutor, String> {
     let wrong = |what: String| {
-        format!("worker.executors: {text:?}: {what} (write it like planner=http://host:7500?role=planner&capacity=8)")
+        format!(
+            "worker.executors: {text:?}: {what} (write it like planner=http://host:7500?role=planner&capacity=8)"
+        )
     };
     let (name, address) = text.split_once('=').ok_or_else(|| wrong("has no name".to_owned()))?;
     let name = Name::parse(name).map_err(|error| wrong(format!("the name {error}")))?;
@@ -55,7 +57,8 @@ mod tests {
 
     #[test]
     fn an_executor_has_a_name_and_an_address_and_may_say_what_it_can_do() {
-        let executor = parse("a=http://127.0.0.1:7500?role=planner&role=writer&label=gpu&capacity=8").unwrap();
+        let executor =
+            parse("a=http://127.0.0.1:7500?role=planner&role=writer&label=gpu&capacity=8").unwrap();
         assert_eq!((executor.name.as_str(), executor.address.as_str()), ("a", "http://127.0.0.1:7500"));
         assert_eq!((executor.roles.len(), executor.labels.len(), executor.capacity), (2, 1, 8));
         assert_eq!(parse("b=http://host:1").unwrap().capacity, CAPACITY);

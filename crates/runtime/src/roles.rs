@@ -15,10 +15,10 @@ use millstream_worker::executors::FixedExecutor;
 use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 
 use crate::config::Config;
-use crate::{drills, executors};
 use crate::entropy::SystemEntropy;
 use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
+use crate::{drills, executors};
 
 /// What every role of this process shares.
 #[derive(Debug, Clone)]

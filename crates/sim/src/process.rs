@@ -78,6 +78,7 @@ pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize) {
             http: Some(Arc::new(ToSink(Arc::clone(&role)))),
             calls: None,
             secrets: None,
+            nodes: None,
         };
         let shutdown = CancellationToken::new();
         occupy(&slots, slot, Some(Arc::clone(&role)));

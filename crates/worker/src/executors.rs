@@ -116,7 +116,8 @@ impl Executors {
     /// Those that registered themselves, as the store has them now.
     pub(crate) fn registered(&self, executors: Vec<Executor>) {
         let mut known = self.known();
-        let mut gone: BTreeSet<Whose> = known.keys().filter(|(tenant, _)| tenant.is_some()).cloned().collect();
+        let mut gone: BTreeSet<Whose> =
+            known.keys().filter(|(tenant, _)| tenant.is_some()).cloned().collect();
         for executor in executors {
             let whose = (Some(executor.tenant), executor.name);
             gone.remove(&whose);
@@ -151,7 +152,9 @@ impl Executors {
         let mut avoid = wanted.avoid.to_vec();
         let mut whose = Vec::new();
         let mut candidates = Vec::new();
-        for (owner, known) in known.iter().filter(|((owner, _), _)| owner.as_ref().is_none_or(|owner| owner == tenant)) {
+        for (owner, known) in
+            known.iter().filter(|((owner, _), _)| owner.as_ref().is_none_or(|owner| owner == tenant))
+        {
             if known.shunned_until.is_some_and(|until| until > now) {
                 avoid.push(owner.1.as_str().to_owned());
             }

@@ -23,6 +23,7 @@ mod drain;
 mod duties;
 mod error;
 pub mod executors;
+mod graph_log;
 mod kept;
 mod load;
 mod metrics;
@@ -46,6 +47,8 @@ mod worker;
 pub use deps::Deps;
 pub use error::WorkerError;
 pub use options::{HttpOptions, Retention, WorkerOptions};
-pub use perform::{Beat, Call, Credentials, HttpRequest, PerformCalls, PerformHttp, Pulse, Secrets};
+pub use perform::{
+    Beat, Call, Credentials, HttpRequest, PerformCalls, PerformHttp, PerformNodes, Pulse, Secrets,
+};
 pub use run::run;
 pub use succession::succeed_the_dead;

@@ -77,7 +77,10 @@ impl Programs {
 }
 
 fn compile(source: &str, definition: &DefinitionRef) -> Usable {
-    definition::parse(source, Format::Json).and_then(Machine::compile).map(|machine| Program::Machine(Arc::new(machine))).map_err(|problems| {
-        Unusable::Foreign(format!("definition {definition} does not compile: {problems}").into())
-    })
+    definition::parse(source, Format::Json)
+        .and_then(Machine::compile)
+        .map(|machine| Program::Machine(Arc::new(machine)))
+        .map_err(|problems| {
+            Unusable::Foreign(format!("definition {definition} does not compile: {problems}").into())
+        })
 }

@@ -15,7 +15,8 @@ use crate::deps::Deps;
 use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
-    beat, clock, consumers, due_actions, due_timers, executors, gauges, missed_schedules, overdue, retention, ring_all,
+    beat, clock, consumers, due_actions, due_timers, executors, gauges, missed_schedules, overdue, retention,
+    ring_all,
 };
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;

@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
+use millstream_core::graph;
 use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, Name, Seq};
 use millstream_core::log::{Applied, ArmedTimer, Outcome, Plan, PlannedAction, State, Turn, Waiting};
-use millstream_core::graph;
 use millstream_core::machine::{self, ActionInput, Machine, Snapshot};
 use millstream_core::program::Program;
 use millstream_core::raw::RawJson;
@@ -110,7 +110,8 @@ pub(crate) fn decision(
     let timers = still_valid(rows.timers, &turn.state);
     let snapshot = snapshot(&before, &turn.state);
     let graph = turn.state.graph.as_ref().filter(|_| !rows.transitions.is_empty()).map(|graph| {
-        let payload = |event_id| mailbox.iter().find(|event| event.event_id == event_id).map(|event| &event.payload);
+        let payload =
+            |event_id| mailbox.iter().find(|event| event.event_id == event_id).map(|event| &event.payload);
         let blob = match snapshot {
             SnapshotWrite::Write => Blob::Write,
             SnapshotWrite::Skip => Blob::Skip,

@@ -13,6 +13,8 @@ mod faults;
 mod faulty;
 #[path = "worker/foreign.rs"]
 mod foreign;
+#[path = "worker/graphs.rs"]
+mod graphs;
 #[path = "worker/http.rs"]
 mod http;
 #[path = "worker/performing.rs"]

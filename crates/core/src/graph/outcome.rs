@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::change::{NodeChange, Patch};
 use super::limits::MAX_RESULT_BYTES;
 use super::patch::{known, patch};
-use super::payload::Answer;
+use super::payload::{Answer, NodeOutcome};
 use super::ripple::Ripple;
 use super::room::Again;
 use super::spec::NodeId;
@@ -16,17 +16,6 @@ use crate::action::{ActionError, ErrorClass};
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
-/// [`NodeOutcome`](super::payload::NodeOutcome) with the answer still as it came: one that cannot be read
-/// must not leave the node running for ever.
-#[derive(Deserialize)]
-struct Told {
-    action: NodeId,
-    #[serde(default)]
-    result: Option<RawJson>,
-    #[serde(default)]
-    error: Option<ActionError>,
-}
-
 /// What an outcome does: the patch that it brings, the graph with that patch, and the rest.
 pub(super) struct Followed {
     pub(super) patched: Option<(Patch, Graph)>,
@@ -35,7 +24,7 @@ pub(super) struct Followed {
 
 /// Decides about an outcome; `Err` says why it is rejected.
 pub(super) fn outcome(graph: &Graph, payload: &RawJson, at: Timestamp) -> Result<Followed, String> {
-    let told: Told = payload.decode().map_err(|error| format!("the outcome cannot be read: {error}"))?;
+    let told = read(payload)?;
     let id = &told.action;
     let node = graph.nodes.get(id).ok_or_else(|| format!("there is no node {:?}", id.as_str()))?;
     if node.status != NodeStatus::Running {
@@ -108,16 +97,27 @@ fn bring(graph: &Graph, answer: &Answer) -> Result<Option<(Patch, Graph)>, Strin
     Ok(Some(known(graph, patch, &answer.known)))
 }
 
-fn answer(result: Option<RawJson>, error: Option<ActionError>, attempt: u32) -> Answer {
+/// One that cannot be read is an error of its node, which must not run for ever for it.
+fn read(payload: &RawJson) -> Result<NodeOutcome, String> {
+    #[derive(Deserialize)]
+    struct Whose {
+        action: NodeId,
+    }
+    payload.decode::<NodeOutcome>().or_else(|error| {
+        let Whose { action } =
+            payload.decode().map_err(|_| format!("the outcome cannot be read: {error}"))?;
+        let message = format!("the answer cannot be read: {error}");
+        let error = ActionError { class: ErrorClass::Response, message, status: None };
+        Ok(NodeOutcome { action, result: None, error: Some(error) })
+    })
+}
+
+fn answer(result: Option<Answer>, error: Option<ActionError>, attempt: u32) -> Answer {
     if let Some(error) = error {
         return failed(attempt, status_of(&error.class), error.message);
     }
     let unusable = |message: String| failed(attempt, NodeStatus::TaskError, message);
-    let answer = match result.as_ref().map(RawJson::decode::<Answer>) {
-        Some(Ok(answer)) => answer,
-        Some(Err(error)) => return unusable(format!("the answer cannot be read: {error}")),
-        None => return unusable("there is no answer".to_owned()),
-    };
+    let Some(answer) = result else { return unusable("there is no answer".to_owned()) };
     if answer.attempt != attempt {
         return answer;
     }

@@ -31,8 +31,6 @@ pub(super) struct Ripple {
     instances: BTreeMap<NodeId, Instances>,
     /// Those that may run, as this transition found.
     pub(super) ready: BTreeSet<NodeId>,
-    /// Those that the graph calls ready and that nobody had looked at before this transition.
-    looked_at: BTreeSet<NodeId>,
     /// Those whose end has not been told to their children.
     ended: VecDeque<NodeId>,
     /// Attempts that have ended in this transition: as much more room.
@@ -57,7 +55,6 @@ impl Ripple {
     /// Looks at nodes that wait for nobody and that no end will lead to.
     pub(super) fn look_at<'a>(&mut self, graph: &Graph, ids: impl Iterator<Item = &'a NodeId>) {
         for id in ids.filter(|id| graph.ready.contains(*id)) {
-            self.looked_at.insert(id.clone());
             self.meet(graph, id);
         }
     }
@@ -90,7 +87,7 @@ impl Ripple {
 
     /// Whether the graph's word that a node is ready still holds.
     pub(super) fn is_held(&self, id: &NodeId) -> bool {
-        !self.places.contains_key(id) && !self.looked_at.contains(id)
+        !self.places.contains_key(id)
     }
 
     pub(super) fn record(&mut self, change: NodeChange) {

@@ -83,12 +83,22 @@ struct ReadyOut {
 }
 
 async fn readyz(State(door): State<Arc<Door>>) -> Result<Json<ReadyOut>, Problem> {
+    let Found { store, stream } = ready(&door).await?;
+    Ok(Json(ReadyOut { status: "ready", store, stream }))
+}
+
+/// Whether it can do its job.
+pub(crate) async fn is_ready(door: &Door) -> Result<(), Problem> {
+    ready(door).await.map(|_| ())
+}
+
+async fn ready(door: &Door) -> Result<Found, Problem> {
     if door.draining.is_cancelled() {
         return Err(Problem::new(Kind::Draining, "this process is shutting down"));
     }
-    let Found { store, stream } = look(&door).await;
-    match store {
-        Reach::Up => Ok(Json(ReadyOut { status: "ready", store, stream })),
+    let found = look(door).await;
+    match found.store {
+        Reach::Up => Ok(found),
         Reach::Down => Err(Problem::new(Kind::StoreUnavailable, "the store does not answer")),
     }
 }

@@ -138,7 +138,11 @@ async fn may_be_cancelled(door: &Door, execution: &ExecutionKey) -> Result<(), P
 }
 
 /// The optional `{reason}` of a request that may have no body at all.
-async fn reason(door: &Door, headers: &HeaderMap, body: Incoming) -> Result<Option<String>, Problem> {
+pub(super) async fn reason(
+    door: &Door,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Option<String>, Problem> {
     let allowed = Allowance { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
     let body = Body::read(body, headers, allowed, &door.bodies).await?;
     if body.is_empty() {

@@ -23,16 +23,17 @@ use crate::accept::Verdict;
 use crate::auth::Caller;
 use crate::door::Door;
 use crate::fields::Fields;
+use crate::graphs::create::is_graph;
 use crate::machines::Remembered;
 use crate::trace::Trace;
 
 /// An event as a client wrote it, well formed and not yet checked against anything stored.
 #[derive(Debug)]
-pub(super) struct Draft {
-    pub(super) execution: ExecutionKey,
-    pub(super) name: Name,
-    pub(super) payload: RawJson,
-    pub(super) idempotency_key: Option<String>,
+pub(crate) struct Draft {
+    pub(crate) execution: ExecutionKey,
+    pub(crate) name: Name,
+    pub(crate) payload: RawJson,
+    pub(crate) idempotency_key: Option<String>,
 }
 
 impl Draft {
@@ -87,7 +88,7 @@ pub(super) fn execution_of(caller: &Caller, id: &str) -> Result<ExecutionKey, Pr
 }
 
 /// An idempotency key that can be stored and shown.
-pub(super) fn idempotency_key(text: &str) -> Result<String, &'static str> {
+pub(crate) fn idempotency_key(text: &str) -> Result<String, &'static str> {
     if text.is_empty() || text.len() > 255 || text.chars().any(char::is_control) {
         return Err("must be 1 to 255 bytes of text without control characters");
     }
@@ -95,7 +96,7 @@ pub(super) fn idempotency_key(text: &str) -> Result<String, &'static str> {
 }
 
 /// The key of the `Idempotency-Key` header.
-pub(super) fn idempotency_header(headers: &axum::http::HeaderMap) -> Result<Option<String>, Problem> {
+pub(crate) fn idempotency_header(headers: &axum::http::HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     let text = value.to_str().map_err(|_| "is not plain text").map(str::trim);
     text.and_then(idempotency_key)
@@ -140,6 +141,10 @@ async fn check_once(door: &Door, drafts: &[&Draft]) -> Result<Vec<Result<Target,
             verdicts.push(Err(Problem::not_found("execution", &draft.execution.execution)));
             continue;
         };
+        if is_graph(&definition) {
+            verdicts.push(Err(edits_instead(&draft.execution.execution)));
+            continue;
+        }
         let machine = match machines.get(&definition) {
             Some(machine) => machine.clone(),
             None => {
@@ -159,6 +164,10 @@ async fn check_once(door: &Door, drafts: &[&Draft]) -> Result<Vec<Result<Target,
     Ok(verdicts)
 }
 
+fn edits_instead(graph: &ExecutionId) -> Problem {
+    unknown(format!("{graph:?} is a graph, which takes edits: see POST /v1/graphs/{graph}/edits"))
+}
+
 pub(super) fn key_reused() -> Problem {
     let detail = "this idempotency key was used before with another execution, name or payload";
     Problem::new(Kind::KeyReused, detail)
@@ -169,7 +178,7 @@ pub(super) fn key_reused() -> Problem {
 ///
 /// Only the refused are looked up, so that keys cost nothing on the way through: for what passes the
 /// checks, the append itself judges the key first.
-pub(super) async fn recall(
+pub(crate) async fn recall(
     door: &Door,
     refused: Vec<(&TenantId, Option<Idempotency>, Problem)>,
 ) -> Result<Vec<Result<(EventId, EventStatus), Problem>>, Problem> {
@@ -221,7 +230,7 @@ fn unknown(detail: String) -> Problem {
 }
 
 /// The event to append.
-pub(super) fn new_event(door: &Door, caller: &Caller, trace: &Trace, draft: Draft) -> NewEvent {
+pub(crate) fn new_event(door: &Door, caller: &Caller, trace: &Trace, draft: Draft) -> NewEvent {
     let idempotency = draft.idempotency();
     let Draft { execution, name, payload, idempotency_key: _ } = draft;
     NewEvent {
@@ -237,7 +246,7 @@ pub(super) fn new_event(door: &Door, caller: &Caller, trace: &Trace, draft: Draf
 }
 
 /// SHA-256 over parts, each preceded by its length, so that no two lists of parts are alike.
-pub(super) fn hash(parts: &[&[u8]]) -> [u8; 32] {
+pub(crate) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update((part.len() as u64).to_be_bytes());
@@ -246,8 +255,21 @@ pub(super) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
+/// The id of the execution that an idempotency key stands for.
+pub(crate) fn id_of_key(tenant: &TenantId, key: &str) -> Result<ExecutionId, Problem> {
+    let hash = hash(&[b"execution", tenant.as_str().as_bytes(), key.as_bytes()]);
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    parse_id(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+pub(crate) fn parse_id(id: uuid::Uuid) -> Result<ExecutionId, Problem> {
+    ExecutionId::parse(id.to_string())
+        .map_err(|error| Problem::new(Kind::Internal, format!("a new id {error}")))
+}
+
 /// The verdict of the store on an event, as the outside sees it.
-pub(super) fn verdict(
+pub(crate) fn verdict(
     door: &Door,
     event: &NewEvent,
     verdict: Verdict,

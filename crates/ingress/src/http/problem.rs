@@ -59,6 +59,10 @@ kinds! {
     BodyTimeout = "body-timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
     /// The thing is in a state in which this does not apply, or the id stands for something else.
     Conflict = "conflict", CONFLICT, "This does not apply now";
+    /// There is a graph or an execution by this id, with other content.
+    Exists = "already-exists", CONFLICT, "The id stands for something else";
+    /// The graph has another revision than the edits were made for.
+    RevisionConflict = "revision-conflict", CONFLICT, "The graph has changed meanwhile";
     /// A body, payload or batch beyond its limit.
     TooLarge = "too-large", PAYLOAD_TOO_LARGE, "The request is too large";
     /// Path and query beyond their limit.
@@ -67,6 +71,8 @@ kinds! {
     UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE, "The content type is not supported";
     /// The request is readable and wrong; `problems` says where.
     Invalid = "invalid", UNPROCESSABLE_ENTITY, "The request is not valid";
+    /// The edits are well formed and do not fit the graph as it stands; `problems` says where.
+    Unfit = "edits-do-not-fit", UNPROCESSABLE_ENTITY, "The edits do not fit the graph";
     /// The idempotency key was used before with other content.
     KeyReused = "idempotency-key-reused", UNPROCESSABLE_ENTITY, "The idempotency key stands for another request";
     /// The event is not mentioned by the execution's definition, or its name is reserved.

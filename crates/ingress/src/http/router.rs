@@ -1,22 +1,24 @@
 //! All routes in one router, behind the layers that every request passes.
 //!
 //! From the outside in: trace (ids, documents of errors, panics), admission (sizes, hosts), then the
-//! bound on requests in flight, which health and metrics stay outside of.
+//! bound on requests in flight, which health and metrics stay outside of. The gRPC services stand beside them
+//! and have layers of their own.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
 
 use super::route::Route;
 use super::{
-    batch, definitions, events, executions, group_resolutions, health, history, incidents, interventions,
-    resolutions, signals, start, tail, task_outcomes, tasks, workers,
+    batch, definitions, events, executions, executors, graphs, group_resolutions, health, history, incidents,
+    interventions, resolutions, signals, start, tail, task_outcomes, tasks, workers,
 };
 use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
-use crate::{gate, trace};
+use crate::{gate, grpc, trace};
 
 /// The router of a door that nobody listens at: for tests and for embedding. Its tasks live in `life`.
 pub fn router(deps: Deps, options: IngressOptions, life: &Life) -> Router {
@@ -29,10 +31,15 @@ pub(crate) fn serve_routes(door: Arc<Door>) -> Router {
     let api = api.layer(from_fn_with_state(door.clone(), gate::in_flight));
     let open = health::routes().into_iter().fold(Router::new(), mount);
     api.merge(open)
-        .fallback(|| async { StatusCode::NOT_FOUND })
+        .fallback(not_found)
         .layer(from_fn_with_state(door.clone(), gate::admit))
         .layer(from_fn_with_state(door.clone(), trace::layer))
-        .with_state(door)
+        .with_state(door.clone())
+        .merge(grpc::routes(&door))
+}
+
+async fn not_found(headers: HeaderMap) -> Response {
+    grpc::unknown_path(&headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
 }
 
 pub(crate) fn all_routes() -> Vec<Route> {
@@ -58,6 +65,14 @@ fn api_routes() -> Vec<Route> {
         workers::routes(),
         tasks::routes(),
         task_outcomes::routes(),
+        graphs::create::routes(),
+        graphs::read::routes(),
+        graphs::nodes::routes(),
+        graphs::edits::routes(),
+        graphs::reports::routes(),
+        graphs::cancel::routes(),
+        graphs::watch::routes(),
+        executors::routes(),
     ]
     .into_iter()
     .flatten()

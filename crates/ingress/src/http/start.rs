@@ -121,7 +121,7 @@ async fn start(
     let idempotency = key.map(|key| Idempotency { key, request_hash: request_hash(&wish) });
     let execution = match (&wish.execution_id, &idempotency) {
         (Some(id), _) => Some(id.clone()),
-        (None, Some(idempotency)) => Some(id_of_key(&caller.tenant, &idempotency.key)?),
+        (None, Some(idempotency)) => Some(posting::id_of_key(&caller.tenant, &idempotency.key)?),
         (None, None) => None,
     };
     let ready = match find(&door, &caller, &wish).await {
@@ -341,8 +341,8 @@ fn decide(
     let input_hash = input_hash(&wish);
     let (execution, id_from) = match (wish.execution_id, &idempotency) {
         (Some(id), _) => (id, IdFrom::Caller),
-        (None, Some(idempotency)) => (id_of_key(&caller.tenant, &idempotency.key)?, IdFrom::Key),
-        (None, None) => (parse_id(entropy::uuid_v7(now, &*door.entropy))?, IdFrom::Chance),
+        (None, Some(idempotency)) => (posting::id_of_key(&caller.tenant, &idempotency.key)?, IdFrom::Key),
+        (None, None) => (posting::parse_id(entropy::uuid_v7(now, &*door.entropy))?, IdFrom::Chance),
     };
     let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
     let start = NewEvent {
@@ -381,19 +381,6 @@ fn input_hash(wish: &Wish) -> [u8; 32] {
 fn request_hash(wish: &Wish) -> [u8; 32] {
     let id = wish.execution_id.as_ref().map_or("", ExecutionId::as_str);
     posting::hash(&[b"start", id.as_bytes(), &input_hash(wish)])
-}
-
-/// The id of the execution that an idempotency key stands for.
-fn id_of_key(tenant: &millstream_core::id::TenantId, key: &str) -> Result<ExecutionId, Problem> {
-    let hash = posting::hash(&[b"execution", tenant.as_str().as_bytes(), key.as_bytes()]);
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&hash[..16]);
-    parse_id(uuid::Builder::from_custom_bytes(bytes).into_uuid())
-}
-
-fn parse_id(id: uuid::Uuid) -> Result<ExecutionId, Problem> {
-    ExecutionId::parse(id.to_string())
-        .map_err(|error| Problem::new(Kind::Internal, format!("a new id {error}")))
 }
 
 /// Whether a start made something.

@@ -29,9 +29,9 @@ use crate::query::Params;
 use crate::tasks::handed::Held;
 
 /// A result becomes part of an event, which has at most 256 KiB.
-const MAX_RESULT: usize = 192 * 1024;
+pub(crate) const MAX_RESULT: usize = 192 * 1024;
 const BODY_BYTES: usize = 256 * 1024;
-const MAX_MESSAGE: usize = 4 * 1024;
+pub(crate) const MAX_MESSAGE: usize = 4 * 1024;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -61,16 +61,16 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 #[derive(Debug, Serialize)]
-struct SettledOut {
+pub(crate) struct SettledOut {
     /// What became of the task.
-    outcome: Became,
+    pub(crate) outcome: Became,
     /// Of the event that called for it.
-    event_status: EventStatus,
+    pub(crate) event_status: EventStatus,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Became {
+pub(crate) enum Became {
     Completed,
     /// There will be another attempt.
     Retried,
@@ -174,7 +174,7 @@ fn failure(fields: &mut Fields<'_>) -> Attempt {
     }
 }
 
-async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<SettledOut, Problem> {
+pub(crate) async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<SettledOut, Problem> {
     let key = &held.key;
     let unknown = || Problem::not_found("task", key);
     let definition = match held.definition {

@@ -37,14 +37,14 @@ use crate::tasks::why::{Why, why};
 
 const BODY_BYTES: usize = 16 * 1024;
 /// Tasks in one answer.
-const MOST: usize = 256;
+pub(crate) const MOST: usize = 256;
 /// Types or labels of one worker.
-const MANY: usize = 64;
+pub(crate) const MANY: usize = 64;
 /// Who does not want to wait still wants the store to be asked.
 const LEAST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long the store may take to answer one who does not wait.
-const ANSWER: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 /// Of a worker that does not say what it is called.
 const UNNAMED: &str = "unnamed";
 
@@ -178,15 +178,20 @@ fn wish(caller: &Caller, text: &str) -> Result<Wish, Problem> {
     let given = fields.text("worker");
     let named = fields.parsed("worker", given, |text: &str| WorkerId::parse(text));
     fields.finish().map_err(Problem::invalid)?;
-    let worker = match (named, caller.actor.as_deref().map(WorkerId::parse)) {
-        (Some(worker), _) => worker,
-        (None, Some(Ok(actor))) => actor,
-        (None, Some(Err(_)) | None) => {
-            WorkerId::parse(UNNAMED).map_err(|_| Problem::new(Kind::Internal, "the worker has no name"))?
-        }
-    };
+    let worker = worker_of(caller, named)?;
     let can = Capability { tenant: caller.tenant.clone(), kinds, labels };
     Ok(Wish { worker, can, most, wait })
+}
+
+/// As it calls itself, or as its key is called.
+pub(crate) fn worker_of(caller: &Caller, named: Option<WorkerId>) -> Result<WorkerId, Problem> {
+    match (named, caller.actor.as_deref().map(WorkerId::parse)) {
+        (Some(worker), _) => Ok(worker),
+        (None, Some(Ok(actor))) => Ok(actor),
+        (None, Some(Err(_)) | None) => {
+            WorkerId::parse(UNNAMED).map_err(|_| Problem::new(Kind::Internal, "the worker has no name"))
+        }
+    }
 }
 
 /// Seconds, or a duration such as `20s`.
@@ -296,7 +301,7 @@ pub(super) async fn read(door: &Door, request: Request, bytes: usize) -> Result<
 }
 
 /// The key of a path; what belongs to another tenant is not there.
-pub(super) fn key_of(caller: &Caller, text: &str) -> Result<(ActionKey, i32), Problem> {
+pub(crate) fn key_of(caller: &Caller, text: &str) -> Result<(ActionKey, i32), Problem> {
     ActionKey::parse_within(&caller.tenant, text).ok_or_else(|| Problem::not_found("task", text))
 }
 
@@ -330,7 +335,7 @@ pub(super) async fn find(door: &Door, key: &ActionKey) -> Result<ActionView, Pro
 }
 
 /// The task, if the token is that of its lease, or was when this door handed it out: the write decides.
-pub(super) async fn held(door: &Door, key: &ActionKey, revision: i32, token: Epoch) -> Result<Held, Problem> {
+pub(crate) async fn held(door: &Door, key: &ActionKey, revision: i32, token: Epoch) -> Result<Held, Problem> {
     if let Some(held) = door.handed.get(key, revision, token) {
         return Ok(held);
     }
@@ -345,7 +350,7 @@ pub(super) async fn held(door: &Door, key: &ActionKey, revision: i32, token: Epo
     Ok(view.into())
 }
 
-pub(super) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Problem {
+pub(crate) async fn passed_on(door: &Door, key: &ActionKey, token: Epoch) -> Problem {
     door.handed.forget(key);
     match find(door, key).await {
         Ok(view) => lost(&view, token),

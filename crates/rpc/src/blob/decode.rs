@@ -5,6 +5,7 @@ use std::sync::Arc;
 use millstream_core::graph::{Graph, GraphOptions, Instances, NodeId, NodeParts, Parts};
 use millstream_core::raw::RawJson;
 use prost::Message as _;
+use prost::bytes::Bytes;
 
 use crate::path::Path;
 use crate::proto;
@@ -16,11 +17,13 @@ const WHAT: &str = "the stored graph";
 
 /// The graph of some bytes. Bytes that are no graph are an error, never a panic.
 pub fn decode(bytes: &[u8]) -> Result<Graph, Unreadable> {
-    let proto::GraphState { head, nodes } = proto::GraphState::decode(bytes).map_err(corrupt)?;
+    // Ten thousand messages side by side would be ten times as large as their bytes.
+    let split = proto::GraphStateSplit::decode(Bytes::copy_from_slice(bytes)).map_err(corrupt)?;
+    let proto::GraphStateSplit { head, nodes } = split;
     let mut reading = Reading::new(Json::Stored);
     let at = Path::ROOT;
     let Head { name, description, creator, input, options, revision } = head_at(head, &at, &mut reading)?;
-    let nodes = self::nodes(nodes, &at.field("nodes"), &mut reading);
+    let nodes = self::nodes(nodes, &at.field("nodes"), &mut reading)?;
     let parts = Parts { name, description, creator, input, options, revision, nodes };
     reading.faults.or(Some(parts)).map(Graph::assemble).map_err(corrupt)
 }
@@ -64,9 +67,14 @@ fn head_at(
     })
 }
 
-fn nodes(given: Vec<proto::NodeState>, at: &Path<'_>, reading: &mut Reading) -> Vec<NodeParts> {
-    let node = |(index, state)| self::node(state, &at.at(index), reading);
-    given.into_iter().enumerate().filter_map(node).collect()
+fn nodes(given: Vec<Bytes>, at: &Path<'_>, reading: &mut Reading) -> Result<Vec<NodeParts>, Unreadable> {
+    let mut nodes = Vec::with_capacity(given.len());
+    for (index, bytes) in given.into_iter().enumerate() {
+        let at = at.at(index);
+        let state = proto::NodeState::decode(bytes).map_err(|error| corrupt(format!("{at}: {error}")))?;
+        nodes.extend(node(state, &at, reading));
+    }
+    Ok(nodes)
 }
 
 fn node(given: proto::NodeState, at: &Path<'_>, reading: &mut Reading) -> Option<NodeParts> {

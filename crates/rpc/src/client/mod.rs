@@ -1,6 +1,6 @@
 //! Calling executors.
 //!
-//! Reading order: [`options`] (how connections are made), [`pool`] (one per address, and the call), [`failure`]
+//! Reading order: `options` (how connections are made), `pool` (one per address, and the call), `failure`
 //! (what became of a call that brought no answer).
 
 mod failure;

@@ -1,9 +1,9 @@
 //! How connections to executors are made, and how it is noticed that nobody is there any more.
 //!
 //! A host that is gone is noticed by TCP: the kernel asks when it is quiet and gives up when nothing is
-//! acknowledged. Pings of HTTP/2 would notice a process that hangs as well, but servers of other languages are
-//! told by their libraries to hang up on who pings more often than every five minutes (`too_many_pings`): a call
-//! of a minute would end as a crash. They are for executors that are known to allow them.
+//! acknowledged. Pings of HTTP/2 would notice a process that hangs as well, but servers of other languages
+//! hang up on who pings more often than every five minutes unless they are told otherwise (`too_many_pings`): a
+//! call of a minute would fail. They are for executors that are known to allow them.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

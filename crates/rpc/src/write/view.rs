@@ -98,6 +98,7 @@ pub fn workflow_view(
         updated_at: Some(time_out(execution.updated_at)),
         node_counts: graph.nodes.iter().filter(|(_, count)| **count > 0).map(count).collect(),
         paused_reason: execution.paused_reason.clone().unwrap_or_default(),
+        reason: execution.state.reason.clone().unwrap_or_default(),
     })
 }
 

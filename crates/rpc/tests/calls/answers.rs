@@ -11,7 +11,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tonic::{Code, Status};
 
-use crate::executor::{call, in_time, listen, raw, request, serve, serve_on};
+use crate::executor::{call, in_time, raw, request, reserved, serve, serve_on};
 
 #[tokio::test]
 async fn an_answer_is_returned_as_it_is() {
@@ -90,14 +90,11 @@ async fn more_executors_than_connections_are_all_called() {
 
 #[tokio::test]
 async fn an_executor_that_came_back_is_reached_again() {
-    let listener = listen().await;
-    let address = listener.local_addr().unwrap();
+    let (socket, address) = reserved();
     let url = format!("http://{address}");
-    drop(listener);
     let executors = Executors::default();
     let failure = executors.execute(&url, request(), in_time()).await.unwrap_err();
     assert!(matches!(failure, CallFailure::Unreachable(_)), "{failure}");
-    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
-    let _executor = serve_on(listener, |_| async { Ok(ExecuteNodeResponse::default()) });
+    let _executor = serve_on(socket.listen(16).unwrap(), |_| async { Ok(ExecuteNodeResponse::default()) });
     executors.execute(&url, request(), in_time()).await.unwrap();
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use millstream_rpc::client::{CallFailure, Executors};
 use millstream_rpc::proto::node_service_server::{NodeService, NodeServiceServer};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -19,7 +19,7 @@ pub(crate) type Answer = Result<ExecuteNodeResponse, Status>;
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 type Behaviour = Arc<dyn Fn(Request<ExecuteNodeRequest>) -> Answering + Send + Sync>;
 
-struct Executor(Behaviour);
+pub(crate) struct Executor(Behaviour);
 
 #[tonic::async_trait]
 impl NodeService for Executor {
@@ -64,13 +64,21 @@ where
     R: Future<Output = Answer> + Send + 'static,
 {
     let address = listener.local_addr().unwrap();
-    let behave: Behaviour = Arc::new(move |request| -> Answering { Box::pin(behave(request)) });
-    let service = NodeServiceServer::new(Executor(behave));
+    let service = service(behave);
     let task = tokio::spawn(async move {
         let incoming = TcpListenerStream::new(listener);
         Server::builder().add_service(service).serve_with_incoming(incoming).await.unwrap();
     });
     Running { address, task }
+}
+
+pub(crate) fn service<F, R>(behave: F) -> NodeServiceServer<Executor>
+where
+    F: Fn(Request<ExecuteNodeRequest>) -> R + Send + Sync + 'static,
+    R: Future<Output = Answer> + Send + 'static,
+{
+    let behave: Behaviour = Arc::new(move |request| -> Answering { Box::pin(behave(request)) });
+    NodeServiceServer::new(Executor(behave))
 }
 
 /// A socket that does `act` with every connection.
@@ -91,6 +99,14 @@ where
 
 pub(crate) async fn listen() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.unwrap()
+}
+
+/// An address at which nobody listens, and that nobody else gets meanwhile.
+pub(crate) fn reserved() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
 }
 
 pub(crate) fn request() -> ExecuteNodeRequest {

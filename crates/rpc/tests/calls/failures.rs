@@ -9,14 +9,12 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tonic::Code;
 
-use crate::executor::{call, in_time, listen, raw, request, serve};
+use crate::executor::{call, in_time, listen, raw, request, reserved, serve};
 
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
-    let listener = listen().await;
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
-    let failure = call(&url).await.unwrap_err();
+    let (_socket, address) = reserved();
+    let failure = call(&format!("http://{address}")).await.unwrap_err();
     assert!(matches!(&failure, CallFailure::Unreachable(why) if why.contains("refused")), "{failure}");
     assert_eq!(failure.status(), NodeStatus::InfraError);
 }

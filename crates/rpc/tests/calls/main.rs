@@ -10,4 +10,5 @@ mod answers;
 mod deadlines;
 mod executor;
 mod failures;
+mod http2;
 mod reflection;

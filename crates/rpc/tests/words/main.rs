@@ -6,6 +6,10 @@
     reason = "a panic is how a test says that it failed, also in the functions around it"
 )]
 
+mod answers;
 mod arbitrary;
 mod blob;
+mod events;
+mod requests;
 mod specs;
+mod views;

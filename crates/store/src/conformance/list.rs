@@ -277,6 +277,60 @@ macro_rules! conformance_tests {
                 a_signal_to_an_execution_that_ends_is_delivered_or_kept,
                 one_signal_sent_many_times_is_one,
             }
+            graphs {
+                a_start_brings_its_graph_and_all_its_nodes,
+                a_repeat_of_a_start_writes_nothing_of_its_graph,
+                two_starts_of_one_id_in_a_batch_are_one_graph,
+                a_graph_of_ten_thousand_nodes_starts_in_one_call,
+                a_commit_writes_what_it_says_of_nodes_and_keeps_the_rest,
+                a_commit_that_loses_writes_nothing_of_the_graph,
+                edits_insert_update_and_delete_nodes,
+                instances_know_their_fan_out_and_their_item,
+                the_blob_comes_with_the_snapshot,
+                an_execution_that_is_no_graph_has_none,
+            }
+            graph_views {
+                nodes_come_in_pages_by_id,
+                nodes_are_found_by_status_and_by_id,
+                graphs_that_have_not_ended_are_counted_with_their_nodes,
+            }
+            graph_dispatch {
+                a_dispatch_is_recorded_and_brings_what_its_request_is_made_of,
+                only_an_attempt_that_is_under_way_is_dispatched,
+                a_second_dispatch_of_an_attempt_takes_the_place_of_the_first,
+                upstream_results_come_along_as_long_as_they_fit,
+                instances_follow_their_fan_out_by_number,
+                an_instance_is_dispatched_with_its_item,
+                no_more_than_a_hundred_children_are_named,
+                a_batch_over_many_executions_is_answered_in_its_order,
+                a_join_of_a_thousand_brings_what_fits_and_the_lengths_of_the_rest,
+            }
+            graph_logs {
+                logs_are_kept_as_they_come_of_all_attempts,
+                a_log_is_cut_where_it_is_full_and_says_so,
+                texts_of_what_is_gone_are_dropped,
+            }
+            graph_feed {
+                every_commit_of_a_graph_is_one_entry,
+                a_batch_of_dispatches_is_one_entry_per_execution,
+                what_is_published_is_not_told_again,
+                entries_of_one_execution_are_seen_in_the_order_of_their_positions,
+            }
+            executors {
+                an_executor_is_known_by_its_last_word,
+                executors_come_by_tenant_and_name_if_they_were_heard_of,
+                an_executor_that_retires_is_off_the_list,
+                silent_executors_are_forgotten,
+            }
+            independent {
+                thousands_of_independent_actions_are_settled_in_batches,
+                an_independent_failure_that_an_event_handles_is_over,
+                an_independent_action_between_two_attempts_leaves_the_others_as_they_are,
+                an_independent_failure_for_a_person_holds_up_its_execution,
+                an_independent_action_that_is_compensated_is_told_at_once,
+                a_cancellation_takes_independent_actions_along,
+                independent_actions_that_settle_at_once_are_all_recorded,
+            }
             workers {
                 a_worker_is_known_by_its_last_beat,
                 a_worker_that_left_is_gone,
@@ -289,6 +343,7 @@ macro_rules! conformance_tests {
                 only_ended_and_old_executions_go,
                 each_way_to_end_has_a_time_of_its_own,
                 everything_of_an_execution_goes_with_it,
+                a_graph_goes_with_its_execution,
                 an_execution_with_open_actions_stays,
                 an_execution_with_undecided_events_stays,
                 a_purge_takes_no_more_than_its_limit,

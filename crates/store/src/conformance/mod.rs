@@ -22,6 +22,7 @@
 
 mod bench;
 mod fixture;
+mod graph;
 mod visit;
 
 pub mod append;
@@ -31,7 +32,14 @@ pub mod commit_actions;
 pub mod definitions;
 pub mod event_views;
 pub mod execution_views;
+pub mod executors;
+pub mod graph_dispatch;
+pub mod graph_feed;
+pub mod graph_logs;
+pub mod graph_views;
+pub mod graphs;
 pub mod incidents;
+pub mod independent;
 pub mod interventions;
 pub mod keys;
 pub mod lease;

@@ -9,11 +9,13 @@ use millstream_core::status::{EventStatus, Phase};
 use millstream_core::time::Timestamp;
 
 use super::Bench;
-use super::fixture::{HOUR, armed_execution, event, execution, grant, keyed, tenant, timer};
+use super::fixture::{HOUR, armed_execution, event, execution, grant, keyed, name, tenant, timer};
+use super::graph::{dispatch, node, running};
 use super::relations::{send, signal};
 use super::settle::{settle, succeed};
 use super::visit::{Visit, ready};
 use crate::event_log::{Append, Appended, NewSignal};
+use crate::graph_store::NodeLog;
 use crate::housekeeping::Outlived;
 use crate::task_board::Presence;
 use crate::views::EventFilter;
@@ -109,6 +111,35 @@ pub async fn everything_of_an_execution_goes_with_it(bench: Bench) {
     assert!(bench.stores.interventions.decisions(&key).await.unwrap().is_empty());
     bench.start(&key).await;
     assert_eq!(bench.execution(&key).await.state.seq.0, 1, "its id is free again");
+}
+
+pub async fn a_graph_goes_with_its_execution(bench: Bench) {
+    let now = bench.now().await;
+    let (key, other) = (execution("g"), execution("stays"));
+    let mut after = None;
+    for key in [&other, &key] {
+        let nodes = vec![node("a", &[], &[]), node("b", &[], &[])];
+        after = Some(bench.graph_with(key, nodes, vec![running("a")]).await);
+        bench.dispatch(&[dispatch(key, "a", 1)], 0).await;
+        let text = NodeLog { execution: key.clone(), node: name("a"), attempt: 1, text: "line".to_owned() };
+        bench.stores.graphs.keep_logs(&[text], now).await.unwrap();
+    }
+    end_at(&bench, &key, &after.unwrap(), now.minus(HOUR)).await;
+    assert_eq!(bench.stores.housekeeping.purge_executions(Outlived::before(now), 10).await.unwrap(), 1);
+    let views = &bench.stores.graph_views;
+    assert!(views.graphs(&[key.clone()]).await.unwrap()[0].is_none());
+    assert!(bench.nodes(&key).await.is_empty() && bench.feed(&key).await.is_empty());
+    assert!(views.logs(&key, &name("a"), 0, 9).await.unwrap().is_empty());
+    assert!(bench.dispatch(&[dispatch(&key, "a", 1)], 0).await[0].is_none());
+    let untold = bench.stores.feed.unpublished(99).await.unwrap();
+    assert_eq!(untold.iter().filter(|entry| entry.execution != other).count(), 0);
+    let last = untold.last().unwrap().position;
+    assert_eq!((bench.nodes(&other).await.len(), untold.len()), (2, 3));
+    assert_eq!(views.logs(&other, &name("a"), 0, 9).await.unwrap().len(), 1);
+
+    bench.start_graph(&key, vec![node("c", &[], &[])]).await;
+    assert_eq!(bench.nodes(&key).await.len(), 1, "its id is free again");
+    assert!(bench.feed(&key).await[0].position > last, "and no position is used twice");
 }
 
 pub async fn an_execution_with_open_actions_stays(bench: Bench) {

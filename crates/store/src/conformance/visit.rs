@@ -14,6 +14,7 @@ use crate::event_log::NewEvent;
 use crate::execution_store::{
     Commit, Committed, Company, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
+use crate::graph_store::GraphRows;
 
 /// Builds one [`Commit`].
 #[derive(Debug, Clone)]
@@ -148,6 +149,11 @@ impl Visit {
         self
     }
 
+    pub(super) fn graph(mut self, rows: GraphRows) -> Self {
+        self.commit.graph = Some(Box::new(rows));
+        self
+    }
+
     pub(super) fn arm(mut self, timers: Vec<ArmedTimer>) -> Self {
         self.commit.timers.extend(timers);
         self
@@ -197,6 +203,7 @@ pub(super) struct Planned {
     handling: Handling,
     terms: Terms,
     undoes: Option<Name>,
+    company: Company,
 }
 
 /// An action with its input rendered.
@@ -218,6 +225,7 @@ pub(super) fn waiting(action: &str, needs: &[&str]) -> Planned {
         handling: Handling::Unhandled,
         terms: Terms::engine(),
         undoes: None,
+        company: Company::Together,
     }
 }
 
@@ -247,6 +255,11 @@ impl Planned {
         Self { terms, ..self }
     }
 
+    /// With nothing to do with the others of its transition.
+    pub(super) fn independent(self) -> Self {
+        Self { company: Company::Independent, ..self }
+    }
+
     fn at(&self, execution: &ExecutionKey, seq: Seq, event: EventId, ordinal: i32) -> NewAction {
         let mut action = NewAction {
             key: ActionKey { execution: execution.clone(), seq, action: self.name.clone() },
@@ -263,7 +276,7 @@ impl Planned {
             terms: self.terms.clone(),
             undoes: self.undoes.clone(),
             incident: None,
-            company: Company::Together,
+            company: self.company,
         };
         match self.status {
             ActionStatus::Waiting | ActionStatus::Standby => {

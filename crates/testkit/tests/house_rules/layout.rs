@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("rpc", &["core", "store"]),
     ("store-postgres", &["core", "store"]),
     ("store-sqlite", &["core", "store"]),
-    ("ingress", &["core", "store", "stream"]),
+    ("ingress", &["core", "rpc", "store", "stream"]),
     ("worker", &["core", "store", "stream"]),
     // It measures from outside; what it shares with the engine are the statements of the floor.
     ("bench", &["core", "store", "store-postgres", "store-sqlite"]),

@@ -108,6 +108,7 @@ impl Bench {
             http: None,
             calls: None,
             secrets: None,
+            nodes: None,
         };
         let options = WorkerOptions::of(WorkerId::parse(name).unwrap());
         Worker::new(deps, options, self.stop.clone()).unwrap().0

@@ -205,7 +205,9 @@ async fn input(
                 }
             }
         }
-        (None, None, _) | (None, Some(_), None) => return Some(Err(internal("the action has neither input nor scope".to_owned()))),
+        (None, None, _) | (None, Some(_), None) => {
+            return Some(Err(internal("the action has neither input nor scope".to_owned())));
+        }
     };
     Some(raw.decode().map_err(|error| internal(format!("the recorded input cannot be read: {error}"))))
 }
@@ -318,7 +320,7 @@ fn finished(
             Attempt::Transient { error: answer::shortened(error), retry_after }
         }
         Attempt::Permanent { error } => Attempt::Permanent { error: answer::shortened(error) },
-        failed @ Attempt::Pause { .. } => failed,
+        Attempt::Pause { error } => Attempt::Pause { error: answer::shortened(error) },
     };
     bounded(attempt, worker.options.http.max_response)
 }

@@ -145,9 +145,7 @@ async fn unmentioned(
             let definition = definition.name.as_str();
             Some(refused(format!("emit.event: no state of {definition:?} mentions {:?}", event.as_str())))
         }
-        Ok(Program::Graph) => {
-            Some(refused(format!("emit.to: a graph knows no event {:?}", event.as_str())))
-        }
+        Ok(Program::Graph) => Some(refused(format!("emit.to: a graph knows no event {:?}", event.as_str()))),
         Ok(Program::Machine(_)) | Err(_) => None,
     })
 }

@@ -35,7 +35,9 @@ impl Inputs {
         }
         let view = views.graphs(std::slice::from_ref(execution)).await?.into_iter().flatten().next();
         let input = match view {
-            Some(view) => blob::head(&view.blob).map_err(|error| StoreError::Corrupt(error.to_string()))?.input,
+            Some(view) => {
+                blob::head(&view.blob).map_err(|error| StoreError::Corrupt(error.to_string()))?.input
+            }
             None => RawJson::null(),
         };
         let entry = (Instant::now(), input.clone());

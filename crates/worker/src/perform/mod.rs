@@ -29,7 +29,8 @@ pub(crate) mod wait;
 pub(crate) mod webhook;
 
 pub use call::{Beat, Call, PerformCalls, Pulse};
-pub use node::PerformNodes;
+
 pub use errand::{Credentials, HttpRequest, PerformHttp};
 pub(crate) use errand::{Errand, Performers};
+pub use node::PerformNodes;
 pub use secrets::Secrets;

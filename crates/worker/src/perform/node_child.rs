@@ -60,7 +60,8 @@ fn told(input: &NodeInput, status: NodeStatus, message: String) -> Done {
 
 /// What to start: the node's own graph or execution, its input with the node's dependencies added by name.
 fn child(input: &NodeInput, context: &DispatchContext) -> std::result::Result<Child, String> {
-    let spec: NodeSpec = context.spec.decode().map_err(|error| format!("the node cannot be read: {error}"))?;
+    let spec: NodeSpec =
+        context.spec.decode().map_err(|error| format!("the node cannot be read: {error}"))?;
     let mut handed: BTreeMap<String, RawJson> = BTreeMap::new();
     for (name, node) in &spec.task.dependencies {
         let upstream = context.upstream.iter().find(|upstream| upstream.node == *node);

@@ -1,5 +1,7 @@
 //! The mapping, case by case: events in, rows out.
 
+use std::sync::Arc;
+
 use millstream_core::definition::{self, Format};
 use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionId, TenantId};
 use millstream_core::log::Kept;
@@ -41,7 +43,7 @@ actions:
 "#;
 
 struct Case {
-    machine: Machine,
+    program: Program,
     state: State,
     ids: u128,
 }
@@ -63,7 +65,7 @@ impl Case {
         let definition = definition::parse(DEFINITION, Format::Yaml).unwrap();
         let machine = Machine::compile(definition).unwrap();
         let (_, state) = machine::create(&machine, id(1), &RawJson::null(), Timestamp::EPOCH).unwrap();
-        Self { machine, state, ids: 1000 }
+        Self { program: Program::Machine(Arc::new(machine)), state, ids: 1000 }
     }
 
     fn decide(&mut self, names: &[&str]) -> Decision {
@@ -80,13 +82,12 @@ impl Case {
         };
         let mailbox: Vec<Waiting> = names.iter().enumerate().map(waiting).collect();
         let before = Before::of(execution(), definition(), Seq(1), &self.state);
-        let turn =
-            machine::turn(&self.machine, self.state.clone(), &mailbox, PauseState::Running, Timestamp::EPOCH);
+        let turn = self.program.turn(self.state.clone(), &mailbox, PauseState::Running, Timestamp::EPOCH);
         let mut new_id = || {
             self.ids += 1;
             id(self.ids)
         };
-        decision(Some(&self.machine), before, turn, &mailbox, &mut new_id).unwrap()
+        decision(Some(&self.program), before, turn, &mailbox, &mut new_id).unwrap()
     }
 }
 

@@ -22,7 +22,7 @@ use millstream_stream::doorbell::Bell;
 use millstream_stream::{EmbeddedStream, Streams};
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
-use millstream_worker::{Deps, WorkerError, WorkerOptions, run};
+use millstream_worker::{Deps, PerformNodes, WorkerError, WorkerOptions, run};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -124,9 +124,24 @@ impl Bench {
     }
 
     pub(crate) fn worker_on(&self, stores: Stores, streams: Streams, options: WorkerOptions) -> Running {
+        self.start_worker(stores, streams, options, None)
+    }
+
+    /// One whose executors are a function.
+    pub(crate) fn worker_performing(&self, nodes: Arc<dyn PerformNodes>, options: WorkerOptions) -> Running {
+        self.start_worker(self.stores.clone(), self.streams.clone(), options, Some(nodes))
+    }
+
+    fn start_worker(
+        &self,
+        stores: Stores,
+        streams: Streams,
+        options: WorkerOptions,
+        nodes: Option<Arc<dyn PerformNodes>>,
+    ) -> Running {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (clock, entropy) = (self.clock.clone(), self.entropy.clone());
-        let deps = Deps { stores, streams, clock, entropy, http: None, calls: None, secrets: None };
+        let deps = Deps { stores, streams, clock, entropy, http: None, calls: None, secrets: None, nodes };
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(deps, options, shutdown.clone()));
         Running { shutdown, task }
@@ -136,7 +151,7 @@ impl Bench {
         self.clock.now()
     }
 
-    fn event_id(&self) -> EventId {
+    pub(crate) fn event_id(&self) -> EventId {
         entropy::event_id(self.now(), &*self.entropy)
     }
 

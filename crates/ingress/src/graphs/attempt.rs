@@ -1,0 +1,143 @@
+//! Which attempt somebody speaks of, and whether it is still theirs.
+//!
+//! An attempt is an action by the name of its node, of the transition that let it run. Its lease's epoch is
+//! the token: who has another one speaks of an attempt that is over.
+
+use millstream_core::graph::{NodeId, NodeInput, Work};
+use millstream_core::id::{ActionKey, Epoch, ExecutionKey, Seq};
+use millstream_core::machine::ActionInput;
+use millstream_core::problem::Problem as Fault;
+use millstream_core::status::ActionStatus;
+use millstream_store::graph_store::NodeView;
+use millstream_store::views::ActionView;
+
+use super::nodes;
+use crate::door::Door;
+use crate::http::problem::{Kind, Problem};
+
+/// As it came with the request to perform it. The token alone will do.
+#[derive(Debug, Clone)]
+pub(crate) struct Said {
+    pub(crate) token: Epoch,
+    pub(crate) attempt: Option<u32>,
+    pub(crate) idempotency_key: Option<String>,
+}
+
+/// An attempt at a node.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) node: NodeView,
+    pub(crate) action: ActionView,
+    pub(crate) input: NodeInput,
+}
+
+/// The attempt that is meant, whoever holds it.
+pub(super) async fn meant(
+    door: &Door,
+    graph: &ExecutionKey,
+    node: &NodeId,
+    said: &Said,
+) -> Result<Attempt, Problem> {
+    let node = nodes::one(door, graph, node).await?;
+    let found = match &said.idempotency_key {
+        Some(text) => {
+            let key = ActionKey::parse_within(&graph.tenant, text).map(|(key, _)| key);
+            let key = key.filter(|key| key.execution == *graph && key.action == node.node);
+            let key = key.ok_or_else(|| {
+                let message = "is not the key of an attempt at this node";
+                Problem::invalid(vec![Fault::new("idempotency_key", message)])
+            })?;
+            door.reports.find(key).await?
+        }
+        None => action(door, graph, &node).await?,
+    };
+    let action = found.ok_or_else(|| nothing_under_way(&node))?;
+    let input = match action.input.as_ref().map(|input| input.decode::<ActionInput>()) {
+        Some(Ok(ActionInput::Node(input))) => input,
+        Some(_) | None => return Err(nothing_under_way(&node)),
+    };
+    if said.attempt.is_some_and(|attempt| attempt != input.attempt) {
+        return Err(lost(&Attempt { node, action, input }, said.token));
+    }
+    Ok(Attempt { node, action, input })
+}
+
+/// Whether the token is that of an attempt under way, which an executor performs.
+pub(super) fn held(attempt: &Attempt, token: Epoch) -> Result<(), Problem> {
+    let under_way = match attempt.action.status {
+        ActionStatus::Leased | ActionStatus::Awaiting => true,
+        ActionStatus::Ready
+        | ActionStatus::Waiting
+        | ActionStatus::Standby
+        | ActionStatus::Succeeded
+        | ActionStatus::Failed
+        | ActionStatus::Skipped
+        | ActionStatus::Cancelled => false,
+    };
+    if !under_way || attempt.action.epoch != token {
+        return Err(lost(attempt, token));
+    }
+    match attempt.input.work {
+        Work::Execute => Ok(()),
+        Work::Graph | Work::Execution => Err(Problem::new(
+            Kind::Conflict,
+            format!("{} is performed by an execution of its own, which reports by itself", attempt.node.node),
+        )),
+    }
+}
+
+/// How many transitions are asked for at once when an attempt is looked for.
+const PAGE: i64 = 500;
+
+/// The action of a node's last attempt. It belongs to the node's last transition, unless edits have given the
+/// node other children since.
+pub(super) async fn action(
+    door: &Door,
+    graph: &ExecutionKey,
+    node: &NodeView,
+) -> Result<Option<ActionView>, Problem> {
+    if node.attempt == 0 {
+        return Ok(None);
+    }
+    let key = |seq| ActionKey { execution: graph.clone(), seq: Seq(seq), action: node.node.clone() };
+    if let Some(action) = door.reports.find(key(node.seq.0)).await? {
+        return Ok(Some(action));
+    }
+    let mut last = node.seq.0 - 1;
+    while last >= 1 {
+        let first = (last - PAGE + 1).max(1);
+        let keys: Vec<ActionKey> = (first..=last).map(key).collect();
+        let found = door.stores.tasks.find(&keys).await?;
+        if let Some(action) = found.into_iter().rev().flatten().next() {
+            return Ok(Some(action));
+        }
+        last = first - 1;
+    }
+    Ok(None)
+}
+
+fn nothing_under_way(node: &NodeView) -> Problem {
+    Problem::new(Kind::Conflict, format!("{} is {}: no attempt at it is under way", node.node, node.status))
+}
+
+/// Why a token is not good (any more).
+pub(super) fn lost(attempt: &Attempt, token: Epoch) -> Problem {
+    let Attempt { node, action, input } = attempt;
+    let who = node.executor.as_deref().unwrap_or("nobody yet");
+    let detail = match action.status {
+        ActionStatus::Leased | ActionStatus::Awaiting => format!(
+            "the attempt has passed on: {who} has attempt {} at {} with token {}, yours is {token}",
+            input.attempt, node.node, action.epoch
+        ),
+        ActionStatus::Succeeded | ActionStatus::Failed | ActionStatus::Skipped => {
+            format!("attempt {} at {} is over, {} is {}", input.attempt, node.node, node.node, node.status)
+        }
+        ActionStatus::Cancelled => {
+            format!("attempt {} at {} is not wanted any more", input.attempt, node.node)
+        }
+        ActionStatus::Ready | ActionStatus::Waiting | ActionStatus::Standby => {
+            format!("attempt {} at {} waits for an executor: nobody has it", input.attempt, node.node)
+        }
+    };
+    Problem::new(Kind::Conflict, detail)
+}

@@ -1,0 +1,140 @@
+//! Creating a graph: checked and decided here, durable in one append, with the event that makes it begin.
+//!
+//! What makes a repeat a repeat is the graph itself, written in one canonical way: by HTTP or by gRPC, with
+//! or without the words that only say what holds anyway.
+
+use millstream_core::entropy;
+use millstream_core::graph::{GraphSpec, Invalid};
+use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, Name};
+use millstream_core::problem::Problems;
+use millstream_core::raw::RawJson;
+use millstream_rpc::graph_start::{self, NewGraph};
+use millstream_store::event_log::{Append, Appended, Idempotency, NewExecution};
+
+use super::find::{Found, find};
+use super::heavy;
+use crate::accept::Verdict;
+use crate::auth::Caller;
+use crate::door::Door;
+use crate::http::posting;
+use crate::http::problem::{Kind, Problem};
+use crate::trace::Trace;
+
+/// A graph as somebody wants it.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    pub(crate) id: Option<ExecutionId>,
+    pub(crate) spec: GraphSpec,
+    pub(crate) idempotency_key: Option<String>,
+    /// As it was written: how much work it is.
+    pub(crate) bytes: usize,
+}
+
+/// Whether a creation made something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    Created,
+    /// It was there already, with the same content.
+    Existed,
+}
+
+pub(crate) async fn create(
+    door: &Door,
+    caller: &Caller,
+    trace: &Trace,
+    wish: Wish,
+) -> Result<(Made, Found), Problem> {
+    let Wish { id, spec, idempotency_key, bytes } = wish;
+    let (input_hash, spec) = heavy(bytes, move || {
+        let canonical = RawJson::of(&spec);
+        (posting::hash(&[b"graph", canonical.as_str().as_bytes()]), spec)
+    })
+    .await?;
+    let idempotency = idempotency_key.map(|key| {
+        let id = id.as_ref().map_or("", ExecutionId::as_str);
+        let request_hash = posting::hash(&[b"graph", id.as_bytes(), &input_hash]);
+        Idempotency { key, request_hash }
+    });
+    let now = door.clock.now();
+    let execution = match (id.clone(), &idempotency) {
+        (Some(id), _) => id,
+        (None, Some(idempotency)) => posting::id_of_key(&caller.tenant, &idempotency.key)?,
+        (None, None) => posting::parse_id(entropy::uuid_v7(now, &*door.entropy))?,
+    };
+    let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
+    let new = NewGraph {
+        key: key.clone(),
+        spec,
+        event_ids: [(); 2].map(|()| entropy::event_id(now, &*door.entropy)),
+        input_hash,
+        idempotency: idempotency.clone(),
+        parent: None,
+        actor: caller.actor.clone(),
+        traceparent: Some(trace.traceparent.to_string()),
+    };
+    let new = match heavy(bytes, move || graph_start::start(new, now)).await? {
+        Ok(new) => new,
+        // Refused today; but what was created before by this key gets its old answer.
+        Err(invalid) => {
+            let refused = vec![(&caller.tenant, idempotency, refusal(invalid))];
+            let recalled = posting::recall(door, refused).await?.pop();
+            recalled.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))??;
+            return Ok((Made::Existed, find(door, &key).await?));
+        }
+    };
+    let made = accept(door, new, id.is_some()).await?;
+    Ok((made, find(door, &key).await?))
+}
+
+async fn accept(door: &Door, new: NewExecution, named: bool) -> Result<Made, Problem> {
+    let (key, idempotency) = (new.key.clone(), new.start.idempotency.clone());
+    let definition: DefinitionRef = new.definition.clone();
+    let verdict = door.accept.submit(vec![Append::Start(Box::new(new))]).await?.pop();
+    match verdict {
+        Some(Verdict::Stored(Appended::Accepted { .. })) => {
+            door.machines.started(key, definition);
+            Ok(Made::Created)
+        }
+        Some(Verdict::Stored(Appended::Repeat { .. })) => Ok(Made::Existed),
+        Some(Verdict::Stored(Appended::Mismatch)) => {
+            let reused = match idempotency {
+                None => false,
+                Some(_) if !named => true,
+                Some(idempotency) => {
+                    let asked = [(key.tenant.clone(), idempotency)];
+                    door.stores.events.seen(&asked).await? == [Some(Appended::Mismatch)]
+                }
+            };
+            Err(if reused {
+                Problem::new(Kind::KeyReused, "this idempotency key was used before with another request")
+            } else {
+                let id = key.execution.as_str();
+                Problem::new(Kind::Exists, format!("{id:?} exists already, and is not this graph"))
+            })
+        }
+        Some(
+            Verdict::Stored(
+                Appended::NoExecution
+                | Appended::Delivered { .. }
+                | Appended::Buffered
+                | Appended::Ambiguous { .. },
+            )
+            | Verdict::Refused,
+        )
+        | None => Err(Problem::new(Kind::Internal, "the store cannot take this graph")),
+    }
+}
+
+fn refusal(invalid: Invalid) -> Problem {
+    match invalid {
+        Invalid::TooLarge(fault) => {
+            Problem { faults: vec![fault.clone()], ..Problem::new(Kind::TooLarge, fault.to_string()) }
+        }
+        Invalid::Problems(Problems(faults)) => Problem::invalid(faults),
+    }
+}
+
+/// The definition that every graph execution has, by name.
+pub(crate) fn is_graph(definition: &DefinitionRef) -> bool {
+    definition.name == Name::graph()
+}

@@ -1,0 +1,183 @@
+//! Editing a graph that runs.
+//!
+//! The edits are checked against the graph as it stands, then sent as `millstream.edit`, which is decided in
+//! its turn: something may have happened in between, and the answer is that of the decision.
+
+use std::time::Duration;
+
+use millstream_core::graph::limits::{MAX_EDITS, MAX_NODES};
+use millstream_core::graph::{self, Edit, NodeEdit};
+use millstream_core::id::{EventId, ExecutionKey, Name, Seq};
+use millstream_core::machine::ENDED;
+use millstream_core::problem::Problem as Fault;
+use millstream_core::raw::RawJson;
+use millstream_core::status::EventStatus;
+use millstream_store::event_log::{Idempotency, NewEvent};
+use millstream_store::views::EventView;
+use serde::Serialize;
+
+use super::current::{Current, current};
+use super::outcome::{self, Decided};
+use super::{heavy, known};
+use crate::auth::Caller;
+use crate::door::Door;
+use crate::gate::Slot;
+use crate::http::posting::{self, Draft};
+use crate::http::problem::{Kind, Problem};
+use crate::trace::Trace;
+
+/// How long a caller waits for the decision when it does not say.
+pub(crate) const WAIT: Duration = Duration::from_secs(10);
+
+/// Edits as somebody wants them.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    pub(crate) expected_revision: u32,
+    pub(crate) edits: Vec<NodeEdit>,
+    pub(crate) idempotency_key: Option<String>,
+}
+
+/// What became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Edited {
+    Applied {
+        /// After them.
+        revision: u32,
+    },
+    /// Durable, and not decided while the caller waited.
+    Undecided { event_id: EventId },
+}
+
+/// On whose behalf, and how long that one waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) trace: &'a Trace,
+    pub(crate) slot: &'a Slot,
+    pub(crate) patience: Option<Duration>,
+}
+
+pub(crate) async fn edit(
+    door: &Door,
+    asker: Asker<'_>,
+    execution: ExecutionKey,
+    wish: Wish,
+) -> Result<Edited, Problem> {
+    let idempotency = idempotency(&execution, &wish);
+    let checked = check(door, &execution, wish).await;
+    let payload = checked.as_ref().map_or_else(|_| RawJson::null(), RawJson::of);
+    let draft = Draft { execution, name: Name::edit(), payload, idempotency_key: None };
+    let event = posting::new_event(door, asker.caller, asker.trace, draft);
+    let event = NewEvent { idempotency: idempotency.clone(), ..event };
+    let decided = match checked {
+        Ok(_) => outcome::submit(door, asker.slot, event.clone(), asker.patience).await?,
+        // Refused today; but what was accepted before by this key gets its old answer.
+        Err(problem) => {
+            let refused = vec![(&asker.caller.tenant, idempotency, problem)];
+            let recalled = posting::recall(door, refused).await?.pop();
+            let (event_id, _) =
+                recalled.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))??;
+            outcome::again(door, asker.slot, &event, event_id, asker.patience).await?
+        }
+    };
+    match decided {
+        Decided::NotYet(event_id) => Ok(Edited::Undecided { event_id }),
+        Decided::Event(view) => verdict(door, *view).await,
+    }
+}
+
+/// What the edits alone say: results that are brought along may differ from one time to the next.
+fn idempotency(execution: &ExecutionKey, wish: &Wish) -> Option<Idempotency> {
+    #[derive(Serialize)]
+    struct Said<'a> {
+        expected_revision: u32,
+        edits: &'a [NodeEdit],
+    }
+    let key = wish.idempotency_key.clone()?;
+    let said = RawJson::of(&Said { expected_revision: wish.expected_revision, edits: &wish.edits });
+    let request_hash =
+        posting::hash(&[b"edit", execution.execution.as_str().as_bytes(), said.as_str().as_bytes()]);
+    Some(Idempotency { key, request_hash })
+}
+
+/// The payload, if the edits fit the graph as it stands.
+async fn check(door: &Door, key: &ExecutionKey, wish: Wish) -> Result<Edit, Problem> {
+    let Wish { expected_revision, edits, .. } = wish;
+    if edits.len() > MAX_EDITS {
+        let fault = format!("there are {} edits, at most {MAX_EDITS} are allowed", edits.len());
+        return Err(too_large(fault));
+    }
+    let Current { graph, phase } = current(door, key).await?;
+    if phase.is_ended() {
+        return Err(ended());
+    }
+    if graph.revision != expected_revision {
+        return Err(another_revision(expected_revision, graph.revision));
+    }
+    let nodes = edits.iter().fold(graph.nodes.len(), |nodes, edit| match edit {
+        NodeEdit::Insert(_) => nodes + 1,
+        NodeEdit::Update(_) => nodes,
+        NodeEdit::Delete(_) => nodes.saturating_sub(1),
+    });
+    if nodes > MAX_NODES {
+        return Err(too_large(format!("there would be {nodes} nodes, at most {MAX_NODES} are allowed")));
+    }
+    let (edits, missing) = heavy(nodes * 256, move || {
+        let missing = graph::patch(&graph, &edits).map(|patch| known::missing(&graph, patch));
+        missing.map(|missing| (edits, missing))
+    })
+    .await?
+    .map_err(|problems| Problem { kind: Kind::Unfit, ..Problem::invalid(problems.0) })?;
+    let known = known::known(door, key, &missing).await?;
+    Ok(Edit { expected_revision, edits, known })
+}
+
+async fn verdict(door: &Door, event: EventView) -> Result<Edited, Problem> {
+    let reason = event.error.unwrap_or_default();
+    match (event.status, event.seq) {
+        (EventStatus::Processing | EventStatus::Completed | EventStatus::Failed, Some(seq)) => {
+            let revision = revision_at(door, &event.execution, seq).await?;
+            Ok(Edited::Applied { revision })
+        }
+        (EventStatus::Rejected, _) if graph::is_revision_conflict(&reason) => {
+            Err(Problem::new(Kind::RevisionConflict, reason))
+        }
+        (EventStatus::Rejected, _) if reason == ENDED => Err(ended()),
+        (EventStatus::Rejected, _) => {
+            let fault = Fault::new("edits", reason.clone());
+            Err(Problem { faults: vec![fault], ..Problem::new(Kind::Unfit, reason) })
+        }
+        (EventStatus::Pending | EventStatus::Deferred, _) => {
+            Ok(Edited::Undecided { event_id: event.event_id })
+        }
+        (EventStatus::Processing | EventStatus::Completed | EventStatus::Failed | EventStatus::Dead, _) => {
+            Err(Problem::new(Kind::Internal, format!("the edit could not be decided: {reason}")))
+        }
+    }
+}
+
+/// The revision that a transition left behind.
+async fn revision_at(door: &Door, execution: &ExecutionKey, seq: Seq) -> Result<u32, Problem> {
+    let page = door.stores.execution_views.history(execution, Seq(seq.0 - 1), 1).await?;
+    let entry = page.entries.into_iter().next();
+    let change = entry.and_then(|entry| entry.transition.decision.graph);
+    let patched = change.as_ref().and_then(|change| change.patch.as_ref());
+    let expanded = change.as_ref().and_then(|change| change.expanded.last());
+    let revision = expanded.map(|expanded| expanded.revision).or(patched.map(|patch| patch.revision));
+    revision.ok_or_else(|| Problem::new(Kind::Internal, "the edit left no revision behind"))
+}
+
+fn ended() -> Problem {
+    Problem::new(Kind::Conflict, "the graph has ended: nothing can be edited any more")
+}
+
+fn another_revision(expected: u32, is: u32) -> Problem {
+    Problem::new(
+        Kind::RevisionConflict,
+        format!("the graph has revision {is}, and the edits are for {expected}: look again and edit anew"),
+    )
+}
+
+fn too_large(message: String) -> Problem {
+    Problem { faults: vec![Fault::new("edits", message.clone())], ..Problem::new(Kind::TooLarge, message) }
+}

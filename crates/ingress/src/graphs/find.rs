@@ -1,0 +1,75 @@
+//! One graph, or a list of them, as the store tells of it.
+
+use millstream_core::id::{AcceptNo, ExecutionId, ExecutionKey, Name};
+use millstream_core::status::ExecutionStatus;
+use millstream_rpc::unreadable::Unreadable;
+use millstream_store::graph_store::GraphView;
+use millstream_store::views::{ExecutionFilter, ExecutionView};
+
+use crate::auth::Caller;
+use crate::door::Door;
+use crate::http::problem::{Kind, Problem};
+
+/// A graph and the execution that it is.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) graph: GraphView,
+    pub(crate) execution: ExecutionView,
+}
+
+/// The graph that a request names; what cannot be an id names nothing.
+pub(crate) fn key_of(caller: &Caller, id: &str) -> Result<ExecutionKey, Problem> {
+    let execution = ExecutionId::parse(id).map_err(|_| none(id))?;
+    Ok(ExecutionKey { tenant: caller.tenant.clone(), execution })
+}
+
+pub(crate) async fn find(door: &Door, key: &ExecutionKey) -> Result<Found, Problem> {
+    let keys = std::slice::from_ref(key);
+    let (graphs, executions) =
+        tokio::try_join!(door.stores.graph_views.graphs(keys), door.stores.execution_views.executions(keys))?;
+    match (graphs.into_iter().next().flatten(), executions.into_iter().next().flatten()) {
+        (Some(graph), Some(execution)) => Ok(Found { graph, execution }),
+        (Some(_) | None, Some(_) | None) => Err(none(key.execution.as_str())),
+    }
+}
+
+/// Graphs whose blobs are in memory at once: each may have megabytes.
+const AT_ONCE: usize = 8;
+
+/// Newest first, each as `show` makes it of the whole; one more than `limit` where there are more.
+pub(crate) async fn list<T>(
+    door: &Door,
+    caller: &Caller,
+    status: Option<ExecutionStatus>,
+    after: Option<AcceptNo>,
+    limit: usize,
+    mut show: impl FnMut(Found) -> Result<T, Unreadable>,
+) -> Result<Vec<(AcceptNo, T)>, Problem> {
+    let filter = ExecutionFilter { definition: Some(Name::graph()), state: None, status };
+    let views = &door.stores.execution_views;
+    let executions = views.list_executions(&caller.tenant, &filter, after, limit + 1).await?;
+    let mut shown = Vec::with_capacity(executions.len());
+    let mut executions = executions.into_iter().peekable();
+    while executions.peek().is_some() {
+        let some: Vec<ExecutionView> = executions.by_ref().take(AT_ONCE).collect();
+        let keys: Vec<ExecutionKey> = some.iter().map(|view| view.execution.clone()).collect();
+        let graphs = door.stores.graph_views.graphs(&keys).await?;
+        for (execution, graph) in some.into_iter().zip(graphs) {
+            // Removed by retention between the two reads.
+            let Some(graph) = graph else { continue };
+            let position = execution.position;
+            shown.push((position, show(Found { graph, execution }).map_err(unreadable)?));
+        }
+    }
+    Ok(shown)
+}
+
+pub(super) fn none(id: &str) -> Problem {
+    Problem::not_found("graph", id)
+}
+
+/// What of our own cannot be read is an operator's business.
+pub(crate) fn unreadable(error: Unreadable) -> Problem {
+    tracing::error!(%error, "a request met a graph that cannot be read");
+    Problem::new(Kind::Internal, "stored data cannot be read; the log has more")
+}

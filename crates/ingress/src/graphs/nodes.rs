@@ -1,0 +1,111 @@
+//! The nodes of a graph as the store tells of them.
+
+use millstream_core::graph::{NodeEdit, NodeId, NodeOutcome};
+use millstream_core::id::{ExecutionKey, Name, Seq};
+use millstream_core::raw::RawJson;
+use millstream_store::graph_store::{LogView, NodeFilter, NodeView};
+
+use super::find::{find, none};
+use crate::door::Door;
+use crate::http::problem::Problem;
+
+/// Rows that are in memory with their results at once: each may have a megabyte.
+const AT_ONCE: usize = 50;
+
+/// In the order of their ids, each as `show` makes it of the whole; one more than `limit` where there are more.
+pub(crate) async fn list<T>(
+    door: &Door,
+    graph: &ExecutionKey,
+    filter: &NodeFilter,
+    after: Option<NodeId>,
+    limit: usize,
+    mut show: impl FnMut(NodeView) -> Result<T, Problem>,
+) -> Result<Vec<(NodeId, T)>, Problem> {
+    let (mut shown, mut after) = (Vec::new(), after);
+    while shown.len() <= limit {
+        let wanted = (limit + 1 - shown.len()).min(AT_ONCE);
+        let page = door.stores.graph_views.nodes(graph, filter, after.as_ref(), wanted).await?;
+        let last = page.len() < wanted;
+        for view in page {
+            let id = view.node.clone();
+            shown.push((id.clone(), show(view)?));
+            after = Some(id);
+        }
+        if last {
+            break;
+        }
+    }
+    Ok(shown)
+}
+
+/// The node that a request names; what cannot be an id names nothing.
+pub(crate) fn id_of(id: &str) -> Result<NodeId, Problem> {
+    Name::parse(id).map_err(|_| Problem::not_found("node", id))
+}
+
+pub(crate) async fn one(door: &Door, graph: &ExecutionKey, node: &NodeId) -> Result<NodeView, Problem> {
+    let filter = NodeFilter { ids: vec![node.clone()], statuses: Vec::new() };
+    let found = door.stores.graph_views.nodes(graph, &filter, None, 1).await?;
+    match found.into_iter().next() {
+        Some(view) => Ok(view),
+        None => {
+            // The graph may be what is missing.
+            find(door, graph).await?;
+            Err(Problem::not_found("node", node))
+        }
+    }
+}
+
+/// What is known of a node beyond its row.
+#[derive(Debug, Default)]
+pub(crate) struct Beyond {
+    /// That the answer asked for.
+    pub(crate) edits: Vec<NodeEdit>,
+    /// What the attempt under way told last.
+    pub(crate) progress: Option<RawJson>,
+}
+
+pub(crate) async fn beyond(door: &Door, graph: &ExecutionKey, node: &NodeView) -> Result<Beyond, Problem> {
+    if node.status.is_ended() {
+        return Ok(Beyond { edits: edits(door, graph, node).await?, progress: None });
+    }
+    let action = super::attempt::action(door, graph, node).await?;
+    Ok(Beyond { edits: Vec::new(), progress: action.and_then(|action| action.progress) })
+}
+
+/// Of the outcome that ended the node, where that was the last thing that happened to it.
+async fn edits(door: &Door, graph: &ExecutionKey, node: &NodeView) -> Result<Vec<NodeEdit>, Problem> {
+    let before = Seq(node.seq.0.saturating_sub(1));
+    let page = door.stores.execution_views.history(graph, before, 1).await?;
+    let outcome = page
+        .entries
+        .first()
+        .filter(|entry| entry.transition.seq == node.seq && entry.transition.name == Name::node_outcome());
+    let outcome = outcome.and_then(|entry| entry.payload.decode::<NodeOutcome>().ok());
+    let answer = outcome.filter(|outcome| outcome.action == node.node).and_then(|outcome| outcome.result);
+    Ok(answer.map(|answer| answer.edits).unwrap_or_default())
+}
+
+/// What executors wrote while they performed it, after a position.
+pub(crate) async fn logs(
+    door: &Door,
+    graph: &ExecutionKey,
+    node: &NodeId,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<LogView>, Problem> {
+    let found = door.stores.graph_views.logs(graph, node, after, limit).await?;
+    if found.is_empty() {
+        one(door, graph, node).await?;
+    }
+    Ok(found)
+}
+
+/// Whether there is such a graph at all.
+pub(crate) async fn of_existing(door: &Door, graph: &ExecutionKey) -> Result<(), Problem> {
+    let found = door.stores.events.targets(std::slice::from_ref(graph)).await?;
+    match found.into_iter().next().flatten() {
+        Some(definition) if definition.name == Name::graph() => Ok(()),
+        Some(_) | None => Err(none(graph.execution.as_str())),
+    }
+}

@@ -1,0 +1,57 @@
+//! What every call begins with: who is calling, and what the layers have put beside the message.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::http::Extensions;
+use millstream_core::status::Role;
+use tonic::{Request, Status};
+
+use super::status::status;
+use crate::auth::{self, Caller};
+use crate::door::Door;
+use crate::gate::Slot;
+use crate::http::problem::{Kind, Problem};
+use crate::trace::Trace;
+
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) caller: Caller,
+    pub(super) trace: Trace,
+    pub(super) slot: Slot,
+    /// Its metadata `idempotency-key`, if it has one.
+    pub(super) idempotency_key: Option<String>,
+}
+
+/// Who called, once that is known: for the log.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Who(Arc<OnceLock<String>>);
+
+impl Who {
+    pub(super) fn name(&self) -> &str {
+        self.0.get().map_or("", String::as_str)
+    }
+}
+
+/// Refuses whom the role of its key does not let do this.
+pub(super) async fn begin<T>(door: &Door, request: &Request<T>, needs: Role) -> Result<Call, Status> {
+    begun(door, request, needs).await.map_err(status)
+}
+
+async fn begun<T>(door: &Door, request: &Request<T>, needs: Role) -> Result<Call, Problem> {
+    let headers = request.metadata().as_ref();
+    let caller = auth::caller(door, headers, needs).await?;
+    if let (Some(who), Some(actor)) = (request.extensions().get::<Who>(), &caller.actor) {
+        let _ = who.0.set(actor.clone());
+    }
+    Ok(Call {
+        caller,
+        trace: beside(request.extensions())?,
+        slot: beside(request.extensions())?,
+        idempotency_key: crate::http::posting::idempotency_header(headers)?,
+    })
+}
+
+fn beside<T: Clone + Send + Sync + 'static>(extensions: &Extensions) -> Result<T, Problem> {
+    let missing = || Problem::new(Kind::Internal, "the call has not passed the layers");
+    extensions.get::<T>().cloned().ok_or_else(missing)
+}

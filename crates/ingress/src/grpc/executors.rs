@@ -1,0 +1,57 @@
+//! `ExecutorService`: who is there to perform nodes.
+
+use std::sync::Arc;
+
+use millstream_core::id::Name;
+use millstream_core::status::Role;
+use millstream_rpc::length::length_out;
+use millstream_rpc::proto::executor_service_server::ExecutorService;
+use millstream_rpc::proto::{
+    ListExecutorsRequest, ListExecutorsResponse, RegisterExecutorRequest, RegisterExecutorResponse,
+    RetireExecutorRequest, RetireExecutorResponse,
+};
+use millstream_rpc::{read, refusal, write};
+use tonic::{Request, Response, Status};
+
+use super::call::begin;
+use super::status::{invalid, status};
+use crate::door::Door;
+use crate::graphs::executors;
+
+pub(super) struct Executors(pub(super) Arc<Door>);
+
+#[tonic::async_trait]
+impl ExecutorService for Executors {
+    async fn register_executor(
+        &self,
+        request: Request<RegisterExecutorRequest>,
+    ) -> Result<Response<RegisterExecutorResponse>, Status> {
+        let call = begin(&self.0, &request, Role::Submit).await?;
+        let given = request.into_inner().executor.ok_or_else(|| invalid("executor", "is required"))?;
+        let executor =
+            read::executor(given, &call.caller.tenant).map_err(|problems| refusal::invalid(&problems))?;
+        executors::register(&self.0, executor).await.map_err(status)?;
+        Ok(Response::new(RegisterExecutorResponse { beat_every: Some(length_out(executors::BEAT_EVERY)) }))
+    }
+
+    async fn retire_executor(
+        &self,
+        request: Request<RetireExecutorRequest>,
+    ) -> Result<Response<RetireExecutorResponse>, Status> {
+        let call = begin(&self.0, &request, Role::Submit).await?;
+        let name =
+            Name::parse(&request.get_ref().name).map_err(|error| invalid("name", error.to_string()))?;
+        executors::retire(&self.0, &call.caller.tenant, &name).await.map_err(status)?;
+        Ok(Response::new(RetireExecutorResponse {}))
+    }
+
+    async fn list_executors(
+        &self,
+        request: Request<ListExecutorsRequest>,
+    ) -> Result<Response<ListExecutorsResponse>, Status> {
+        let call = begin(&self.0, &request, Role::Read).await?;
+        let found = executors::list(&self.0, &call.caller.tenant).await.map_err(status)?;
+        let executors = found.iter().map(|(executor, seen_at)| write::executor(executor, *seen_at)).collect();
+        Ok(Response::new(ListExecutorsResponse { executors }))
+    }
+}

@@ -1,0 +1,147 @@
+//! What is refused before anybody looks at a call, and the bytes of those that are not: bounded in time and
+//! paid for out of the same budget as the bodies of HTTP.
+//!
+//! A call that answers with a stream is in flight until the stream begins. From then on it holds no place,
+//! and what it is still sent is bounded by the size of a message.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Sleep;
+use tonic::Status;
+
+use super::status::{response, status};
+use crate::body::Budget;
+use crate::door::Door;
+use crate::gate;
+use crate::http::problem::{Kind, Problem};
+use crate::metrics::InFlight;
+
+/// Sizes and hosts, for every service.
+pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    match gate::refused(&request, &door) {
+        Some(problem) => response(problem),
+        None => next.run(request).await,
+    }
+}
+
+/// Bounds the calls in flight, and what they hold.
+pub(super) async fn in_flight(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let slot = match door.gate.request() {
+        Ok(slot) => slot,
+        Err(problem) => return response(problem),
+    };
+    let account = Account::new(door.bodies.clone());
+    let limit = door.options.limits.body_timeout;
+    let mut request = request.map(|body| Body::new(Paid::new(body, account.clone(), limit)));
+    request.extensions_mut().insert(slot.clone());
+    let counted = InFlight::begin();
+    let response = next.run(request).await;
+    drop(counted);
+    account.close();
+    slot.give_back();
+    response
+}
+
+/// What a call has paid for; nothing more once it is answered.
+#[derive(Debug, Clone)]
+struct Account(Arc<Mutex<Option<Open>>>);
+
+#[derive(Debug)]
+struct Open {
+    budget: Budget,
+    bytes: usize,
+    kib: usize,
+    paid: Vec<OwnedSemaphorePermit>,
+}
+
+impl Account {
+    fn new(budget: Budget) -> Self {
+        Self(Arc::new(Mutex::new(Some(Open { budget, bytes: 0, kib: 0, paid: Vec::new() }))))
+    }
+
+    fn close(&self) {
+        *self.lock() = None;
+    }
+
+    fn is_open(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    fn charge(&self, bytes: usize) -> Result<(), Problem> {
+        let mut lock = self.lock();
+        let Some(open) = lock.as_mut() else { return Ok(()) };
+        open.bytes += bytes;
+        let due = open.bytes.div_ceil(1024) - open.kib;
+        if due > 0 {
+            let more = open.budget.pay(due)?;
+            open.kib += due;
+            match open.paid.last_mut() {
+                Some(paid) => paid.merge(more),
+                None => open.paid.push(more),
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Open>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A body that is paid for as it arrives, and has to arrive in time.
+struct Paid {
+    body: Body,
+    account: Account,
+    limit: Duration,
+    late: Pin<Box<Sleep>>,
+}
+
+impl Paid {
+    fn new(body: Body, account: Account, limit: Duration) -> Self {
+        Self { body, account, limit, late: Box::pin(tokio::time::sleep(limit)) }
+    }
+}
+
+impl hyper::body::Body for Paid {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                Poll::Ready(Some(self.account.charge(bytes).map(|()| frame).map_err(status)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                Poll::Ready(Some(Err(Status::cancelled(format!("the call broke off: {error}")))))
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending if self.account.is_open() => self.late.as_mut().poll(context).map(|()| {
+                let detail = format!("the message did not arrive within {} s", self.limit.as_secs());
+                Some(Err(status(Problem::new(Kind::BodyTimeout, detail))))
+            }),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

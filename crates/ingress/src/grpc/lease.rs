@@ -1,0 +1,243 @@
+//! `LeaseTasks`: a worker says for how many tasks it has room, and gets them as they come.
+//!
+//! The wait on the board is kept while further requests come in: who has waited longest is served first. When
+//! the stream is dropped the wait is, and what was leased for it is released.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use millstream_core::id::{Name, WorkerId};
+use millstream_core::placement::Capability;
+use millstream_rpc::length::{length_out, time_out};
+use millstream_rpc::proto::{LeaseTasksRequest, LeaseTasksResponse, LeasedTask};
+use millstream_store::action_store::LeasedAction;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
+use tonic::{Status, Streaming};
+
+use super::status::{invalid, status};
+use crate::auth::Caller;
+use crate::door::Door;
+use crate::http::problem::{Kind, Problem};
+use crate::http::tasks::{ANSWER, LONGEST_WAIT, MANY, MOST, worker_of};
+use crate::tasks::board::Patience;
+use crate::tasks::hand_out::{Task, prepare};
+
+/// Room for more than this many tasks is not remembered.
+const ROOM: usize = 65_536;
+
+pub(super) async fn lease(
+    door: Arc<Door>,
+    caller: &Caller,
+    mut asking: Streaming<LeaseTasksRequest>,
+) -> Result<BoxStream<'static, Result<LeaseTasksResponse, Status>>, Status> {
+    let first = asking.message().await?;
+    let first = first.ok_or_else(|| invalid("types", "names no type: at least one is needed"))?;
+    let kinds = names(&first.types, "types")?;
+    if kinds.is_empty() {
+        return Err(invalid("types", "names no type: at least one is needed"));
+    }
+    let labels = names(&first.labels, "labels")?;
+    let named = match first.worker.as_str() {
+        "" => None,
+        name => Some(WorkerId::parse(name).map_err(|error| invalid("worker", error.to_string()))?),
+    };
+    let worker = worker_of(caller, named).map_err(status)?;
+    let busy = || Problem::new(Kind::Busy, "too many callers wait already");
+    let permit = door.gate.wait().ok_or_else(|| status(busy()))?;
+    let mut leasing = Leasing {
+        can: Capability { tenant: caller.tenant.clone(), kinds, labels },
+        door,
+        worker,
+        asking: Some(asking),
+        room: 0,
+        wait: Duration::ZERO,
+        until: None,
+        pending: None,
+        _permit: permit,
+    };
+    leasing.heard(&first)?;
+    Ok(futures::stream::unfold(Some(leasing), |leasing| async move {
+        let mut leasing = leasing?;
+        match leasing.next().await {
+            Ok(Some(tasks)) => Some((Ok(tasks), Some(leasing))),
+            Ok(None) => None,
+            Err(status) => Some((Err(status), None)),
+        }
+    })
+    .boxed())
+}
+
+struct Leasing {
+    door: Arc<Door>,
+    worker: WorkerId,
+    can: Capability,
+    /// `None` once the caller has said all that it wants to say.
+    asking: Option<Streaming<LeaseTasksRequest>>,
+    room: usize,
+    wait: Duration,
+    /// From when on nothing is waited for.
+    until: Option<Instant>,
+    /// The wait on the board, and when it began.
+    pending: Option<Pending>,
+    _permit: OwnedSemaphorePermit,
+}
+
+struct Pending {
+    leased: oneshot::Receiver<Vec<LeasedAction>>,
+    asked: millstream_core::time::Timestamp,
+}
+
+/// What came first.
+enum Came {
+    Leased(Vec<LeasedAction>),
+    Request(Result<Option<LeaseTasksRequest>, Status>),
+    TimeUp,
+    Draining,
+}
+
+impl Leasing {
+    fn heard(&mut self, request: &LeaseTasksRequest) -> Result<(), Status> {
+        let more = match usize::try_from(request.max) {
+            Ok(0) => 1,
+            Ok(more) if more <= MOST => more,
+            Ok(_) | Err(_) => return Err(invalid("max", format!("must be at most {MOST}"))),
+        };
+        self.room = (self.room + more).min(ROOM);
+        if let Some(wait) = &request.wait {
+            self.wait = length(wait, "wait")?;
+            if self.wait > LONGEST_WAIT {
+                return Err(invalid("wait", "must be at most a minute"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next tasks; `None` at the end of the stream.
+    async fn next(&mut self) -> Result<Option<LeaseTasksResponse>, Status> {
+        loop {
+            if self.room == 0 && self.asking.is_none() {
+                return Ok(None);
+            }
+            match self.came().await {
+                Came::Leased(leased) => {
+                    let asked = self.pending.take().map(|pending| pending.asked);
+                    let asked = asked.unwrap_or_else(|| self.door.clock.now());
+                    if leased.is_empty() && self.asks_only() {
+                        return Ok(None);
+                    }
+                    let tasks = prepare(&self.door, leased, asked).await;
+                    let tasks = tasks.map_err(|error| status(error.into()))?;
+                    self.room = self.room.saturating_sub(tasks.len());
+                    if !tasks.is_empty() {
+                        let tasks = tasks.into_iter().map(shown).collect();
+                        return Ok(Some(LeaseTasksResponse { tasks }));
+                    }
+                }
+                Came::Request(Ok(Some(request))) => {
+                    if !request.types.is_empty() || !request.labels.is_empty() || !request.worker.is_empty() {
+                        return Err(invalid(
+                            "types",
+                            "types, labels and worker belong into the first request",
+                        ));
+                    }
+                    self.heard(&request)?;
+                }
+                Came::Request(Ok(None)) => {
+                    self.asking = None;
+                    let wait = if self.wait.is_zero() { ANSWER } else { self.wait };
+                    self.until = Some(Instant::now() + wait);
+                    if self.wait.is_zero() {
+                        // The store is asked once more, and then it is over.
+                        self.pending = None;
+                    }
+                }
+                Came::Request(Err(status)) => return Err(status),
+                Came::TimeUp => return Ok(None),
+                Came::Draining => {
+                    let detail = "this process is shutting down";
+                    return Err(status(Problem::new(Kind::Draining, detail)));
+                }
+            }
+        }
+    }
+
+    /// Whether the caller wants what is there now, and no more.
+    const fn asks_only(&self) -> bool {
+        self.asking.is_none() && self.wait.is_zero()
+    }
+
+    async fn came(&mut self) -> Came {
+        if self.room > 0 && self.pending.is_none() {
+            let patience = if self.asks_only() { Patience::Asks } else { Patience::Waits };
+            let most = self.room.min(MOST);
+            let leased = self.door.board.wait(self.worker.clone(), self.can.clone(), most, patience);
+            self.pending = Some(Pending { leased, asked: self.door.clock.now() });
+        }
+        let draining = self.door.draining.clone();
+        let until = self.until;
+        let (asking, pending) = (&mut self.asking, &mut self.pending);
+        tokio::select! {
+            biased;
+            leased = async {
+                match pending {
+                    Some(pending) => (&mut pending.leased).await.unwrap_or_default(),
+                    None => std::future::pending().await,
+                }
+            } => Came::Leased(leased),
+            request = async {
+                match asking {
+                    Some(asking) => asking.message().await,
+                    None => std::future::pending().await,
+                }
+            } => Came::Request(request),
+            () = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            } => Came::TimeUp,
+            () = draining.cancelled() => Came::Draining,
+        }
+    }
+}
+
+fn shown(task: Task) -> LeasedTask {
+    let Task { action, input, deadline } = task;
+    LeasedTask {
+        key: action.lease.key.with_revision(action.revision),
+        token: action.lease.epoch.0,
+        r#type: input.kind.as_str().to_owned(),
+        labels: input.labels.iter().map(|label| label.as_str().to_owned()).collect(),
+        execution_id: action.lease.key.execution.execution.as_str().to_owned(),
+        action: action.lease.key.action.as_str().to_owned(),
+        attempt: action.attempt,
+        deadline: Some(time_out(deadline)),
+        lease_until: Some(time_out(action.lease_until)),
+        heartbeat: action.heartbeat.map(length_out),
+        input_json: input.input.as_str().to_owned(),
+        progress_json: action.progress.map(|progress| progress.as_str().to_owned()).unwrap_or_default(),
+    }
+}
+
+fn names(given: &[String], field: &str) -> Result<BTreeSet<Name>, Status> {
+    if given.len() > MANY {
+        return Err(invalid(field, format!("has more than {MANY} items")));
+    }
+    let name = |(at, text): (usize, &String)| {
+        Name::parse(text).map_err(|error| invalid(&format!("{field}[{at}]"), format!("the name {error}")))
+    };
+    given.iter().enumerate().map(name).collect()
+}
+
+/// A length of time; none at all is one as well.
+pub(super) fn length(given: &prost_types::Duration, field: &str) -> Result<Duration, Status> {
+    let parts = (u64::try_from(given.seconds), u32::try_from(given.nanos));
+    match parts {
+        (Ok(seconds), Ok(nanos @ ..=999_999_999)) => Ok(Duration::new(seconds, nanos)),
+        _ => Err(invalid(field, "must not be negative, and its nanos must be less than a second")),
+    }
+}

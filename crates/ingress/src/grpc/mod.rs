@@ -1,0 +1,22 @@
+//! The gRPC services, on the same port as everything else: they translate, what happens is elsewhere.
+//!
+//! Reading order follows a call: [`routes`](self::routes) (which services there are), `telling` (ids, the log
+//! line), `intake` (what is refused before anybody looks at it), `call` (who is calling), then one file per
+//! service or stream. `status` is the one place that makes a gRPC status of what went wrong.
+
+mod call;
+mod executors;
+mod health;
+mod intake;
+mod lease;
+mod paging;
+mod routes;
+mod status;
+mod tasks;
+mod telling;
+mod updates;
+mod watch;
+mod workflows;
+
+pub(crate) use routes::routes;
+pub(crate) use status::unknown_path;

@@ -1,0 +1,98 @@
+//! Pages in messages: how many, from where on, and no more than a client takes.
+
+use millstream_core::graph::NodeStatus;
+use prost::Message;
+use tonic::Status;
+
+use super::status::invalid;
+use crate::cursor::{self, List};
+
+/// Clients refuse messages of more than 4 MiB unless they are told otherwise.
+const PAGE_BYTES: usize = 3 * 1024 * 1024;
+
+/// Where the page goes on.
+pub(super) fn after<T>(
+    list: List,
+    token: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, Status> {
+    if token.is_empty() {
+        return Ok(None);
+    }
+    let position = cursor::decode(list, token).and_then(|position| parse(&position));
+    let not_ours =
+        || invalid("page_token", "is not a token of this list; use next_page_token as it was given");
+    position.map(Some).ok_or_else(not_ours)
+}
+
+/// How many to give: `default` unless said.
+pub(super) fn size(given: u32, default: usize, most: usize) -> Result<usize, Status> {
+    match usize::try_from(given) {
+        Ok(0) => Ok(default),
+        Ok(size) if size <= most => Ok(size),
+        Ok(_) | Err(_) => Err(invalid("page_size", format!("must be at most {most}"))),
+    }
+}
+
+/// As many of `found`, of which one more than `limit` was asked for, as fit; and the token for the rest.
+pub(super) fn page<P, T: Message>(
+    found: Vec<(P, T)>,
+    limit: usize,
+    list: List,
+    position: impl Fn(&P) -> String,
+) -> (Vec<T>, String) {
+    let (mut page, mut token) = (Vec::with_capacity(found.len().min(limit)), String::new());
+    let (mut bytes, mut last) = (0, None);
+    for (place, item) in found {
+        bytes += item.encoded_len();
+        if page.len() == limit || (bytes > PAGE_BYTES && !page.is_empty()) {
+            token = last.as_ref().map(|place| cursor::encode(list, position(place))).unwrap_or_default();
+            break;
+        }
+        last = Some(place);
+        page.push(item);
+    }
+    (page, token)
+}
+
+/// The statuses of a filter.
+pub(super) fn statuses(given: &[i32]) -> Result<Vec<NodeStatus>, Status> {
+    let known = |(at, number): (usize, &i32)| {
+        let status = millstream_rpc::status::status_in(*number);
+        status.ok_or_else(|| invalid(&format!("statuses[{at}]"), format!("{number} is not a status")))
+    };
+    given.iter().enumerate().map(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(texts: &[&str]) -> Vec<(usize, String)> {
+        texts.iter().map(|text| (*text).to_owned()).enumerate().collect()
+    }
+
+    #[test]
+    fn a_page_ends_at_its_limit_and_says_where_to_go_on() {
+        let position = |at: &usize| at.to_string();
+        let (items, token) = page(numbered(&["a", "b", "c"]), 2, List::Nodes, position);
+        assert_eq!(items, ["a", "b"]);
+        assert_eq!(after(List::Nodes, &token, |text| text.parse().ok()).unwrap(), Some(1_usize));
+        let (items, token) = page(numbered(&["a", "b"]), 2, List::Nodes, position);
+        assert_eq!((items.len(), token.as_str()), (2, ""));
+    }
+
+    #[test]
+    fn a_page_that_would_be_too_large_ends_earlier_and_never_empty() {
+        let large = "x".repeat(PAGE_BYTES + 1);
+        let (items, token) = page(numbered(&[&large, "b"]), 9, List::Nodes, |at| at.to_string());
+        assert_eq!(items.len(), 1);
+        assert!(!token.is_empty());
+    }
+
+    #[test]
+    fn a_token_of_another_list_is_named() {
+        let token = cursor::encode(List::Graphs, 7);
+        assert!(after(List::Nodes, &token, |text| Some(text.to_owned())).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! The services, each at its path, behind the layers that every call passes.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use millstream_rpc::proto::FILE_DESCRIPTOR_SET;
+use millstream_rpc::proto::executor_service_server::ExecutorServiceServer;
+use millstream_rpc::proto::task_service_server::TaskServiceServer;
+use millstream_rpc::proto::workflow_service_server::WorkflowServiceServer;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_reflection::server::Builder;
+
+use super::executors::Executors;
+use super::health::Health;
+use super::tasks::Tasks;
+use super::workflows::Workflows;
+use super::{intake, telling};
+use crate::door::Door;
+
+pub(crate) fn routes(door: &Arc<Door>) -> Router {
+    let limits = &door.options.limits;
+    let workflows = WorkflowServiceServer::from_arc(Arc::new(Workflows(door.clone())));
+    let executors = ExecutorServiceServer::new(Executors(door.clone()));
+    let tasks = TaskServiceServer::new(Tasks(door.clone()));
+    let api = Router::new()
+        // A graph is larger than anything else that is sent.
+        .route_service(
+            "/millstream.v1.WorkflowService/CreateWorkflow",
+            workflows.clone().max_decoding_message_size(limits.graph_bytes),
+        )
+        .route_service(
+            "/millstream.v1.WorkflowService/{*method}",
+            workflows.max_decoding_message_size(limits.message_bytes),
+        )
+        .route_service(
+            "/millstream.v1.ExecutorService/{*method}",
+            executors.max_decoding_message_size(limits.message_bytes),
+        )
+        .route_service(
+            "/millstream.v1.TaskService/{*method}",
+            tasks.max_decoding_message_size(limits.message_bytes),
+        );
+    reflected(api)
+        .layer(from_fn_with_state(door.clone(), intake::in_flight))
+        .route_service("/grpc.health.v1.Health/{*method}", HealthServer::new(Health(door.clone())))
+        .layer(from_fn_with_state(door.clone(), intake::admit))
+        .layer(from_fn_with_state(door.clone(), telling::layer))
+}
+
+/// Both versions of reflection: clients of all ages ask.
+fn reflected(router: Router) -> Router {
+    let builder = || {
+        Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    match (builder().build_v1(), builder().build_v1alpha()) {
+        (Ok(v1), Ok(v1alpha)) => router
+            .route_service("/grpc.reflection.v1.ServerReflection/{*method}", v1)
+            .route_service("/grpc.reflection.v1alpha.ServerReflection/{*method}", v1alpha),
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::error!(%error, "the services cannot be reflected");
+            router
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What went wrong, as gRPC tells it. The words are those of HTTP; what is wrong with a request is in the
+//! details as well (see `millstream_rpc::refusal`).
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Response, header};
+use millstream_core::id::EventId;
+use millstream_core::problem::{Problem as Fault, Problems};
+use millstream_rpc::refusal;
+use tonic::{Code, Status};
+
+use crate::http::problem::{Kind, Problem};
+
+pub(super) fn status(problem: Problem) -> Status {
+    let code = code(problem.kind);
+    if problem.faults.is_empty() {
+        Status::new(code, problem.detail)
+    } else {
+        refusal::refused(code, &Problems(problem.faults))
+    }
+}
+
+const fn code(kind: Kind) -> Code {
+    match kind {
+        Kind::BadRequest | Kind::Invalid | Kind::UnknownEvent | Kind::UnsupportedMediaType => {
+            Code::InvalidArgument
+        }
+        Kind::Unauthorized => Code::Unauthenticated,
+        Kind::Forbidden | Kind::HostRefused => Code::PermissionDenied,
+        Kind::NotFound => Code::NotFound,
+        Kind::NoRoute | Kind::MethodNotAllowed => Code::Unimplemented,
+        Kind::BodyTimeout => Code::DeadlineExceeded,
+        Kind::Conflict | Kind::Unfit | Kind::KeyReused => Code::FailedPrecondition,
+        Kind::Exists => Code::AlreadyExists,
+        Kind::RevisionConflict => Code::Aborted,
+        Kind::TooLarge | Kind::UriTooLong | Kind::HeadersTooLarge | Kind::Busy => Code::ResourceExhausted,
+        Kind::Internal => Code::Internal,
+        Kind::StoreUnavailable | Kind::Draining => Code::Unavailable,
+    }
+}
+
+/// One thing that is wrong with a request.
+pub(super) fn invalid(path: &str, message: impl Into<String>) -> Status {
+    status(Problem::invalid(vec![Fault::new(path, message)]))
+}
+
+/// An answer that is nothing but a problem.
+pub(super) fn response(problem: Problem) -> Response<Body> {
+    status(problem).into_http()
+}
+
+/// Durable, and not decided while the caller waited.
+pub(super) fn undecided(event: EventId) -> Status {
+    Status::deadline_exceeded(format!("the edits are durable as event {event}, and not decided yet"))
+}
+
+/// The answer to a call of something that is not there; nothing where the request is not a call.
+pub(crate) fn unknown_path(headers: &HeaderMap) -> Option<Response<Body>> {
+    let media = headers.get(header::CONTENT_TYPE)?;
+    let is_call = media.as_bytes().starts_with(b"application/grpc");
+    is_call.then(|| response(Problem::new(Kind::NoRoute, "there is no such service or method")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_that_the_services_document() {
+        for (kind, code) in [
+            (Kind::Invalid, Code::InvalidArgument),
+            (Kind::Unfit, Code::FailedPrecondition),
+            (Kind::RevisionConflict, Code::Aborted),
+            (Kind::Exists, Code::AlreadyExists),
+            (Kind::TooLarge, Code::ResourceExhausted),
+            (Kind::Busy, Code::ResourceExhausted),
+            (Kind::StoreUnavailable, Code::Unavailable),
+        ] {
+            assert_eq!(status(Problem::new(kind, "x")).code(), code);
+        }
+    }
+
+    #[test]
+    fn only_calls_get_the_answer_to_calls() {
+        let mut headers = HeaderMap::new();
+        assert!(unknown_path(&headers).is_none());
+        headers.insert(header::CONTENT_TYPE, "application/grpc+proto".parse().unwrap());
+        let answer = unknown_path(&headers).unwrap();
+        assert_eq!(answer.headers()["grpc-status"], "12");
+    }
+}

@@ -1,0 +1,135 @@
+//! What every call carries from end to end, as [`crate::trace`] does it for HTTP: a request id, a trace
+//! context, a span, a count, and one line in the log that says who called what, with which code, for how long.
+//!
+//! The code of a call that answers comes behind its body, so the line is written when the body has ended: for
+//! a stream, when the stream has.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::FutureExt;
+use hyper::body::{Frame, SizeHint};
+use tonic::Code;
+use tracing::{Instrument, Span};
+
+use super::call::Who;
+use super::status;
+use crate::door::Door;
+use crate::http::problem::{Kind, Problem};
+use crate::metrics;
+use crate::trace::{REQUEST_ID, Trace, request_id, traceparent};
+
+/// The outermost layer.
+pub(super) async fn layer(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let request_id = request_id(request.headers(), &door);
+    let traceparent = traceparent(request.headers(), &*door.entropy);
+    let method = request.uri().path().trim_start_matches('/').to_owned();
+    let who = Who::default();
+    request.extensions_mut().insert(Trace { traceparent: traceparent.clone() });
+    request.extensions_mut().insert(who.clone());
+    let span = tracing::info_span!(
+        "call", request.id = %request_id, rpc.method = %method, traceparent = %traceparent
+    );
+    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
+    let mut response = answered.unwrap_or_else(|_| {
+        status::response(Problem::new(Kind::Internal, "the handler of this call panicked"))
+    });
+    if let Ok(value) = HeaderValue::from_str(&request_id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    let code = code_in(response.headers());
+    let call = Called { span, method, who, begun };
+    response.map(|body| Body::new(Told { body, code, call: Some(call) }))
+}
+
+struct Called {
+    span: Span,
+    method: String,
+    who: Who,
+    begun: Instant,
+}
+
+impl Called {
+    fn tell(self, code: Code) {
+        let Self { span, method, who, begun } = self;
+        let seconds = begun.elapsed().as_secs_f64();
+        let caller = who.name();
+        span.in_scope(|| {
+            if matches!(code, Code::Internal | Code::Unknown | Code::DataLoss | Code::Unavailable) {
+                tracing::warn!(rpc.code = ?code, caller, seconds, "call failed");
+            } else {
+                tracing::debug!(rpc.code = ?code, caller, seconds, "call answered");
+            }
+        });
+        // Callers choose what they call: what is not there must not make a new series.
+        let method = if code == Code::Unimplemented { "none" } else { &method };
+        metrics::call(method, code, seconds);
+    }
+}
+
+/// A body whose end is told, however it ends.
+struct Told {
+    body: Body,
+    code: Option<Code>,
+    call: Option<Called>,
+}
+
+impl Told {
+    fn tell(&mut self, otherwise: Code) {
+        if let Some(call) = self.call.take() {
+            call.tell(self.code.unwrap_or(otherwise));
+        }
+    }
+}
+
+impl hyper::body::Body for Told {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
+        match &frame {
+            Some(Ok(frame)) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    self.code = code_in(trailers).or(self.code);
+                    self.tell(Code::Ok);
+                }
+            }
+            Some(Err(_)) => self.tell(Code::Unknown),
+            None => self.tell(Code::Ok),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Told {
+    /// Nobody takes the rest: the caller has gone, unless there never was a body.
+    fn drop(&mut self) {
+        self.tell(Code::Cancelled);
+    }
+}
+
+fn code_in(headers: &HeaderMap) -> Option<Code> {
+    headers.get("grpc-status").map(|value| Code::from_bytes(value.as_bytes()))
+}

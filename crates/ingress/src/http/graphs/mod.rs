@@ -1,0 +1,11 @@
+//! Graphs over HTTP: the twin of the gRPC services, in JSON.
+
+pub(super) mod cancel;
+pub(super) mod create;
+pub(super) mod edits;
+pub(super) mod json;
+pub(super) mod nodes;
+pub(super) mod read;
+pub(super) mod reports;
+mod views;
+pub(super) mod watch;

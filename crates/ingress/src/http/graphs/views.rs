@@ -1,0 +1,226 @@
+//! What the outside sees of graphs and their nodes, in JSON.
+//!
+//! `spec` is what was written, byte for byte as it is stored; the rest is what became of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use millstream_core::graph::{GraphOptions, NodeEdit, NodeId, NodeStatus};
+use millstream_core::id::{EventId, ExecutionId};
+use millstream_core::raw::RawJson;
+use millstream_core::status::ExecutionStatus;
+use millstream_core::time::Timestamp;
+use millstream_rpc::blob;
+use millstream_rpc::unreadable::Unreadable;
+use millstream_store::graph_store::{LogView, NodeView};
+use serde::{Deserialize, Serialize};
+
+use crate::graphs::find::Found;
+use crate::graphs::nodes::Beyond;
+
+/// Where a graph stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum GraphStatus {
+    Running,
+    Passed,
+    Failed,
+    Cancelled,
+    Paused,
+}
+
+impl GraphStatus {
+    pub(super) const ALL: &'static [GraphStatus] =
+        &[Self::Running, Self::Passed, Self::Failed, Self::Cancelled, Self::Paused];
+
+    pub(super) const fn of_execution(self) -> ExecutionStatus {
+        match self {
+            Self::Running => ExecutionStatus::Active,
+            Self::Passed => ExecutionStatus::Completed,
+            Self::Failed => ExecutionStatus::Failed,
+            Self::Cancelled => ExecutionStatus::Cancelled,
+            Self::Paused => ExecutionStatus::Paused,
+        }
+    }
+}
+
+impl From<ExecutionStatus> for GraphStatus {
+    fn from(status: ExecutionStatus) -> Self {
+        match status {
+            ExecutionStatus::Active => Self::Running,
+            ExecutionStatus::Completed => Self::Passed,
+            ExecutionStatus::Failed => Self::Failed,
+            ExecutionStatus::Cancelled => Self::Cancelled,
+            ExecutionStatus::Paused => Self::Paused,
+        }
+    }
+}
+
+impl fmt::Display for GraphStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "RUNNING",
+            Self::Passed => "PASSED",
+            Self::Failed => "FAILED",
+            Self::Cancelled => "CANCELLED",
+            Self::Paused => "PAUSED",
+        })
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct GraphOut {
+    pub(super) graph_id: ExecutionId,
+    name: String,
+    description: String,
+    creator: Option<String>,
+    status: GraphStatus,
+    revision: u32,
+    /// Not in lists: it may have a megabyte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<RawJson>,
+    options: GraphOptions,
+    /// How many are in which status.
+    nodes: BTreeMap<NodeStatus, u32>,
+    /// Why it has ended so, or is paused.
+    reason: Option<String>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+/// What the store keeps of it that never changes.
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    creator: Option<String>,
+}
+
+impl TryFrom<Found> for GraphOut {
+    type Error = Unreadable;
+
+    fn try_from(found: Found) -> Result<Self, Unreadable> {
+        let Found { graph, execution } = found;
+        let head = blob::head(&graph.blob)?;
+        let metadata: Metadata = graph
+            .metadata
+            .decode()
+            .map_err(|error| Unreadable { what: "the stored metadata", why: error.to_string() })?;
+        let Metadata { name, description, creator } = metadata;
+        Ok(Self {
+            graph_id: graph.execution.execution,
+            name,
+            description,
+            creator,
+            status: execution.status.into(),
+            revision: graph.revision,
+            input: Some(head.input),
+            options: head.options,
+            nodes: graph.nodes.into_iter().filter(|(_, count)| *count > 0).collect(),
+            reason: execution.state.reason.or(execution.paused_reason),
+            created_at: execution.created_at,
+            updated_at: execution.updated_at,
+        })
+    }
+}
+
+impl GraphOut {
+    /// As it stands in lists.
+    pub(super) fn brief(found: Found) -> Result<Self, Unreadable> {
+        Ok(Self { input: None, ..Self::try_from(found)? })
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct NodeOut {
+    node: NodeId,
+    status: NodeStatus,
+    attempt: u32,
+    /// Why it stands there.
+    why: Option<String>,
+    error: Option<String>,
+    children: Vec<NodeId>,
+    instance_of: Option<NodeId>,
+    item: Option<RawJson>,
+    executor: Option<String>,
+    executor_reason: Option<String>,
+    started_at: Option<Timestamp>,
+    dispatched_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    /// Of the result, where there is one.
+    result_bytes: Option<usize>,
+    spec: RawJson,
+    /// Of one node alone.
+    #[serde(flatten)]
+    detail: Option<Detail>,
+}
+
+#[derive(Debug, Serialize)]
+struct Detail {
+    result: Option<RawJson>,
+    /// That the answer asked for.
+    edits: Vec<NodeEdit>,
+    /// What the attempt under way told last.
+    progress: Option<RawJson>,
+}
+
+impl NodeOut {
+    /// Without its result.
+    pub(super) fn brief(view: NodeView) -> Self {
+        let (instance_of, item) = view.instance.unzip();
+        Self {
+            node: view.node,
+            status: view.status,
+            attempt: view.attempt,
+            why: view.why,
+            error: view.error,
+            children: view.children,
+            instance_of,
+            item,
+            executor: view.executor,
+            executor_reason: view.executor_reason,
+            started_at: view.started_at,
+            dispatched_at: view.dispatched_at,
+            ended_at: view.ended_at,
+            result_bytes: view.result.map(|result| result.len()),
+            spec: view.spec,
+            detail: None,
+        }
+    }
+
+    pub(super) fn whole(mut view: NodeView, beyond: Beyond) -> Self {
+        let result = view.result.clone();
+        view.children.sort();
+        let detail = Detail { result, edits: beyond.edits, progress: beyond.progress };
+        Self { detail: Some(detail), ..Self::brief(view) }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct LogOut {
+    attempt: u32,
+    text: String,
+    truncated: bool,
+    at: Timestamp,
+}
+
+impl From<LogView> for LogOut {
+    fn from(view: LogView) -> Self {
+        Self { attempt: view.attempt, text: view.text, truncated: view.truncated, at: view.at }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct EditedOut {
+    pub(super) graph_id: ExecutionId,
+    /// After the edits.
+    pub(super) revision: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct EditAcceptedOut {
+    pub(super) graph_id: ExecutionId,
+    pub(super) event_id: EventId,
+}

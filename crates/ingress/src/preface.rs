@@ -1,0 +1,131 @@
+//! Which HTTP a connection speaks, told by its first bytes: HTTP/2 begins with a preface of its own, whoever
+//! begins otherwise speaks HTTP/1.1. The bytes are given back to whoever serves the connection.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    Http1,
+    Http2,
+}
+
+/// Reads as far as needed to tell. Whoever calls bounds the time that it may take.
+pub(crate) async fn told<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Version, Rewound<S>)> {
+    let mut seen = Vec::with_capacity(PREFACE.len());
+    let mut buffer = [0; PREFACE.len()];
+    while seen.len() < PREFACE.len() {
+        let read = stream.read(&mut buffer[..PREFACE.len() - seen.len()]).await?;
+        seen.extend_from_slice(&buffer[..read]);
+        if !PREFACE.starts_with(&seen) || read == 0 {
+            if seen.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            return Ok((Version::Http1, Rewound { seen, told: 0, stream }));
+        }
+    }
+    Ok((Version::Http2, Rewound { seen, told: 0, stream }))
+}
+
+/// A stream with what was read of it put back in front.
+#[derive(Debug)]
+pub(crate) struct Rewound<S> {
+    seen: Vec<u8>,
+    /// How much of it was read again.
+    told: usize,
+    stream: S,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let left = self.seen.get(self.told..).unwrap_or_default();
+        if left.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let some = left.len().min(buffer.remaining());
+        buffer.put_slice(&left[..some]);
+        self.told += some;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    async fn of(pieces: &[&[u8]]) -> (Version, Vec<u8>) {
+        let (mut theirs, ours) = tokio::io::duplex(64);
+        let telling = tokio::spawn(told(ours));
+        for piece in pieces {
+            theirs.write_all(piece).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        drop(theirs);
+        let (version, mut stream) = telling.await.unwrap().unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).await.unwrap();
+        (version, all)
+    }
+
+    #[tokio::test]
+    async fn the_preface_is_recognised_however_it_arrives_and_nothing_of_it_is_lost() {
+        assert_eq!(of(&[PREFACE, b"x"]).await, (Version::Http2, [PREFACE, b"x"].concat()));
+        let bytes: Vec<&[u8]> = PREFACE.chunks(1).collect();
+        assert_eq!(of(&bytes).await, (Version::Http2, PREFACE.to_vec()));
+    }
+
+    #[tokio::test]
+    async fn everything_else_is_http_1() {
+        for other in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", b"P", b"PUT /"] {
+            assert_eq!(of(&[other]).await, (Version::Http1, other.to_vec()));
+        }
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_speaks_nothing() {
+        let (theirs, ours) = tokio::io::duplex(64);
+        drop(theirs);
+        assert!(told(ours).await.is_err());
+    }
+}

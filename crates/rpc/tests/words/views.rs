@@ -1,0 +1,166 @@
+//! Workflows, nodes and executors as the API shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use millstream_core::graph::{Graph, GraphOptions, NodeId, NodeStatus, Parts};
+use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionId, ExecutionKey, Name, Seq, TenantId};
+use millstream_core::log::State;
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ExecutionStatus, Phase};
+use millstream_core::time::Timestamp;
+use millstream_rpc::write::Results;
+use millstream_rpc::{blob, proto, read, write};
+use millstream_store::graph_store::{GraphView, LogView, NodeView};
+use millstream_store::views::ExecutionView;
+
+fn workflow() -> ExecutionId {
+    ExecutionId::parse("w").unwrap()
+}
+
+fn node_view() -> NodeView {
+    let id = |text| NodeId::parse(text).unwrap();
+    NodeView {
+        node: id("n"),
+        status: NodeStatus::Fail,
+        attempt: 2,
+        seq: Seq(9),
+        why: Some("because".into()),
+        spec: RawJson::trusted(r#"{"id": "n", "parents": ["a"], "is_final": true}"#),
+        children: vec![id("c"), id("d")],
+        instance: Some((id("many"), RawJson::trusted("4"))),
+        result: Some(RawJson::trusted("[1.50]")),
+        error: Some("no".into()),
+        executor: Some("e".into()),
+        executor_reason: Some("alone".into()),
+        started_at: Some(Timestamp::from_millis(1_000)),
+        dispatched_at: Some(Timestamp::from_millis(2_000)),
+        ended_at: None,
+    }
+}
+
+#[test]
+fn a_node_is_shown_with_its_state() {
+    let node = write::node_view(&node_view(), &workflow(), Results::Whole).unwrap();
+    let at = |seconds| Some(prost_types::Timestamp { seconds, nanos: 0 });
+    let expected = proto::Node {
+        id: "n".into(),
+        parents: vec![proto::Parent { node: "a".into(), condition: None }],
+        children: vec!["c".into(), "d".into()],
+        assigned_task: Some(proto::Task { results_json: "[1.50]".into(), ..Default::default() }),
+        status: proto::NodeStatus::Fail.into(),
+        is_final: true,
+        attempt: 2,
+        why: "because".into(),
+        error: "no".into(),
+        executor: "e".into(),
+        executor_reason: "alone".into(),
+        started_at: at(1),
+        dispatched_at: at(2),
+        instance_of: "many".into(),
+        item_json: "4".into(),
+        ..Default::default()
+    };
+    assert_eq!(node, expected);
+}
+
+#[test]
+fn lists_of_nodes_carry_sizes_instead_of_results() {
+    let node = write::node_view(&node_view(), &workflow(), Results::Sizes).unwrap();
+    let task = node.assigned_task.unwrap();
+    let reference = proto::ResultRef { workflow_id: "w".into(), node_id: "n".into(), size_bytes: 6 };
+    assert_eq!((task.results_json.as_str(), task.results_ref), ("", Some(reference)));
+}
+
+#[test]
+fn a_workflow_is_shown_with_its_counts() {
+    let graph = Graph::assemble(Parts {
+        name: "stored twice".into(),
+        description: String::new(),
+        creator: None,
+        input: RawJson::trusted(r#"{"a": 1}"#),
+        options: GraphOptions { max_parallel: Some(3), ..GraphOptions::default() },
+        revision: 1,
+        nodes: Vec::new(),
+    });
+    let key = ExecutionKey { tenant: TenantId::default_tenant(), execution: workflow() };
+    let view = GraphView {
+        execution: key.clone(),
+        metadata: RawJson::trusted(r#"{"name": "a name", "creator": "ci", "description": ""}"#),
+        revision: 4,
+        blob: Arc::from(blob::encode(&graph)),
+        snapshot_seq: Seq(1),
+        nodes: BTreeMap::from([(NodeStatus::Pass, 2), (NodeStatus::Fail, 0)]),
+    };
+    let shown = write::workflow_view(&view, &execution(key), Vec::new()).unwrap();
+    let metadata = shown.metadata.clone().unwrap();
+    assert_eq!((metadata.name.as_str(), metadata.creator.as_str()), ("a name", "ci"));
+    assert_eq!((shown.status(), shown.revision), (proto::WorkflowStatus::Paused, 4));
+    assert_eq!(shown.node_counts, [proto::NodeCount { status: 3, count: 2 }]);
+    assert_eq!((shown.input_json.as_str(), shown.paused_reason.as_str()), (r#"{"a": 1}"#, "look"));
+    assert_eq!(shown.options.unwrap().max_parallel, Some(3));
+    assert_eq!(shown.created_at.unwrap().seconds, 5);
+}
+
+fn execution(execution: ExecutionKey) -> ExecutionView {
+    let definition = DefinitionRef { name: Name::graph(), version: 1 };
+    ExecutionView {
+        execution,
+        position: AcceptNo(1),
+        definition,
+        status: ExecutionStatus::Paused,
+        state: State {
+            format: 1,
+            seq: Seq(1),
+            state: Name::parse("running").unwrap(),
+            entered_seq: Seq(1),
+            phase: Phase::Active,
+            reason: None,
+            context: Default::default(),
+            at: Timestamp::EPOCH,
+            parent: None,
+            correlation: None,
+            graph: None,
+        },
+        paused_reason: Some("look".into()),
+        unreadable: None,
+        created_at: Timestamp::from_millis(5_000),
+        updated_at: Timestamp::from_millis(6_000),
+    }
+}
+
+#[test]
+fn an_executor_comes_back_as_it_registered() {
+    let given = proto::Executor {
+        name: "gpu-7".into(),
+        address: "http://127.0.0.1:7000".into(),
+        roles: vec!["coder".into(), "planner".into()],
+        labels: vec!["gpu".into()],
+        capacity: 4,
+        load: 1,
+        seen_at: None,
+    };
+    let executor = read::executor(given.clone(), &TenantId::default_tenant()).unwrap();
+    assert_eq!(executor.labels, BTreeSet::from([Name::parse("gpu").unwrap()]));
+    let shown = write::executor(&executor, Timestamp::from_millis(3_000));
+    assert_eq!(proto::Executor { seen_at: None, ..shown }, given);
+}
+
+#[test]
+fn an_executor_that_cannot_be_called_is_not_registered() {
+    let given =
+        proto::Executor { roles: vec![String::new()], labels: vec!["A".into()], ..Default::default() };
+    let problems = read::executor(given, &TenantId::default_tenant()).unwrap_err();
+    let places: Vec<&str> = problems.0.iter().map(|problem| problem.path.as_str()).collect();
+    assert_eq!(
+        places,
+        ["executor.name", "executor.address", "executor.capacity", "executor.roles[0]", "executor.labels[0]"]
+    );
+}
+
+#[test]
+fn a_log_entry_is_shown_as_it_is_kept() {
+    let view = LogView { position: 3, attempt: 1, text: "t".into(), truncated: true, at: Timestamp::EPOCH };
+    let shown = write::log_entry(&view);
+    assert_eq!((shown.position, shown.attempt, shown.text.as_str(), shown.truncated), (3, 1, "t", true));
+}

@@ -1,0 +1,170 @@
+//! Graphs as cases tell them: their nodes, and the shortest way to have them in the store.
+
+use std::sync::Arc;
+
+use millstream_core::graph::{NodeId, NodeStatus};
+use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq};
+use millstream_core::log::State;
+use millstream_core::raw::RawJson;
+
+use super::Bench;
+use super::fixture::{name, new_execution, raw};
+use super::visit::Visit;
+use crate::event_log::NewExecution;
+use crate::feed::{Fed, FeedEntry};
+use crate::graph_store::{Dispatch, DispatchContext, GraphRows, GraphView, NodeFilter, NodeView, NodeWrite};
+
+pub(super) const METADATA: &str = r#"{"name":"g","description":"","creator":null}"#;
+
+/// A node that is new, `PENDING`, with the goal `do ID`.
+pub(super) fn node(id: &str, parents: &[&str], children: &[&str]) -> NodeWrite {
+    let parents = RawJson::of(&parents);
+    let spec = format!(r#"{{"id":"{id}","parents":{parents},"task":{{"goal":"do {id}"}}}}"#);
+    NodeWrite {
+        spec: Some(raw(&spec)),
+        children: Some(children.iter().map(|child| name(child)).collect()),
+        ..change(id, NodeStatus::Pending, 0)
+    }
+}
+
+/// A node that is there in another status.
+pub(super) fn change(id: &str, status: NodeStatus, attempt: u32) -> NodeWrite {
+    NodeWrite {
+        node: name(id),
+        status,
+        attempt,
+        seq: Seq::FIRST,
+        why: None,
+        spec: None,
+        children: None,
+        instance: None,
+        result: None,
+        error: None,
+        started_at: None,
+        ended_at: None,
+    }
+}
+
+/// A node that runs for the first time.
+pub(super) fn running(id: &str) -> NodeWrite {
+    change(id, NodeStatus::Running, 1)
+}
+
+/// A node that has passed at the first attempt, with this result.
+pub(super) fn passed(id: &str, result: &str) -> NodeWrite {
+    NodeWrite { result: Some(raw(result)), ..change(id, NodeStatus::Pass, 1) }
+}
+
+/// An instance of a fan-out.
+pub(super) fn instance(id: &str, of: &str, item: &str) -> NodeWrite {
+    NodeWrite { instance: Some((name(of), raw(item))), ..node(id, &[], &[]) }
+}
+
+/// Changes of a commit without a blob.
+pub(super) fn rows(nodes: Vec<NodeWrite>) -> GraphRows {
+    GraphRows { revision: 1, metadata: None, blob: None, nodes, deleted: Vec::new() }
+}
+
+pub(super) fn blob(bytes: &[u8]) -> Arc<[u8]> {
+    bytes.into()
+}
+
+/// A graph to start, with the blob `[1]`.
+pub(super) async fn new_graph(bench: &Bench, key: &ExecutionKey, nodes: Vec<NodeWrite>) -> NewExecution {
+    let rows = GraphRows { metadata: Some(raw(METADATA)), blob: Some(blob(&[1])), ..rows(nodes) };
+    NewExecution {
+        definition: DefinitionRef { name: Name::graph(), version: 1 },
+        graph: Some(Box::new(rows)),
+        ..new_execution(bench, key, bench.now().await)
+    }
+}
+
+pub(super) fn dispatch(key: &ExecutionKey, node: &str, attempt: u32) -> Dispatch {
+    Dispatch {
+        execution: key.clone(),
+        node: name(node),
+        attempt,
+        executor: "exec-1".to_owned(),
+        reason: "the only one".to_owned(),
+    }
+}
+
+impl Bench {
+    pub(super) async fn start_graph(&self, key: &ExecutionKey, nodes: Vec<NodeWrite>) -> State {
+        let new = new_graph(self, key, nodes).await;
+        self.start_as(new).await
+    }
+
+    /// Apply an event that changes these nodes.
+    pub(super) async fn change_graph(&self, key: &ExecutionKey, state: &State, changes: GraphRows) -> State {
+        let event = self.post(key, "go").await;
+        let visit = Visit::to(key, state, self.now().await).apply(event, "working").graph(changes);
+        self.commit_done(visit.without_snapshot()).await
+    }
+
+    /// Start a graph and have changes of a second transition written.
+    pub(super) async fn graph_with(
+        &self,
+        key: &ExecutionKey,
+        nodes: Vec<NodeWrite>,
+        changes: Vec<NodeWrite>,
+    ) -> State {
+        let state = self.start_graph(key, nodes).await;
+        self.change_graph(key, &state, rows(changes)).await
+    }
+
+    pub(super) async fn graph(&self, key: &ExecutionKey) -> GraphView {
+        let keys = std::slice::from_ref(key);
+        self.stores.graph_views.graphs(keys).await.unwrap().remove(0).expect("the graph is there")
+    }
+
+    pub(super) async fn nodes(&self, key: &ExecutionKey) -> Vec<NodeView> {
+        let all = NodeFilter::default();
+        self.stores.graph_views.nodes(key, &all, None, usize::MAX).await.unwrap()
+    }
+
+    pub(super) async fn node(&self, key: &ExecutionKey, id: &str) -> NodeView {
+        let only = NodeFilter { ids: vec![name(id)], ..NodeFilter::default() };
+        let mut found = self.stores.graph_views.nodes(key, &only, None, 2).await.unwrap();
+        assert_eq!(found.len(), 1, "{id} is there once");
+        found.remove(0)
+    }
+
+    pub(super) async fn dispatch(
+        &self,
+        batch: &[Dispatch],
+        result_bytes: usize,
+    ) -> Vec<Option<DispatchContext>> {
+        let now = self.now().await;
+        let contexts = self.stores.graphs.dispatch(batch, result_bytes, now).await.unwrap();
+        assert_eq!(contexts.len(), batch.len(), "one answer per dispatch");
+        contexts
+    }
+
+    /// The context of a node that runs for the first time.
+    pub(super) async fn context(
+        &self,
+        key: &ExecutionKey,
+        node: &str,
+        result_bytes: usize,
+    ) -> DispatchContext {
+        self.dispatch(&[dispatch(key, node, 1)], result_bytes).await.remove(0).expect("it is under way")
+    }
+
+    pub(super) async fn feed(&self, key: &ExecutionKey) -> Vec<FeedEntry> {
+        self.stores.feed.feed(key, 0, usize::MAX).await.unwrap()
+    }
+}
+
+pub(super) fn ids(nodes: &[NodeView]) -> Vec<&str> {
+    nodes.iter().map(|node| NodeId::as_str(&node.node)).collect()
+}
+
+/// `FIRST-LAST` or the nodes that were dispatched.
+pub(super) fn told(entries: &[FeedEntry]) -> Vec<String> {
+    let told = |entry: &FeedEntry| match &entry.what {
+        Fed::Transitions { first, last } => format!("{first}-{last}"),
+        Fed::Dispatched(body) => body.to_string(),
+    };
+    entries.iter().map(told).collect()
+}

@@ -1,0 +1,212 @@
+//! Graphs, with executors that are functions.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use millstream_core::graph::{GraphSpec, NodeStatus};
+use millstream_core::id::{ExecutionKey, Name};
+use millstream_core::status::ExecutionStatus;
+use millstream_rpc::client::CallFailure;
+use millstream_rpc::graph_start::{self, NewGraph};
+use millstream_rpc::proto::{self, ExecuteNodeRequest, ExecuteNodeResponse};
+use millstream_store::event_log::{Append, Appended};
+use millstream_store::graph_store::{NodeFilter, NodeView};
+use millstream_testkit::eventually;
+use millstream_testkit::eventually::PATIENCE;
+use millstream_worker::executors::FixedExecutor;
+use millstream_worker::{PerformNodes, WorkerOptions};
+use tokio::time::Instant;
+
+use crate::bench::{Bench, key};
+
+type Answering = dyn Fn(&ExecuteNodeRequest) -> Result<ExecuteNodeResponse, CallFailure> + Send + Sync;
+
+/// Answers by a function, and remembers what it was asked.
+pub(crate) struct Desk {
+    answer: Box<Answering>,
+    asked: Mutex<Vec<(String, u32)>>,
+}
+
+impl std::fmt::Debug for Desk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").finish_non_exhaustive()
+    }
+}
+
+#[async_trait::async_trait]
+impl PerformNodes for Desk {
+    async fn execute(
+        &self,
+        _address: &str,
+        request: ExecuteNodeRequest,
+        _deadline: Instant,
+    ) -> Result<ExecuteNodeResponse, CallFailure> {
+        self.asked.lock().unwrap().push((request.node_id.clone(), request.attempt));
+        (self.answer)(&request)
+    }
+}
+
+fn desk(
+    answer: impl Fn(&ExecuteNodeRequest) -> Result<ExecuteNodeResponse, CallFailure> + Send + Sync + 'static,
+) -> Arc<Desk> {
+    Arc::new(Desk { answer: Box::new(answer), asked: Mutex::default() })
+}
+
+fn passed(request: &ExecuteNodeRequest, results: &str) -> ExecuteNodeResponse {
+    ExecuteNodeResponse {
+        workflow_id: request.workflow_id.clone(),
+        node_id: request.node_id.clone(),
+        status: proto::NodeStatus::Pass.into(),
+        results_json: results.to_owned(),
+        ..Default::default()
+    }
+}
+
+fn options(bench: &Bench) -> WorkerOptions {
+    let executor = FixedExecutor {
+        name: Name::parse("desk").unwrap(),
+        address: "http://127.0.0.1:1".to_owned(),
+        roles: Default::default(),
+        labels: Default::default(),
+        capacity: 64,
+    };
+    WorkerOptions { executors: vec![executor], ..bench.options() }
+}
+
+async fn create(bench: &Bench, id: &str, json: serde_json::Value) -> ExecutionKey {
+    let spec: GraphSpec = serde_json::from_value(json).unwrap();
+    let new = NewGraph {
+        key: key(id),
+        spec,
+        event_ids: [bench.event_id(), bench.event_id()],
+        input_hash: [0; 32],
+        idempotency: None,
+        parent: None,
+        actor: None,
+        traceparent: None,
+    };
+    let new = graph_start::start(new, bench.now()).unwrap();
+    let appended = bench.stores.events.append(&[Append::Start(Box::new(new))], bench.now()).await.unwrap();
+    assert!(matches!(appended[..], [Appended::Accepted { .. }]), "{appended:?}");
+    bench.ring(&key(id)).await;
+    key(id)
+}
+
+async fn ended(bench: &Bench, key: &ExecutionKey) -> (ExecutionStatus, BTreeMap<String, NodeView>) {
+    let status = eventually(PATIENCE, || async {
+        let view = bench.execution(key).await;
+        if view.state.phase.is_ended() { Ok(view.status) } else { Err(nodes(bench, key).await) }
+    })
+    .await;
+    (status, nodes(bench, key).await)
+}
+
+async fn nodes(bench: &Bench, key: &ExecutionKey) -> BTreeMap<String, NodeView> {
+    let all = bench.stores.graph_views.nodes(key, &NodeFilter::default(), None, 10_000).await.unwrap();
+    all.into_iter().map(|node| (node.node.to_string(), node)).collect()
+}
+
+#[tokio::test]
+async fn a_diamond_runs_its_sides_after_its_top_and_its_end_after_both() {
+    let bench = Bench::new();
+    let desk = desk(|request| Ok(passed(request, &format!("{{\"of\":{:?}}}", request.node_id))));
+    let _worker = bench.worker_performing(desk.clone(), options(&bench));
+    let graph = create(
+        &bench,
+        "diamond",
+        serde_json::json!({"name": "diamond", "nodes": [
+            {"id": "top"}, {"id": "left", "parents": ["top"]}, {"id": "right", "parents": ["top"]},
+            {"id": "end", "parents": ["left", "right"], "task": {"dependencies": {"a": "left"}}},
+        ]}),
+    )
+    .await;
+    let (status, nodes) = ended(&bench, &graph).await;
+    assert_eq!(status, ExecutionStatus::Completed, "{nodes:#?}");
+    let asked = desk.asked.lock().unwrap().clone();
+    assert_eq!((asked.len(), asked[0].0.as_str(), asked[3].0.as_str()), (4, "top", "end"), "{asked:?}");
+    assert!(nodes.values().all(|node| node.status == NodeStatus::Pass), "{nodes:#?}");
+    assert_eq!(nodes["end"].result.as_ref().unwrap().as_str(), r#"{"of":"end"}"#);
+    assert_eq!(nodes["end"].executor.as_deref(), Some("desk"));
+}
+
+#[tokio::test]
+async fn a_crash_is_tried_again_and_a_task_s_own_error_is_not() {
+    let bench = Bench::new();
+    let desk = desk(|request| match (request.node_id.as_str(), request.attempt) {
+        ("shaky", 1) => Err(CallFailure::Crashed("gone".to_owned())),
+        ("wrong", _) => {
+            Ok(ExecuteNodeResponse { status: proto::NodeStatus::Fail.into(), ..passed(request, "") })
+        }
+        _ => Ok(passed(request, "1")),
+    });
+    let _worker = bench.worker_performing(desk.clone(), options(&bench));
+    let graph = create(
+        &bench,
+        "retries",
+        serde_json::json!({
+            "name": "retries",
+            "options": {"node": {"retry": {"attempts": 3, "backoff": "10ms"}}},
+            "nodes": [{"id": "shaky"}, {"id": "wrong"}, {"id": "after", "parents": ["wrong"]},
+                      {"id": "anyway", "parents": ["wrong", "shaky"], "on_failure": "continue", "is_final": true}],
+        }),
+    )
+    .await;
+    let (status, nodes) = ended(&bench, &graph).await;
+    assert_eq!(status, ExecutionStatus::Completed, "{nodes:#?}");
+    let seen: Vec<(&str, NodeStatus, u32)> =
+        nodes.iter().map(|(id, node)| (id.as_str(), node.status, node.attempt)).collect();
+    let expected = [
+        ("after", NodeStatus::Skipped, 0),
+        ("anyway", NodeStatus::Pass, 1),
+        ("shaky", NodeStatus::Pass, 2),
+        ("wrong", NodeStatus::Fail, 1),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn a_wide_graph_is_performed_once_per_node() {
+    let bench = Bench::new();
+    let desk = desk(|request| Ok(passed(request, "1")));
+    let _worker = bench.worker_performing(desk.clone(), options(&bench));
+    let mut list = vec![serde_json::json!({"id": "top"})];
+    list.extend((0..2_000).map(|number| serde_json::json!({"id": format!("n{number}"), "parents": ["top"]})));
+    let parents: Vec<String> = (0..2_000).map(|number| format!("n{number}")).collect();
+    list.push(serde_json::json!({"id": "join", "parents": parents}));
+    let graph = create(&bench, "wide", serde_json::json!({"name": "wide", "nodes": list})).await;
+    let (status, nodes) = ended(&bench, &graph).await;
+    assert_eq!(status, ExecutionStatus::Completed);
+    assert!(nodes.values().all(|node| node.status == NodeStatus::Pass));
+    let mut asked = desk.asked.lock().unwrap().clone();
+    asked.sort();
+    let all = asked.len();
+    asked.dedup();
+    assert_eq!((all, asked.len()), (2_002, 2_002));
+}
+
+#[tokio::test]
+async fn a_node_that_nobody_can_perform_waits_until_somebody_can() {
+    let bench = Bench::new();
+    let desk = desk(|request| Ok(passed(request, "1")));
+    let _worker = bench.worker_performing(desk.clone(), WorkerOptions { ..bench.options() });
+    let graph = create(&bench, "late", serde_json::json!({"name": "late", "nodes": [{"id": "only"}]})).await;
+    eventually(PATIENCE, || async {
+        let nodes = nodes(&bench, &graph).await;
+        if nodes["only"].status == NodeStatus::Running { Ok(()) } else { Err(nodes) }
+    })
+    .await;
+    let executor = millstream_store::executor_store::Executor {
+        tenant: graph.tenant.clone(),
+        name: Name::parse("desk").unwrap(),
+        address: "http://127.0.0.1:1".to_owned(),
+        roles: Default::default(),
+        labels: Default::default(),
+        capacity: 1,
+        load: 0,
+    };
+    bench.stores.executors.beat_executors(&[executor], bench.now()).await.unwrap();
+    let (status, _) = ended(&bench, &graph).await;
+    assert_eq!(status, ExecutionStatus::Completed);
+    assert!(bench.now().since(bench.execution(&graph).await.created_at) < Duration::from_secs(20));
+}
