@@ -141,10 +141,11 @@ mod tests {
 
     fn parsed(words: &str) -> Result<GraphCommand, String> {
         let words = ["millstream", "graph"].into_iter().chain(words.split(' '));
-        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
-            Command::Graph(GraphArgs { command }) => Ok(command),
-            other => Err(format!("{other:?}")),
+        let command = Cli::try_parse_from(words).map_err(|error| error.to_string())?.command;
+        if let Command::Graph(GraphArgs { command }) = command {
+            return Ok(command);
         }
+        Err(format!("{command:?}"))
     }
 
     #[test]
