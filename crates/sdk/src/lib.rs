@@ -237,7 +237,7 @@
 //! let ended = client.wait_for_graph("release-v2", Duration::from_secs(60)).await?;
 //! if ended.status == GraphStatus::Failed {
 //!     for node in client.nodes("release-v2").status(NodeStatus::Fail).await? {
-//!         println!("{}: {}", node.node_id, node.why.unwrap_or_default());
+//!         println!("{}: {}", node.node, node.why.unwrap_or_default());
 //!     }
 //! }
 //! # Ok(()) }

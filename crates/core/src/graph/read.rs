@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(told("{ name: x, nodes: [{ id: a }, { id: B }] }").split(':').next(), Some("nodes[1].id"));
         assert_eq!(
             told("{ name: x, nodes: [{ id: a, parents: [b, { nod: c }] }] }"),
-            "nodes[0].parents[1]: must be the id of a node, or { node: ID, if: CONDITION }"
+            r#"nodes[0].parents[1]: must be the id of a node, or {"node": ID, "if": CONDITION}"#
         );
         assert_eq!(
             told("{ name: x, nodes: [{ id: a, graph: { name: y, nodes: [{ id: 7 }] } }] }"),

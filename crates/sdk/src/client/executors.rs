@@ -1,6 +1,7 @@
 //! Executors: who is there to perform nodes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use millstream_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -48,8 +49,25 @@ pub struct ExecutorView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Registered {
-    /// Say it again after so many milliseconds. Who is not heard of for three times as long gets no nodes.
-    pub beat_every_ms: u64,
+    /// Say it again after that long. Who is not heard of for three times as long gets no nodes.
+    #[serde(with = "length")]
+    pub beat_every: Duration,
+}
+
+/// As the API writes it: `5s`.
+mod length {
+    use std::time::Duration;
+
+    use millstream_core::duration;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&duration::format(*length))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        duration::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
 }
 
 impl NewExecutor {

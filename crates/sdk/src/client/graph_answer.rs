@@ -98,7 +98,8 @@ pub struct Graph {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphNode {
-    pub node_id: String,
+    /// Its id.
+    pub node: String,
     pub status: NodeStatus,
     /// The attempt that runs or ran last; 0 before the first.
     #[serde(default)]
@@ -116,9 +117,15 @@ pub struct GraphNode {
     pub instance_of: Option<String>,
     #[serde(default)]
     pub item: Option<Value>,
+    /// How large its result is, where there is one.
+    #[serde(default)]
+    pub result_bytes: Option<u64>,
     /// Not in lists: [`Client::node`](super::Client::node) has it.
     #[serde(default)]
     pub result: Option<Value>,
+    /// Not in lists either: what the attempt under way told last.
+    #[serde(default)]
+    pub progress: Option<Value>,
     #[serde(default)]
     pub error: Option<String>,
     /// Who performs or performed it last, and why that one.
@@ -150,7 +157,6 @@ impl GraphNode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NodeLog {
-    pub position: i64,
     pub attempt: u32,
     pub text: String,
     /// The attempt wrote more than is kept; this is its last entry.
@@ -188,7 +194,7 @@ mod tests {
     #[test]
     fn a_node_keeps_what_was_written() {
         let told = serde_json::json!({
-            "node_id": "a", "status": "PASS", "result": [1, 2],
+            "node": "a", "status": "PASS", "result": [1, 2],
             "spec": { "id": "a", "parents": [{ "node": "b", "if": "input.x" }], "execution": { "definition": "d", "input": { "n": 1 } } }
         });
         let node: GraphNode = serde_json::from_value(told).unwrap();

@@ -3,9 +3,11 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_core::graph::NodeEdit;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::connect::Client;
@@ -13,8 +15,13 @@ use super::error::ClientError;
 use super::graphs::path;
 use super::json;
 use super::transport::{Ask, Repeat};
-use crate::graph::NewNode;
-use crate::graph::name;
+use crate::graph::{NewNode, name};
+
+/// How long the server waits for the decision.
+const SERVER_WAITS: Duration = Duration::from_secs(10);
+/// How long a patch that is accepted is waited for; it is decided all the same.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BREATH: Duration = Duration::from_millis(200);
 
 /// A patch that is sent when it is awaited.
 #[derive(Debug)]
@@ -108,7 +115,17 @@ impl IntoFuture for Editing {
         Box::pin(async move {
             let ask = Ask::post(path(&self.graph, "/edits"), Repeat::Always).json(self.body()?);
             let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());
-            self.client.ask(&ask.header("idempotency-key", key)).await?.json()
+            let ask = ask.header("idempotency-key", key).waiting(SERVER_WAITS);
+            // 202: accepted, and not decided while the server waited. A repeat by key waits again.
+            let deadline = Instant::now() + PATIENCE;
+            loop {
+                let answer = self.client.ask(&ask).await?;
+                match answer.status {
+                    202 if Instant::now() >= deadline => return Err(ClientError::TimedOut(PATIENCE)),
+                    202 => tokio::time::sleep(BREATH).await,
+                    _ => return answer.json(),
+                }
+            }
         })
     }
 }

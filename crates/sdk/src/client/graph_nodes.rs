@@ -32,12 +32,10 @@ pub struct NodeResult {
 }
 
 /// How far an attempt at a node is.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct NodeProgress {
     token: i64,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    subtasks_done: Vec<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Json>,
     logs: Option<String>,
 }
 
@@ -48,6 +46,15 @@ pub struct NodeHeld {
     /// Nobody wants the result any more: the executor may stop.
     #[serde(default)]
     pub cancelled: bool,
+}
+
+#[derive(Serialize)]
+struct ProgressBody<'a> {
+    token: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logs: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -81,10 +88,17 @@ impl Client {
     }
 
     /// Tells the outcome of an attempt that was taken on earlier. 409 when it is not the current one any more.
-    pub async fn node_result(&self, graph: &str, node: &str, result: &NodeResult) -> Result<(), ClientError> {
+    ///
+    /// The node is as it is known right after: the outcome may still be on its way into the graph.
+    pub async fn node_result(
+        &self,
+        graph: &str,
+        node: &str,
+        result: &NodeResult,
+    ) -> Result<GraphNode, ClientError> {
         // The token names the attempt: the same result again is recognised.
         let ask = Ask::post(path(graph, node, "/result"), Repeat::Always).json(json::body(&result.body()?)?);
-        self.ask(&ask).await.map(|_| ())
+        self.ask(&ask).await?.json()
     }
 
     /// Tells how far an attempt is, which keeps it from being taken for dead. It does not extend the node's timeout.
@@ -97,7 +111,7 @@ impl Client {
         progress: &NodeProgress,
     ) -> Result<NodeHeld, ClientError> {
         let ask = Ask::post(path(graph, node, "/progress"), Repeat::IfNothingHappened);
-        self.ask(&ask.json(json::body(progress)?)).await?.json()
+        self.ask(&ask.json(json::body(&progress.body()?)?)).await?.json()
     }
 }
 
@@ -156,13 +170,13 @@ impl NodeResult {
 impl NodeProgress {
     /// A sign of life. `token` came with the attempt.
     pub fn of(token: i64) -> Self {
-        Self { token, subtasks_done: Vec::new(), logs: None }
+        Self { token, progress: None, logs: None }
     }
 
-    /// All subtasks that are done by now: their places in the list, from 0.
+    /// How far it is, in words of the executor's own; at most 16 KiB. Without, what was told last stays.
     #[must_use]
-    pub fn subtasks_done(mut self, places: impl IntoIterator<Item = u32>) -> Self {
-        self.subtasks_done = places.into_iter().collect();
+    pub fn progress(mut self, progress: impl Serialize) -> Self {
+        self.progress = Some(Json::of(&progress));
         self
     }
 
@@ -171,6 +185,11 @@ impl NodeProgress {
     pub fn logs(mut self, text: impl Into<String>) -> Self {
         self.logs = Some(text.into());
         self
+    }
+
+    fn body(&self) -> Result<ProgressBody<'_>, ClientError> {
+        let progress = json::get(self.progress.as_ref())?;
+        Ok(ProgressBody { token: self.token, progress, logs: self.logs.as_deref() })
     }
 }
 
@@ -229,11 +248,11 @@ mod tests {
 
     #[test]
     fn progress_says_only_what_there_is() {
-        let told = |progress: &NodeProgress| serde_json::to_string(progress).unwrap();
+        let told = |progress: &NodeProgress| serde_json::to_string(&progress.body().unwrap()).unwrap();
         assert_eq!(told(&NodeProgress::of(3)), r#"{"token":3}"#);
         assert_eq!(
-            told(&NodeProgress::of(3).subtasks_done([0, 2]).logs("x")),
-            r#"{"token":3,"subtasks_done":[0,2],"logs":"x"}"#
+            told(&NodeProgress::of(3).progress([0, 2]).logs("x")),
+            r#"{"token":3,"progress":[0,2],"logs":"x"}"#
         );
     }
 

@@ -83,6 +83,13 @@ pub enum GraphNotice {
     Unknown,
 }
 
+impl GraphNotice {
+    /// The graph has ended.
+    pub const fn is_end(&self) -> bool {
+        matches!(self, Self::Completed | Self::Failed { .. } | Self::Cancelled { .. })
+    }
+}
+
 impl Client {
     /// Watches a graph from its beginning.
     pub fn watch_graph(&self, id: &str) -> Watch {
@@ -96,14 +103,17 @@ impl Client {
 
     fn watch(&self, id: &str, after: Option<String>) -> Watch {
         let following = Following::new(self, path(id, "/watch"), after);
-        Watch { events: futures::stream::try_unfold(following, next).boxed() }
+        Watch { events: futures::stream::try_unfold(Some(following), next).boxed() }
     }
 }
 
-async fn next(mut following: Following) -> Result<Option<(GraphEvent, Following)>, ClientError> {
+/// `None` once the graph has ended: nothing comes after that.
+async fn next(following: Option<Following>) -> Result<Option<(GraphEvent, Option<Following>)>, ClientError> {
+    let Some(mut following) = following else { return Ok(None) };
     let Some(message) = following.next().await? else { return Ok(None) };
     let mut event: GraphEvent = following.read(&message, "an event of a graph")?;
     event.position = message.id;
+    let following = (!event.what.is_end()).then_some(following);
     Ok(Some((event, following)))
 }
 

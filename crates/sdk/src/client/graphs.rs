@@ -59,10 +59,10 @@ impl Client {
     }
 
     /// Ends a graph: what runs is called off, what waits is not begun. The reason is kept. One that has ended stays
-    /// as it is.
-    pub async fn cancel_graph(&self, id: &str, why: Option<&str>) -> Result<(), ClientError> {
-        let ask = Ask::post(path(id, "/cancel"), Repeat::Always).json(reason(why)?);
-        self.ask(&ask.header("idempotency-key", Uuid::now_v7().to_string())).await.map(|_| ())
+    /// as it is. Under load the answer may come before the end does.
+    pub async fn cancel_graph(&self, id: &str, why: Option<&str>) -> Result<Graph, ClientError> {
+        // A second one finds the graph ended, or is rejected when its turn comes.
+        self.ask(&Ask::post(path(id, "/cancel"), Repeat::Always).json(reason(why)?)).await?.json()
     }
 
     /// The graph once it has ended, or [`ClientError::TimedOut`]. One that is paused has not ended.

@@ -30,7 +30,6 @@ pub struct Listing<T> {
 #[derive(Debug, Deserialize)]
 struct Page<T> {
     items: Vec<T>,
-    #[serde(alias = "next")]
     next_cursor: Option<String>,
 }
 

@@ -16,7 +16,7 @@ const PASSED: &str = r#"{"graph_id":"g","name":"n","status":"PASSED","revision":
 const BEGUN: &str =
     "event: node.scheduled\nid: 7\ndata: {\"type\":\"node.scheduled\",\"node\":\"a\",\"attempt\":1}\n\n";
 const DONE: &str = "event: node.completed\nid: 9\ndata: {\"type\":\"node.completed\",\"node\":\"a\",\"status\":\"PASS\",\"attempt\":1}\n\n\
-    event: workflow.completed\nid: 9.1\ndata: {\"type\":\"workflow.completed\"}\n\nevent: end\ndata: {}\n\n";
+    event: workflow.completed\nid: 9.1\ndata: {\"type\":\"workflow.completed\"}\n\n";
 
 fn one() -> NewGraph {
     NewGraph::named("n").node(NewNode::of("a"))
@@ -52,13 +52,15 @@ async fn a_graph_that_cannot_be_said_is_not_sent() {
 
 #[tokio::test]
 async fn a_patch_is_repeated_under_the_same_key() {
-    let stub = Stub::answering(&[(503, "{}"), (200, r#"{"revision":4}"#)]).await;
+    let accepted = r#"{"graph_id":"g","event_id":"e"}"#;
+    let stub = Stub::answering(&[(503, "{}"), (202, accepted), (200, r#"{"revision":4}"#)]).await;
     let edited = persistent(stub.address).edit_graph("g", 3).delete("a").await.unwrap();
     assert_eq!(edited.revision, 4);
     let asked = stub.asked();
     assert_eq!(asked[0].path, "/v1/graphs/g/edits");
     assert!(!asked[0].header("idempotency-key").is_empty());
-    assert_eq!(asked[0].header("idempotency-key"), asked[1].header("idempotency-key"));
+    let keys: Vec<_> = asked.iter().map(|ask| ask.header("idempotency-key")).collect();
+    assert_eq!((keys.len(), keys[1], keys[2]), (3, keys[0], keys[0]));
     let stub = Stub::answering(&[(409, "{}")]).await;
     let error = persistent(stub.address).edit_graph("g", 3).delete("a").await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
@@ -66,18 +68,18 @@ async fn a_patch_is_repeated_under_the_same_key() {
 
 #[tokio::test]
 async fn nodes_come_page_by_page() {
-    let first = r#"{"items":[{"node_id":"a","status":"PASS"}],"next_cursor":"x"}"#;
-    let second = r#"{"items":[{"node_id":"b","status":"SKIPPED","why":"parent a is FAIL"}]}"#;
+    let first = r#"{"items":[{"node":"a","status":"PASS"}],"next_cursor":"x"}"#;
+    let second = r#"{"items":[{"node":"b","status":"SKIPPED","why":"parent a is FAIL"}]}"#;
     let stub = Stub::answering(&[(200, first), (200, second)]).await;
     let nodes = persistent(stub.address).nodes("g").page_size(1).await.unwrap();
-    let ids: Vec<_> = nodes.iter().map(|node| (node.node_id.as_str(), node.status)).collect();
+    let ids: Vec<_> = nodes.iter().map(|node| (node.node.as_str(), node.status)).collect();
     assert_eq!(ids, [("a", NodeStatus::Pass), ("b", NodeStatus::Skipped)]);
     assert_eq!(stub.asked()[1].path, "/v1/graphs/g/nodes");
 }
 
 #[tokio::test]
 async fn a_result_that_got_no_answer_is_told_again() {
-    let stub = Stub::answering(&[(503, "{}"), (200, "{}")]).await;
+    let stub = Stub::answering(&[(503, "{}"), (200, r#"{"node":"find.0","status":"RUNNING"}"#)]).await;
     persistent(stub.address).node_result("g", "find.0", &NodeResult::pass(5, "yes")).await.unwrap();
     let asked = stub.asked();
     assert_eq!((asked.len(), asked[1].path.as_str()), (2, "/v1/graphs/g/nodes/find.0/result"));
@@ -110,10 +112,10 @@ async fn a_graph_is_waited_for_until_it_has_ended() {
 
 #[tokio::test]
 async fn an_executor_comes_and_goes() {
-    let stub = Stub::answering(&[(200, r#"{"beat_every_ms":5000}"#), (204, "")]).await;
+    let stub = Stub::answering(&[(200, r#"{"name":"e","beat_every":"5s"}"#), (204, "")]).await;
     let client = persistent(stub.address);
     let executor = NewExecutor::at("e", "http://127.0.0.1:7000").capacity(4);
-    assert_eq!(client.register_executor(&executor).await.unwrap().beat_every_ms, 5000);
+    assert_eq!(client.register_executor(&executor).await.unwrap().beat_every, Duration::from_secs(5));
     client.retire_executor("e").await.unwrap();
     let asked = stub.asked();
     let said: Value = serde_json::from_str(&asked[0].body).unwrap();
