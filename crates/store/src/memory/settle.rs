@@ -108,7 +108,10 @@ pub(super) fn graph(row: &Execution, seq: Seq) -> Graph {
         closing: action.closing,
         undoes: action.undoes.clone(),
     };
-    Graph { members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(), phase: row.phase }
+    Graph {
+        members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(),
+        wanted: row.wanted(),
+    }
 }
 
 /// Writes what follows from outcomes; returns what became ready, in order.
@@ -161,7 +164,6 @@ fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
             action.make_ready(now);
             action.view.status = ActionStatus::Waiting;
             action.view.next_attempt_at = None;
-            action.view.needs.clear();
             action.closing = true;
             action.terms.queue = Queue::engine();
             action.view.queue = Queue::engine();
