@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and how it is explained.
 
+mod graph;
 mod incidents;
 
 use std::net::SocketAddr;
@@ -8,6 +9,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use millstream_runtime::config::Flags;
 
+pub(crate) use graph::{
+    GraphArgs, GraphCommand, GraphCreateArgs, GraphEditArgs, GraphGetArgs, GraphShowArgs,
+};
 pub(crate) use incidents::{
     IncidentsArgs, IncidentsCommand, IncidentsListArgs, SignalArgs, WhichIncidents, Why,
 };
@@ -86,6 +90,8 @@ pub(crate) enum Command {
     List(ListArgs),
     /// Follow an execution's transitions as they happen
     Tail(TailArgs),
+    /// Graphs of nodes that executors perform: create, watch, draw, edit
+    Graph(GraphArgs),
     /// Rebuild executions from their log and compare with what is stored
     Replay(ReplayArgs),
     /// Failures that wait for a decision: list, retry, skip, fail, cancel

@@ -88,9 +88,11 @@ fn colour(field: &str, text: &str) -> Option<Color> {
         return None;
     }
     match text {
-        "completed" | "active" | "succeeded" | "resolved" => Some(Color::Green),
-        "failed" | "dead" | "rejected" | "open" => Some(Color::Red),
-        "paused" | "deferred" | "pending" | "processing" | "cancelled" => Some(Color::Yellow),
+        "completed" | "active" | "succeeded" | "resolved" | "PASSED" | "PASS" => Some(Color::Green),
+        "failed" | "dead" | "rejected" | "open" | "FAILED" | "FAIL" | "TASK_ERROR" | "INFRA_ERROR"
+        | "TIMEOUT" | "CRASH" => Some(Color::Red),
+        "paused" | "deferred" | "pending" | "processing" | "cancelled" | "PAUSED" | "PENDING"
+        | "CANCELLED" | "SKIPPED" | "FILTERED" => Some(Color::Yellow),
         _ => None,
     }
 }

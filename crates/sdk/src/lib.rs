@@ -205,6 +205,46 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Graphs
+//!
+//! A graph says which steps there are and which come after which; others, the executors, perform them. See [`graph`] for
+//! building one.
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # use serde_json::json;
+//! # async fn whole(client: millstream_sdk::Client) -> Result<(), millstream_sdk::ClientError> {
+//! use millstream_sdk::client::{GraphNotice, GraphStatus, NodeStatus};
+//! use millstream_sdk::graph::{NewGraph, NewNode};
+//!
+//! let release = NewGraph::named("release")
+//!     .input(json!({ "tag": "v2" }))
+//!     .node(NewNode::of("build").role("builder").goal("build the tag"))
+//!     .node(NewNode::of("test").after("build").goal("run the tests"));
+//! let created = client.create_graph(release).id("release-v2").await?;
+//!
+//! // The shape may change while it runs; the revision says which shape was meant.
+//! let publish = NewNode::of("publish").after_if("test", "results.test.failures == 0");
+//! client.edit_graph("release-v2", created.revision).insert(publish).await?;
+//!
+//! let mut watch = client.watch_graph("release-v2");
+//! while let Some(event) = watch.next().await {
+//!     if let GraphNotice::NodeCompleted { node, status, .. } = event?.what {
+//!         println!("{node} {status}");
+//!     }
+//! }
+//!
+//! let ended = client.wait_for_graph("release-v2", Duration::from_secs(60)).await?;
+//! if ended.status == GraphStatus::Failed {
+//!     for node in client.nodes("release-v2").status(NodeStatus::Fail).await? {
+//!         println!("{}: {}", node.node, node.why.unwrap_or_default());
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # What calls promise
+//!
 //! A 2xx means durable. Calls are repeated on connection errors, 429 and 503 where that is safe, and it is made safe:
 //! each event carries an idempotency key and each start an id, made once per call and kept over its repeats. Give them
 //! keys and ids of your own to be safe over restarts of *your* process as well. What the server refuses is a
@@ -213,6 +253,7 @@
 //! Without the feature `worker` (`default-features = false`) only the client is left, and no engine is linked.
 
 pub mod client;
+pub mod graph;
 
 #[cfg(feature = "worker")]
 mod action;

@@ -41,7 +41,7 @@ pub(crate) async fn keep(pool: &PgPool, logs: &[NodeLog], now: Timestamp) -> Att
         // Not there: the execution or the node is gone.
         let key = (&log.execution, &log.node, log.attempt);
         let Some(last) = lasts.get_mut(&key) else { continue };
-        match last.kept.add(&log.text) {
+        match last.kept.with(&log.text) {
             Adding::Entry(text, kept) => {
                 last.kept = kept;
                 newest.insert(key, entries.len());

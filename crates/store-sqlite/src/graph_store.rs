@@ -189,7 +189,7 @@ fn keep_log(connection: &Connection, log: &NodeLog, now: Timestamp) -> Attempt<(
     }
     let last = last_log(connection, log)?;
     let kept = last.map(|(_, kept)| kept).unwrap_or_default();
-    match (kept.add(&log.text), last) {
+    match (kept.with(&log.text), last) {
         (Adding::Entry(text, kept), _) => {
             connection.prepare_cached(INSERT_LOG)?.execute((
                 key.tenant.as_str(),

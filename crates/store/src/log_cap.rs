@@ -23,7 +23,7 @@ pub enum Adding<'a> {
 }
 
 impl Kept {
-    pub fn add(self, text: &str) -> Adding<'_> {
+    pub fn with(self, text: &str) -> Adding<'_> {
         if self.truncated || text.is_empty() {
             return Adding::Nothing;
         }
@@ -61,10 +61,10 @@ mod tests {
     #[test]
     fn a_text_is_cut_between_characters() {
         let kept = Kept { bytes: MAX_LOG_BYTES - 3, truncated: false };
-        let Adding::Entry(text, kept) = kept.add("aäö") else { panic!("not kept") };
+        let Adding::Entry(text, kept) = kept.with("aäö") else { panic!("not kept") };
         assert_eq!((&*text, kept), ("aä", Kept { bytes: MAX_LOG_BYTES, truncated: true }));
-        assert_eq!(kept.add("more"), Adding::Nothing);
+        assert_eq!(kept.with("more"), Adding::Nothing);
         let full = Kept { bytes: MAX_LOG_BYTES - 1, truncated: false };
-        assert_eq!(full.add("ä"), Adding::Mark);
+        assert_eq!(full.with("ä"), Adding::Mark);
     }
 }

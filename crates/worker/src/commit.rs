@@ -21,7 +21,7 @@ use crate::kept::{End, Why};
 use crate::load::{Company, DecidedBy, Found};
 use crate::turn::{self, Before, Line};
 use crate::worker::Worker;
-use crate::{crash, metrics, poison};
+use crate::{crash, graph_log, metrics, poison};
 
 /// A transaction that loses against others is repeated at once, this often.
 const CONTENTIONS: u32 = 8;
@@ -244,5 +244,6 @@ fn committed(
         aftermath.ring_actions(commit.execution.clone());
     }
     aftermath.lines(lines);
+    graph_log::told(&commit);
     worker.states.put(commit.execution, position, commit.state);
 }

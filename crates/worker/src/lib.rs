@@ -23,6 +23,7 @@ mod drain;
 mod duties;
 mod error;
 pub mod executors;
+mod graph_log;
 mod kept;
 mod load;
 mod metrics;

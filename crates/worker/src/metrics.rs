@@ -36,7 +36,7 @@ pub(crate) const OPEN_INCIDENTS: &str = "millstream_open_incidents";
 pub(crate) const OPEN_ACTIONS: &str = "millstream_open_actions";
 pub(crate) const NODE_SECONDS: &str = "millstream_worker_node_seconds";
 pub(crate) const NODES_ENDED: &str = "millstream_worker_nodes_ended_total";
-pub(crate) const GRAPH_SECONDS: &str = "millstream_worker_graph_seconds";
+pub(crate) const GRAPHS_ENDED: &str = "millstream_worker_graphs_ended_total";
 pub(crate) const ACTIVE_GRAPHS: &str = "millstream_active_graphs";
 pub(crate) const NODES: &str = "millstream_graph_nodes";
 pub(crate) const LANE_PENDING: &str = "millstream_stream_pending";
@@ -75,7 +75,7 @@ pub(crate) fn describe() {
     describe_gauge!(OPEN_ACTIONS, "Actions that are not settled");
     describe_histogram!(NODE_SECONDS, Unit::Seconds, "One call of an executor, by what came of it");
     describe_counter!(NODES_ENDED, "Nodes of graphs that have ended, by status");
-    describe_histogram!(GRAPH_SECONDS, Unit::Seconds, "Graphs from start to end, by how they ended");
+    describe_counter!(GRAPHS_ENDED, "Graphs that have ended, by how");
     describe_gauge!(ACTIVE_GRAPHS, "Graphs that have not ended");
     describe_gauge!(NODES, "Nodes of graphs that have not ended, by status");
     describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");

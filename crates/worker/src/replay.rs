@@ -7,9 +7,12 @@
 use std::sync::Arc;
 
 use millstream_core::definition::{self, Format};
+use millstream_core::graph::{self, Graph};
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::log::State;
 use millstream_core::machine::{self, Difference, Machine, Recorded};
+use millstream_core::program::Program;
+use millstream_rpc::blob;
 use millstream_store::execution_store::{Loaded, MailboxLimits, More, Wanted};
 use millstream_store::{StoreError, Stores};
 
@@ -127,6 +130,10 @@ pub async fn redecide(stores: &Stores, execution: &ExecutionKey) -> Result<Vec<D
     else {
         return Err(ReplayError::NotFound(execution.clone()));
     };
+    let history = history(stores, execution).await?;
+    if Program::built_in(&definition).is_some() {
+        return Ok(graph::redecide(&history));
+    }
     let unusable = |why: String| ReplayError::Definition(execution.clone(), why);
     let stored = stores
         .definitions
@@ -137,6 +144,10 @@ pub async fn redecide(stores: &Stores, execution: &ExecutionKey) -> Result<Vec<D
         .and_then(Machine::compile)
         .map(Arc::new)
         .map_err(|problems| unusable(problems.to_string()))?;
+    Ok(machine::redecide(&machine, &history))
+}
+
+async fn history(stores: &Stores, execution: &ExecutionKey) -> Result<Vec<Recorded>, ReplayError> {
     let mut history: Vec<Recorded> = Vec::new();
     loop {
         let after = history.last().map_or(Seq(0), |recorded| recorded.transition.seq);
@@ -148,10 +159,9 @@ pub async fn redecide(stores: &Stores, execution: &ExecutionKey) -> Result<Vec<D
             accepted_at: entry.accepted_at,
         }));
         if !full {
-            break;
+            return Ok(history);
         }
     }
-    Ok(machine::redecide(&machine, &history))
 }
 
 struct Stored {
@@ -164,11 +174,20 @@ async fn stored(stores: &Stores, execution: &ExecutionKey) -> Result<Stored, Rep
     let wanted = [Wanted { execution: execution.clone(), known: None }];
     let limits = MailboxLimits { events: 1, bytes: 1 };
     match stores.executions.load(&wanted, limits).await?.pop() {
-        Some(Loaded::Found(found)) => Ok(Stored {
-            seq: found.seq,
-            snapshot: found.state.map(|(snapshot, _)| snapshot),
-            mismatches: Vec::new(),
-        }),
+        Some(Loaded::Found(found)) => {
+            let mut mismatches = Vec::new();
+            let mut snapshot = found.state.map(|(snapshot, _)| snapshot);
+            if let (Some(snapshot), Some(stored)) = (&mut snapshot, found.graph) {
+                match blob::decode(&stored) {
+                    Ok(graph) => snapshot.graph = Some(Arc::new(graph)),
+                    Err(error) => {
+                        let readable = "readable".to_owned();
+                        mismatches.push(Mismatch::new(snapshot.seq, "graph", readable, error.to_string()));
+                    }
+                }
+            }
+            Ok(Stored { seq: found.seq, snapshot, mismatches })
+        }
         Some(Loaded::Corrupt { reason }) => {
             // The log may still be good: fold it all and say that the rest is not.
             let unreadable = Mismatch::new(Seq(0), "snapshot", "readable".to_owned(), reason);
@@ -182,6 +201,21 @@ impl Mismatch {
     fn new(seq: Seq, what: &str, log: String, stored: String) -> Self {
         Self { seq, what: what.to_owned(), log, stored }
     }
+}
+
+/// Node by node.
+fn graph_rows(log: Option<&Graph>, stored: Option<&Graph>) -> Vec<(String, String, String)> {
+    let (Some(log), Some(stored)) = (log, stored) else {
+        let there = |graph: Option<&Graph>| if graph.is_some() { "there" } else { "absent" }.to_owned();
+        return vec![("graph".to_owned(), there(log), there(stored))];
+    };
+    let text = |graph: &Graph, id| {
+        graph.nodes.get(id).map_or_else(|| "absent".to_owned(), |node| format!("{node:?}"))
+    };
+    let ids: std::collections::BTreeSet<_> = log.nodes.keys().chain(stored.nodes.keys()).collect();
+    let nodes = ids.into_iter().map(|id| (format!("nodes.{id}"), text(log, id), text(stored, id)));
+    let revision = ("revision".to_owned(), log.revision.to_string(), stored.revision.to_string());
+    std::iter::once(revision).chain(nodes).collect()
 }
 
 /// Field by field, so that a report says what is wrong and not only that something is.
@@ -204,6 +238,7 @@ fn differences(log: &State, stored: &State) -> Vec<Mismatch> {
         keys.into_iter()
             .map(|key| (format!("context.{key}"), text(log.context.get(key)), text(stored.context.get(key)))),
     );
+    rows.extend(graph_rows(log.graph.as_deref(), stored.graph.as_deref()));
     rows.into_iter()
         .filter(|(_, log, stored)| log != stored)
         .map(|(what, log_says, stored)| Mismatch { seq: log.seq, what, log: log_says, stored })

@@ -11,6 +11,7 @@ pub(crate) mod dead;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod get;
+pub(crate) mod graph;
 pub(crate) mod incidents;
 pub(crate) mod ingress;
 pub(crate) mod keys;

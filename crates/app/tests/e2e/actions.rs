@@ -1,7 +1,8 @@
 //! HTTP actions: order of a graph, what an attempt carries, retries, outcomes, forbidden targets.
 
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
+use chrono::{DateTime, Utc};
 use millstream_testkit::sink::Answer;
 use millstream_testkit::{Mode, Sink};
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ both_modes!(
     a_result_comes_back_as_an_event,
     a_permanent_failure_is_not_tried_again,
     retry_after_is_honoured,
+    retry_after_may_be_a_date,
     an_attempt_that_hangs_is_cut_off_and_tried_again,
     addresses_that_are_not_allowed_are_never_called,
     actions_of_the_last_transition_still_run,
@@ -123,6 +125,23 @@ async fn retry_after_is_honoured(mode: Mode) {
     assert_eq!(calls.len(), 2);
     let waited = calls[1].at - calls[0].at;
     assert!(waited >= Duration::from_millis(990), "the next attempt came after {waited:?}");
+}
+
+async fn retry_after_may_be_a_date(mode: Mode) {
+    let sink = Sink::start().await;
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&at(CHARGE, &sink).replace("max: 100ms", "max: 5s")).await;
+    let id = api.start("charge", json!({ "order_id": 1 })).await;
+    let scripted = Instant::now();
+    let until = DateTime::<Utc>::from(SystemTime::now() + Duration::from_secs(4));
+    let date = until.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    sink.script("/charge/1", [Answer::Header(503, "retry-after", date), Answer::Status(200)]);
+    api.send_and_settle(&id, "pay", json!({ "amount": 3 })).await;
+    let calls = sink.calls();
+    assert_eq!(calls.len(), 2);
+    let waited = calls[1].at - scripted;
+    assert!(waited >= Duration::from_secs(3), "a date has whole seconds; the attempt came after {waited:?}");
 }
 
 async fn an_attempt_that_hangs_is_cut_off_and_tried_again(mode: Mode) {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use millstream_testkit::{Mode, Reply};
+use millstream_testkit::{Mode, Reply, eventually};
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
-use crate::world::start;
+use crate::world::{SOON, start};
 
 both_modes!(
     a_task_that_nobody_takes_is_given_up_and_can_be_tried_again,
@@ -14,6 +14,8 @@ both_modes!(
     a_task_is_kept_by_signs_of_life_and_passes_on_without,
     a_task_that_is_finished_wrongly_stays_with_its_worker,
     a_task_fails_as_its_worker_says,
+    a_task_goes_to_who_has_its_labels_and_says_who_has_not,
+    many_tasks_are_completed_in_one_request,
 );
 
 const JOB: &str = r"
@@ -153,4 +155,67 @@ async fn a_task_fails_as_its_worker_says(mode: Mode) {
     assert!(text(&task, "key").ends_with("~1"), "{task}");
     tell(api, &task, "complete", json!({})).await.expect(200);
     api.execution_in("j-1", "completed").await;
+}
+
+async fn a_task_goes_to_who_has_its_labels_and_says_who_has_not(mode: Mode) {
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&JOB.replace("type: sort", "type: sort, labels: [big, fast]").replace("REST", "")).await;
+    api.begin("job", "j-1", json!({ "n": 5 }), &["go"]).await;
+    let unfit = api.clone();
+    let unfit = tokio::spawn(async move {
+        let wish = json!({ "types": ["sort"], "labels": ["big"], "worker": "slow-1", "wait": 60 });
+        unfit.client.post("/v1/tasks/lease", &wish).await
+    });
+    let key = "default/j-1/2/work";
+    let why = eventually(SOON, || async {
+        let reply = api.client.get(&format!("/v1/tasks/{}/why", key.replace('/', "%2F"))).await;
+        if reply.status == 200 && reply.body.contains("slow-1") { Ok(reply.json()) } else { Err(reply.body) }
+    })
+    .await;
+    assert_eq!(why["connected"][0]["missing"], "has not the labels fast", "{why}");
+    let shown = world.fleet.cli(["why", key]);
+    let shown =
+        format!("{}{}", String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
+    assert!(shown.contains("slow-1") && shown.contains("has not the labels fast"), "{shown}");
+
+    let wish = json!({ "types": ["sort"], "labels": ["fast", "big", "red"], "worker": "fit-1", "wait": 20 });
+    let task = api.client.post("/v1/tasks/lease", &wish).await.expect(200)["tasks"][0].clone();
+    tell(api, &task, "complete", json!({ "result": 1 })).await.expect(200);
+    api.execution_in("j-1", "completed").await;
+    assert!(!unfit.is_finished(), "the one that had waited longer got nothing");
+    unfit.abort();
+}
+
+async fn many_tasks_are_completed_in_one_request(mode: Mode) {
+    const JOBS: usize = 20;
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(&JOB.replace("REST", "")).await;
+    for i in 0..JOBS {
+        api.begin("job", &format!("j-{i}"), json!({ "n": i }), &["go"]).await;
+    }
+    let mut done = Vec::new();
+    while done.len() < JOBS {
+        let wish = json!({ "types": ["sort"], "max": JOBS, "wait": 20 });
+        let leased = api.client.post("/v1/tasks/lease", &wish).await.expect(200);
+        let tasks = leased["tasks"].as_array().unwrap().clone();
+        assert!(!tasks.is_empty(), "no task came after {}", done.len());
+        done.extend(
+            tasks.iter().map(
+                |task| json!({ "key": task["key"], "token": task["token"], "result": task["input"]["n"] }),
+            ),
+        );
+    }
+    let stale = json!({ "key": done[0]["key"], "token": 99, "result": "stale" });
+    done.insert(0, stale);
+    let verdicts = api.client.post("/v1/tasks/complete", &json!(done)).await.expect(200);
+    let verdicts = verdicts["items"].as_array().unwrap().clone();
+    assert_eq!(verdicts[0]["problem"]["status"], 409, "{verdicts:?}");
+    assert!(verdicts[1..].iter().all(|verdict| verdict["outcome"] == "completed"), "{verdicts:?}");
+    assert_eq!(verdicts.len(), JOBS + 1);
+    for i in 0..JOBS {
+        let ended = api.execution_in(&format!("j-{i}"), "completed").await;
+        assert_eq!(ended["context"]["got"], i, "{ended}");
+    }
 }

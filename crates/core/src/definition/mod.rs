@@ -9,6 +9,7 @@
 //! Nothing in here decides anything about an execution.
 
 pub mod actions;
+mod as_json;
 mod canonical;
 mod canonical_action;
 mod check;
@@ -33,6 +34,7 @@ pub use actions::{
     ActionKind, ActionSpec, EmitSpec, EmitTarget, FailureRule, HttpSpec, Method, ParentClose, StartSpec,
     StatusPattern, TaskSpec, Timeouts, WaitSpec, WebhookSpec,
 };
+pub use as_json::as_json;
 pub use model::{Alternative, Definition, Ending, Mode, StateKind, StateSpec, TimerSpec};
 
 pub use parse::{Format, parse};

@@ -36,6 +36,7 @@ mod outcome;
 mod patch;
 mod payload;
 pub mod placement;
+mod read;
 mod redecide;
 mod ripple;
 mod room;
@@ -64,6 +65,7 @@ pub use notices::{Notice, notices};
 pub use patch::patch;
 pub use payload::{Answer, Edit, NodeOutcome};
 pub use placement::{Candidate, Choice, Request, can_do, choose, why_nobody};
+pub use read::{WrittenPatch, read, read_patch};
 pub use redecide::redecide;
 pub use snapshot::snapshot_due;
 pub use spec::{

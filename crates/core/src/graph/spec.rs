@@ -142,7 +142,7 @@ pub struct Edge {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be the id of a node, or {\"node\": ID, \"if\": CONDITION}")]
 enum EdgeForm {
     Plain(NodeId),
     Full(FullEdge),

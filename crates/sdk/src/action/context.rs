@@ -13,6 +13,9 @@ use tokio::time::Instant;
 
 use super::error::ActionError;
 
+/// Progress is stored with the action; what is longer belongs elsewhere.
+const LONGEST_PROGRESS: usize = 16 * 1024;
+
 /// One attempt at an action, as the action sees it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ActionContext {
@@ -101,12 +104,17 @@ impl ActionContext {
     /// Says that the attempt is alive, and how far it is. The next attempt, if there is one, finds the newest progress
     /// in [`last_progress`](Self::last_progress).
     ///
-    /// It is kept on the way and not at once: an attempt that dies may have been further than what is found.
+    /// It is kept on the way and not at once: an attempt that dies may have been further than what is found. At most
+    /// 16 KiB of JSON.
     pub fn progress(&self, value: impl Serialize) -> Result<(), ActionError> {
-        let value = serde_json::to_value(value).map_err(|error| {
-            ActionError::fail(format!("the progress cannot be kept: {error}")).class("progress")
-        })?;
-        self.sign(Some(value));
+        let refused =
+            |why: String| ActionError::fail(format!("the progress cannot be kept: {why}")).class("progress");
+        let value = serde_json::to_value(value).map_err(|error| refused(error.to_string()))?;
+        let told = RawJson::of(&value);
+        if told.len() > LONGEST_PROGRESS {
+            return Err(refused(format!("it is {} bytes of JSON, more than {LONGEST_PROGRESS}", told.len())));
+        }
+        self.sign(Some((told, value)));
         Ok(())
     }
 
@@ -119,8 +127,9 @@ impl ActionContext {
         })
     }
 
-    fn sign(&self, progress: Option<Value>) {
-        self.signs.pulse.beat(progress.as_ref().map(RawJson::of));
+    fn sign(&self, progress: Option<(RawJson, Value)>) {
+        let (told, progress) = progress.unzip();
+        self.signs.pulse.beat(told);
         if let Some(seen) = &self.signs.seen {
             // Nobody may be looking any more.
             let _ = seen.send(progress);

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 macro_rules! statuses {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
+    ($(#[$doc:meta])* $name:ident in $case:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = $case)]
         #[non_exhaustive]
         pub enum $name {
             $($(#[$vdoc])* $variant,)+
@@ -35,10 +35,11 @@ macro_rules! statuses {
         }
     };
 }
+pub(super) use statuses;
 
 statuses! {
     /// Where an execution stands.
-    ExecutionStatus {
+    ExecutionStatus in "snake_case" {
         Active = "active",
         /// Something failed that nothing handles: a person decides.
         Paused = "paused",
@@ -57,7 +58,7 @@ impl ExecutionStatus {
 
 statuses! {
     /// Where an event stands.
-    EventStatus {
+    EventStatus in "snake_case" {
         /// Its turn has not come.
         Pending = "pending",
         /// Kept for a later state.
@@ -84,7 +85,7 @@ impl EventStatus {
 
 statuses! {
     /// Where an action stands.
-    ActionStatus {
+    ActionStatus in "snake_case" {
         /// An action that it needs is not settled.
         Waiting = "waiting",
         Ready = "ready",
@@ -104,7 +105,7 @@ statuses! {
 
 statuses! {
     /// Where a signal stands.
-    SignalStatus {
+    SignalStatus in "snake_case" {
         /// Kept for an execution that does not exist yet.
         Buffered = "buffered",
         /// It is an event of an execution.

@@ -10,6 +10,13 @@ mod definitions;
 mod error;
 mod events;
 mod executions;
+mod executors;
+mod follow;
+mod graph_answer;
+mod graph_edits;
+mod graph_nodes;
+mod graph_watch;
+mod graphs;
 mod health;
 mod incidents;
 mod json;
@@ -32,6 +39,12 @@ pub use connect::{Client, ClientBuilder};
 pub use error::{ClientError, Fault, Problem};
 pub use events::Events;
 pub use executions::Executions;
+pub use executors::{ExecutorView, NewExecutor, Registered};
+pub use graph_answer::{Graph, GraphNode, GraphStatus, NodeLog, NodeStatus};
+pub use graph_edits::{Edited, Editing};
+pub use graph_nodes::{NodeHeld, NodeProgress, NodeResult, Nodes};
+pub use graph_watch::{GraphEvent, GraphNotice, Watch};
+pub use graphs::{Creating, Graphs};
 pub use incidents::{
     GroupResolved, Incident, IncidentDetail, IncidentGroup, IncidentResolved, Incidents, Resolved,
 };

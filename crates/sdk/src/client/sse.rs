@@ -4,6 +4,8 @@
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Message {
     pub(crate) event: String,
+    /// Where to go on after it; empty if it has none.
+    pub(crate) id: String,
     pub(crate) data: String,
 }
 
@@ -44,7 +46,8 @@ impl Parser {
                 }
                 self.message.data.push_str(value);
             }
-            // Comments keep the connection alive; the id is the seq, which is in the data.
+            "id" => self.message.id = value.to_owned(),
+            // Comments keep the connection alive.
             _ => {}
         }
         None
@@ -58,8 +61,9 @@ mod tests {
     #[test]
     fn messages_may_arrive_in_any_pieces() {
         let text = ": keep-alive\n\nevent: transition\nid: 3\ndata: {\"ü\":1}\n\nevent: end\r\ndata:a\r\ndata: b\r\n\r\n";
-        let expected = [("transition", "{\"ü\":1}"), ("end", "a\nb")]
-            .map(|(event, data)| Message { event: event.to_owned(), data: data.to_owned() });
+        let expected = [("transition", "3", "{\"ü\":1}"), ("end", "", "a\nb")].map(|(event, id, data)| {
+            Message { event: event.to_owned(), id: id.to_owned(), data: data.to_owned() }
+        });
         for size in 1..=text.len() {
             let mut parser = Parser::default();
             let messages: Vec<_> = text.as_bytes().chunks(size).flat_map(|part| parser.feed(part)).collect();

@@ -78,6 +78,17 @@ async fn progress_is_told_and_found_by_the_next_attempt() {
 }
 
 #[tokio::test]
+async fn progress_has_its_limit() {
+    let tell = async |ctx: ActionContext, length: usize| ctx.progress("x".repeat(length));
+    assert_eq!(ActionTest::new(tell).run(16_000).await.result, Ok(()));
+    let tested = ActionTest::new(tell).run(17_000).await;
+    let error = tested.result.unwrap_err();
+    assert_eq!((error.class_name(), error.decision()), ("progress", Decision::Fail));
+    assert!(error.message().contains("17002 bytes"), "{error}");
+    assert!(tested.progress.is_empty());
+}
+
+#[tokio::test]
 async fn an_attempt_is_dropped_when_its_time_is_up() {
     let for_ever = async |ctx: ActionContext, (): ()| {
         assert!(ctx.remaining() <= Duration::from_millis(20));

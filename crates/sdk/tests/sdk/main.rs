@@ -11,6 +11,7 @@ mod calling;
 mod deciding;
 mod fleet;
 mod following;
+mod graphs;
 mod listing;
 mod refusing;
 mod repeating;

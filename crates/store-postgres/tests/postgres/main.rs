@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests and what they stand on")]
 
 mod crossings;
+mod graphs;
 mod lock_order;
 mod plans;
 mod queues;

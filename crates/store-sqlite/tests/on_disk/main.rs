@@ -7,6 +7,7 @@ mod damage;
 mod desk;
 mod fencing;
 mod fidelity;
+mod graphs;
 mod migration;
 mod survival;
 mod writers;

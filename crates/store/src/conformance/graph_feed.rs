@@ -66,7 +66,9 @@ pub async fn what_is_published_is_not_told_again(bench: Bench) {
 pub async fn entries_of_one_execution_are_seen_in_the_order_of_their_positions(bench: Bench) {
     const ROUNDS: usize = 40;
     let key = execution("g");
-    let state = bench.graph_with(&key, vec![node("a", &[], &[])], vec![running("a")]).await;
+    // Each works on a node of its own: it is not the nodes that they wait for.
+    let nodes = ["a", "b", "c"].map(|id| node(id, &[], &[])).to_vec();
+    let state = bench.graph_with(&key, nodes, vec![running("a"), running("b"), running("c")]).await;
     let committing = {
         let (bench, key, mut state) = (bench.clone(), key.clone(), state);
         tokio::spawn(async move {
@@ -75,11 +77,11 @@ pub async fn entries_of_one_execution_are_seen_in_the_order_of_their_positions(b
             }
         })
     };
-    let dispatching = [(); 2].map(|()| {
+    let dispatching = ["b", "c"].map(|id| {
         let (bench, key) = (bench.clone(), key.clone());
         tokio::spawn(async move {
             for _ in 0..ROUNDS {
-                bench.dispatch(&[dispatch(&key, "a", 1)], 0).await;
+                bench.dispatch(&[dispatch(&key, id, 1)], 0).await;
             }
         })
     });

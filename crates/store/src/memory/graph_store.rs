@@ -117,7 +117,7 @@ fn keep(tables: &mut Tables, log: &NodeLog, now: Timestamp) {
         bytes: of_attempt().map(|entry| entry.text.len()).sum(),
         truncated: of_attempt().any(|entry| entry.truncated),
     };
-    match kept.add(&log.text) {
+    match kept.with(&log.text) {
         Adding::Entry(text, Kept { truncated, .. }) => {
             let text = text.into_owned();
             entries.push(LogView { position, attempt: log.attempt, text, truncated, at: now });

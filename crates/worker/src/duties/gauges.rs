@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_core::graph::NodeStatus;
+
 use super::every::Undone;
 use crate::metrics;
 use crate::worker::Worker;
@@ -19,6 +21,12 @@ pub(crate) async fn measure(worker: Arc<Worker>) -> Result<(), Undone> {
     ::metrics::gauge!(metrics::PAUSED_EXECUTIONS).set(backlog.paused as f64);
     ::metrics::gauge!(metrics::OPEN_INCIDENTS).set(backlog.incidents as f64);
     ::metrics::gauge!(metrics::OPEN_ACTIONS).set(backlog.open_actions as f64);
+    let graphs = worker.deps.stores.graph_views.graph_counts().await?;
+    ::metrics::gauge!(metrics::ACTIVE_GRAPHS).set(graphs.active as f64);
+    for status in NodeStatus::ALL {
+        let nodes = graphs.nodes.get(status).copied().unwrap_or(0);
+        ::metrics::gauge!(metrics::NODES, "status" => status.as_str()).set(nodes as f64);
+    }
     for lane in worker.deps.streams.care.stats().await? {
         let number = lane.lane.number().to_string();
         ::metrics::gauge!(metrics::LANE_PENDING, "lane" => number.clone()).set(lane.pending as f64);

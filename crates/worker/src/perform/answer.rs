@@ -19,6 +19,8 @@ use serde::Serialize;
 /// So much of an unsuccessful answer goes into the error message, after secrets are taken out of it: of one
 /// that is cut in two nobody would know the first half.
 const SHOWN: usize = 500;
+/// So much of any other message, whoever wrote it.
+const LONGEST_MESSAGE: usize = 4 * 1024;
 /// So much of an unsuccessful answer is read in any case.
 pub(crate) const LOOKED_AT: usize = 8 * 1024;
 
@@ -47,6 +49,7 @@ pub(crate) fn judge(
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
+    asked: Timestamp,
 ) -> Attempt {
     if is_expected(expect, status) {
         let kept = [CONTENT_TYPE, ETAG, LAST_MODIFIED, LOCATION];
@@ -63,16 +66,16 @@ pub(crate) fn judge(
         if shown.is_empty() { format!("answered {status}") } else { format!("answered {status}: {shown}") };
     let error = ActionError { class: ErrorClass::Status, message, status: Some(status.as_u16()) };
     if may_pass(status) {
-        Attempt::Transient { error, retry_after: retry_after(headers) }
+        Attempt::Transient { error, retry_after: retry_after(headers, asked) }
     } else {
         Attempt::Permanent { error }
     }
 }
 
-/// The error as it is kept.
+/// The error as it is kept: it is stored with the action and travels in events.
 pub(crate) fn shortened(error: ActionError) -> ActionError {
-    let cut = error.status.and_then(|_| error.message.char_indices().nth(SHOWN + "answered 400: ".len()));
-    match cut {
+    let longest = if error.status.is_some() { SHOWN + "answered 400: ".len() } else { LONGEST_MESSAGE };
+    match error.message.char_indices().nth(longest) {
         Some((end, _)) => ActionError { message: format!("{}…", &error.message[..end]), ..error },
         None => error,
     }
@@ -96,15 +99,15 @@ fn body_json(headers: &HeaderMap, body: &[u8]) -> RawJson {
 }
 
 /// Seconds, or a date; a date is measured against the answer's own `Date` if it has one, so that
-/// two clocks that disagree do not matter.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+/// two clocks that disagree do not matter, and else against the time of the request.
+fn retry_after(headers: &HeaderMap, asked: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds));
     }
     let until = http_date(text)?;
-    let now = headers.get(DATE).and_then(|date| http_date(date.to_str().ok()?))?;
-    Some(until.since(now))
+    let answered = headers.get(DATE).and_then(|date| http_date(date.to_str().ok()?));
+    Some(until.since(answered.unwrap_or(asked)))
 }
 
 fn http_date(text: &str) -> Option<Timestamp> {
@@ -123,7 +126,7 @@ mod tests {
     }
 
     fn judged(status: u16, headers: &HeaderMap) -> Attempt {
-        judge(&[], StatusCode::from_u16(status).unwrap(), headers, b"x")
+        judge(&[], StatusCode::from_u16(status).unwrap(), headers, b"x", Timestamp::from_millis(0))
     }
 
     #[test]
@@ -142,13 +145,22 @@ mod tests {
 
     #[test]
     fn retry_after_is_read_as_seconds_and_as_a_date() {
-        assert_eq!(retry_after(&with(&[("retry-after", "7")])), Some(Duration::from_secs(7)));
-        let date = with(&[
-            ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"),
-            ("date", "Sun, 06 Nov 1994 08:49:07 GMT"),
-        ]);
-        assert_eq!(retry_after(&date), Some(Duration::from_secs(30)));
-        assert_eq!(retry_after(&with(&[("retry-after", "soon")])), None);
+        let asked = http_date("Sun, 06 Nov 1994 08:49:30 GMT").unwrap();
+        let after = |headers: &[(&'static str, &'static str)]| retry_after(&with(headers), asked);
+        assert_eq!(after(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
+        let until = ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let dated = [until, ("date", "Sun, 06 Nov 1994 08:49:07 GMT")];
+        assert_eq!(after(&dated), Some(Duration::from_secs(30)));
+        assert_eq!(after(&[until]), Some(Duration::from_secs(7)), "an answer without a date of its own");
+        assert_eq!(after(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT")]), Some(Duration::ZERO));
+        assert_eq!(after(&[("retry-after", "soon")]), None);
+    }
+
+    #[test]
+    fn a_message_is_cut_before_it_becomes_a_burden() {
+        let error = |status| ActionError { class: ErrorClass::Status, message: "ü".repeat(100_000), status };
+        let kept = |status| shortened(error(status)).message.chars().count();
+        assert_eq!((kept(None), kept(Some(500))), (LONGEST_MESSAGE + 1, SHOWN + 15));
     }
 
     #[test]

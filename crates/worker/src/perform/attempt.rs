@@ -320,7 +320,7 @@ fn finished(
             Attempt::Transient { error: answer::shortened(error), retry_after }
         }
         Attempt::Permanent { error } => Attempt::Permanent { error: answer::shortened(error) },
-        failed @ Attempt::Pause { .. } => failed,
+        Attempt::Pause { error } => Attempt::Pause { error: answer::shortened(error) },
     };
     bounded(attempt, worker.options.http.max_response)
 }

@@ -4,9 +4,12 @@
 //! The engine sees a name, JSON in and an [`Attempt`] out. It decides about leases, retries and time; whoever
 //! implements [`PerformCalls`] decides about nothing but the work itself.
 
+use std::sync::Arc;
+
 use millstream_core::action::Attempt;
 use millstream_core::id::{ActionKey, Name};
 use millstream_core::raw::RawJson;
+use millstream_core::sealed::Filled;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +49,8 @@ pub struct Call {
 pub struct Pulse {
     beats: watch::Sender<Beat>,
     cancelled: CancellationToken,
+    /// What progress must not tell.
+    secrets: Arc<Filled>,
 }
 
 /// The last sign of life of an attempt, and the newest progress that it told.
@@ -57,11 +62,17 @@ pub struct Beat {
 
 impl Pulse {
     pub fn new(beats: watch::Sender<Beat>, cancelled: CancellationToken) -> Self {
-        Self { beats, cancelled }
+        Self { beats, cancelled, secrets: Arc::default() }
+    }
+
+    /// Of an attempt that was given these secrets: they are taken out of what it tells.
+    pub(crate) fn keeping(self, secrets: Arc<Filled>) -> Self {
+        Self { secrets, ..self }
     }
 
     /// Says that the attempt is alive; the newest progress is kept and handed to the next attempt.
     pub fn beat(&self, progress: Option<RawJson>) {
+        let progress = progress.map(|progress| self.secrets.redact_json(progress));
         self.beats.send_modify(|beat| {
             beat.at = Instant::now();
             if progress.is_some() {

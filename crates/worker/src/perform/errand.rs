@@ -82,6 +82,8 @@ pub struct HttpRequest {
     pub expect: Vec<StatusPattern>,
     pub max_response: Option<usize>,
     pub sealed: Sealed,
+    /// When it goes out, by the store's clock.
+    pub at: Timestamp,
 }
 
 /// What of a request holds a secret, and stays with the origin that it is meant for.
@@ -150,11 +152,11 @@ impl Performers {
         held: &Held,
         input: ActionInput,
         credentials: &Credentials,
-        filled: &Filled,
+        filled: &Arc<Filled>,
         deadline: Instant,
     ) -> Done {
         Done::Attempt(match input {
-            ActionInput::Http(input) => match outgoing(&input, filled) {
+            ActionInput::Http(input) => match outgoing(&input, filled, worker.now()) {
                 Ok(request) => self.http.perform(&request, credentials).await,
                 Err(missing) => unfilled(&missing),
             },
@@ -193,7 +195,7 @@ impl Performers {
         held: &Held,
         input: &CallInput,
         credentials: &Credentials,
-        filled: &Filled,
+        filled: &Arc<Filled>,
         deadline: Instant,
     ) -> Attempt {
         let Some(calls) = &self.calls else {
@@ -213,13 +215,13 @@ impl Performers {
             deadline,
             input: full,
             progress: action.progress.clone(),
-            pulse: held.pulse(),
+            pulse: held.pulse().keeping(Arc::clone(filled)),
         };
         calls.perform(call).await
     }
 }
 
-fn outgoing(input: &HttpInput, filled: &Filled) -> Result<HttpRequest, MissingSecret> {
+fn outgoing(input: &HttpInput, filled: &Filled, now: Timestamp) -> Result<HttpRequest, MissingSecret> {
     let headers = input.headers.iter().map(|(name, phrase)| Ok((name.clone(), phrase.fill(filled)?)));
     Ok(HttpRequest {
         method: input.method,
@@ -240,6 +242,7 @@ fn outgoing(input: &HttpInput, filled: &Filled) -> Result<HttpRequest, MissingSe
                 .collect(),
             body: SealedBody::of(&input.body_secrets),
         },
+        at: now,
     })
 }
 

@@ -81,7 +81,7 @@ impl HttpPerformer {
                 break;
             }
         }
-        Ok(answer::judge(&request.expect, response.status(), response.headers(), &body))
+        Ok(answer::judge(&request.expect, response.status(), response.headers(), &body, request.at))
     }
 }
 

@@ -45,6 +45,8 @@ struct Heartbeat {
     beats: watch::Receiver<Beat>,
     /// The sign of life that the store knows of.
     told: Instant,
+    /// The one that it is being told of.
+    telling: Instant,
 }
 
 /// A lease in use. Forgotten when dropped; that neither releases nor settles it.
@@ -78,7 +80,7 @@ impl Leases {
             lost: lost.clone(),
             cancelled: cancelled.clone(),
             renewal: asked + length / 3,
-            heartbeat: heartbeat.map(|_| Heartbeat { beats: seen, told: asked }),
+            heartbeat: heartbeat.map(|_| Heartbeat { beats: seen, told: asked, telling: asked }),
         };
         self.entries().insert(lease.key.clone(), entry);
         if heartbeat.is_some() {
@@ -126,7 +128,7 @@ impl Leases {
                     if beat.at <= heartbeat.told {
                         continue;
                     }
-                    heartbeat.told = beat.at;
+                    heartbeat.telling = beat.at;
                     beat.progress
                 }
             };
@@ -140,6 +142,9 @@ impl Leases {
     pub(crate) fn renewed(&self, lease: &Lease, asked: Instant) {
         if let Some(entry) = self.entries().get_mut(&lease.key).filter(|entry| entry.lease == *lease) {
             entry.deadline = asked + entry.length;
+            if let Some(heartbeat) = &mut entry.heartbeat {
+                heartbeat.told = heartbeat.telling;
+            }
         }
     }
 
@@ -275,6 +280,23 @@ mod tests {
             due = leases.due();
         }
         assert_eq!(due, [Renewal { lease: lease(1), progress: Some(RawJson::trusted("7")) }]);
+    }
+
+    #[test]
+    fn a_sign_of_life_that_the_store_did_not_hear_is_told_again() {
+        let leases = Leases::default();
+        let moment = Duration::from_millis(1);
+        let held = leases.hold(lease(1), long_ago(), LONG, Some(moment));
+        held.pulse().beat(Some(RawJson::trusted("7")));
+        let next = || {
+            let begun = Instant::now();
+            std::iter::from_fn(|| (begun.elapsed() < moment * 50).then(|| leases.due()))
+                .find(|due| !due.is_empty())
+        };
+        let told = next().unwrap();
+        assert_eq!(next().as_ref(), Some(&told), "nobody said that it was renewed");
+        leases.renewed(&lease(1), Instant::now());
+        assert_eq!(next(), None);
     }
 
     #[tokio::test]

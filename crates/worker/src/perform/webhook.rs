@@ -53,6 +53,7 @@ pub(crate) fn request(
         expect: Vec::new(),
         max_response: None,
         sealed: Sealed { headers: BTreeSet::new(), body: SealedBody::of(&input.data_secrets) },
+        at: now,
     })
 }
 

@@ -82,8 +82,7 @@ impl Case {
         };
         let mailbox: Vec<Waiting> = names.iter().enumerate().map(waiting).collect();
         let before = Before::of(execution(), definition(), Seq(1), &self.state);
-        let turn =
-            self.program.turn(self.state.clone(), &mailbox, PauseState::Running, Timestamp::EPOCH);
+        let turn = self.program.turn(self.state.clone(), &mailbox, PauseState::Running, Timestamp::EPOCH);
         let mut new_id = || {
             self.ids += 1;
             id(self.ids)

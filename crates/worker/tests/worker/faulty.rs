@@ -17,6 +17,7 @@ use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
 use millstream_store::execution_store::{
     Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
 };
+use millstream_store::graph_store::{Dispatch, DispatchContext, GraphStore, NodeLog};
 use millstream_store::timer_store::TimerStore;
 use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
 use millstream_store::{StoreError, Stores};
@@ -38,6 +39,8 @@ pub(crate) enum Call<'a> {
     Release,
     FireDue,
     NextDue,
+    Dispatch,
+    KeepLogs,
     Publish,
     Read,
     Ack,
@@ -80,6 +83,7 @@ pub(crate) fn stores(stores: &Stores, hook: &Hook) -> Stores {
     faulty.events = Arc::new(Faulty { inner: stores.events.clone(), hook: hook.clone() });
     faulty.workers = Arc::new(Faulty { inner: stores.workers.clone(), hook: hook.clone() });
     faulty.timers = Arc::new(Faulty { inner: stores.timers.clone(), hook: hook.clone() });
+    faulty.graphs = Arc::new(Faulty { inner: stores.graphs.clone(), hook: hook.clone() });
     faulty
 }
 
@@ -250,6 +254,22 @@ impl TimerStore for Faulty<dyn TimerStore> {
 
     async fn next_due(&self, queues: &[Queue]) -> Stored<Option<Timestamp>> {
         self.call(Call::NextDue, self.inner.next_due(queues)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl GraphStore for Faulty<dyn GraphStore> {
+    async fn dispatch(
+        &self,
+        batch: &[Dispatch],
+        result_bytes: usize,
+        now: Timestamp,
+    ) -> Stored<Vec<Option<DispatchContext>>> {
+        self.call(Call::Dispatch, self.inner.dispatch(batch, result_bytes, now)).await
+    }
+
+    async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Stored<()> {
+        self.call(Call::KeepLogs, self.inner.keep_logs(logs, now)).await
     }
 }
 

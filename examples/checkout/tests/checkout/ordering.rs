@@ -4,7 +4,7 @@ use millstream_testkit::eventually;
 use millstream_testkit::sink::Answer;
 use serde_json::json;
 
-use crate::shop::{Built, SOON, Shop, TOKEN};
+use crate::shop::{Built, SOON, Shop, TOKEN, no_secret_anywhere};
 
 /// Charged at the third attempt, labelled in Python, delivered by a child execution.
 async fn an_order_is_delivered(built: Built) {
@@ -102,39 +102,6 @@ async fn a_cancelled_order_cancels_its_parcel(built: Built) {
         if child["status"] == "cancelled" { Ok(()) } else { Err(child.to_string()) }
     })
     .await;
-}
-
-async fn no_secret_anywhere(shop: &Shop, id: &str) {
-    for path in [
-        format!("/v1/executions/{id}"),
-        format!("/v1/executions/{id}/actions"),
-        format!("/v1/executions/{id}/history"),
-        format!("/v1/events?execution_id={id}"),
-        "/v1/definitions/checkout".to_owned(),
-        "/v1/incidents".to_owned(),
-        "/metrics".to_owned(),
-    ] {
-        let reply = shop.api.get(&path).await;
-        assert!(!reply.body.contains(TOKEN), "{path}: {}", reply.body);
-    }
-    assert!(!shop.fleet.outputs().contains(TOKEN), "a log holds the secret");
-}
-
-macro_rules! in_both_modes {
-    ($($case:ident)+) => {
-        mod embedded {
-            $(#[tokio::test]
-            async fn $case() {
-                super::$case(super::Built::Embedded).await;
-            })+
-        }
-        mod fleet {
-            $(#[tokio::test]
-            async fn $case() {
-                super::$case(super::Built::Fleet).await;
-            })+
-        }
-    };
 }
 
 in_both_modes! {

@@ -41,7 +41,11 @@ pub(crate) enum Built {
 
 impl Shop {
     pub(crate) async fn open(built: Built) -> Self {
-        let own = env!("CARGO_BIN_EXE_checkout");
+        Self::staffed(built, env!("CARGO_BIN_EXE_checkout")).await
+    }
+
+    /// The Rust workers are of this program.
+    pub(crate) async fn staffed(built: Built, own: &str) -> Self {
         let mut others = Vec::new();
         let fleet = match built {
             Built::Embedded => Fleet::start_own(own, SETTINGS).await,
@@ -128,4 +132,21 @@ fn millstream() -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_checkout")).with_file_name("millstream");
     assert!(path.exists(), "{} is missing: cargo build --workspace --bins", path.display());
     path
+}
+
+/// Neither in an answer about this execution nor in a log.
+pub(crate) async fn no_secret_anywhere(shop: &Shop, id: &str) {
+    for path in [
+        format!("/v1/executions/{id}"),
+        format!("/v1/executions/{id}/actions"),
+        format!("/v1/executions/{id}/history"),
+        format!("/v1/events?execution_id={id}"),
+        "/v1/definitions/checkout".to_owned(),
+        "/v1/incidents".to_owned(),
+        "/metrics".to_owned(),
+    ] {
+        let reply = shop.api.get(&path).await;
+        assert!(!reply.body.contains(TOKEN), "{path}: {}", reply.body);
+    }
+    assert!(!shop.fleet.outputs().contains(TOKEN), "a log holds the secret");
 }

@@ -1,0 +1,192 @@
+//! `millstream graph get ID`: a graph, its nodes, or one node with what its executor wrote.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{path, told};
+use crate::cli::GraphGetArgs;
+use crate::client::Client;
+use crate::output::{Output, fields, plain, table};
+
+const GRAPH: &[&str] = &[
+    "graph_id",
+    "name",
+    "description",
+    "creator",
+    "status",
+    "reason",
+    "revision",
+    "nodes",
+    "input",
+    "options",
+    "created_at",
+    "updated_at",
+    "ended_at",
+];
+const NODE: &[&str] = &[
+    "node",
+    "status",
+    "attempt",
+    "why",
+    "error",
+    "goal",
+    "parents",
+    "children",
+    "instance_of",
+    "item",
+    "progress",
+    "result",
+    "executor",
+    "executor_reason",
+    "started_at",
+    "dispatched_at",
+    "ended_at",
+];
+/// Enough for a person to read; a program pages through the API.
+const NODES_LIMIT: usize = 20_000;
+const LOGS_LIMIT: usize = 1_000;
+
+pub(super) async fn run(args: &GraphGetArgs, client: &Client, output: Output) -> Result<()> {
+    if let Some(id) = &args.node {
+        let mut node = client.get(&path::node(&args.graph, id, "")).await?;
+        if args.logs {
+            let logs = client.list(&path::node(&args.graph, id, "/logs"), &[], LOGS_LIMIT).await?;
+            node["logs"] = logs.into();
+        }
+        return output.show(&node, node_page);
+    }
+    let mut graph = client.get(&path::graph(&args.graph, "")).await?;
+    if args.nodes {
+        let query: Vec<_> = args.status.iter().map(|status| ("status", status.clone())).collect();
+        let nodes = client.list(&path::graph(&args.graph, "/nodes"), &query, NODES_LIMIT).await?;
+        graph["node_list"] = nodes.into();
+    }
+    output.show(&graph, graph_page)
+}
+
+fn graph_page(graph: &Value) -> String {
+    let mut head = graph.clone();
+    head["nodes"] = json!(told::counts(&graph["nodes"]));
+    let mut parts = vec![fields(&without_nothing(head), GRAPH)];
+    match graph["node_list"].as_array().map(Vec::as_slice) {
+        Some([]) => parts.push("no nodes".to_owned()),
+        Some(nodes) => parts.push(table(
+            &nodes.iter().map(row).collect::<Vec<_>>(),
+            &[
+                ("node", "node"),
+                ("status", "status"),
+                ("attempt", "attempt"),
+                ("executor", "executor"),
+                ("why", "why"),
+            ],
+        )),
+        None => {}
+    }
+    parts.join("\n\n")
+}
+
+fn row(node: &Value) -> Value {
+    let why = plain(if node["error"].is_null() { &node["why"] } else { &node["error"] });
+    let mut row = node.clone();
+    row["why"] = json!(told::first_line(&why));
+    row
+}
+
+fn node_page(node: &Value) -> String {
+    let mut head = node.clone();
+    let spec = &node["spec"];
+    head["goal"] = spec["task"]["goal"].clone();
+    let parents: Vec<&Value> = spec["parents"].as_array().into_iter().flatten().map(parent).collect();
+    head["parents"] = json!(parents);
+    let mut parts = vec![fields(&without_nothing(head), NODE)];
+    match node["logs"].as_array().map(Vec::as_slice) {
+        Some([]) => parts.push("no logs".to_owned()),
+        Some(logs) => parts.push(logs.iter().map(log).collect::<Vec<_>>().join("\n")),
+        None => {}
+    }
+    parts.join("\n\n")
+}
+
+/// A parent is written as its id or as an object with a condition.
+fn parent(edge: &Value) -> &Value {
+    edge.get("node").unwrap_or(edge)
+}
+
+fn log(entry: &Value) -> String {
+    let more = if entry["truncated"] == json!(true) { "\n… more was written than is kept" } else { "" };
+    let (at, attempt) = (plain(&entry["at"]), plain(&entry["attempt"]));
+    format!("{at}  attempt {attempt}  {}{more}", plain(&entry["text"]).trim_end())
+}
+
+/// Texts and lists that are empty say nothing.
+fn without_nothing(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.retain(|_, value| *value != json!("") && *value != json!([]) && *value != json!({}));
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_graph_is_shown_with_its_counts_and_its_nodes() {
+        let graph = json!({
+            "graph_id": "g-1", "name": "diamond", "description": "", "creator": null, "status": "FAILED",
+            "reason": "node left failed", "revision": 1, "nodes": { "FAIL": 1, "PASS": 1, "SKIPPED": 1 },
+            "input": { "n": 1 }, "options": {}, "created_at": "2026-01-01T00:00:00.000Z",
+            "updated_at": "2026-01-01T00:00:02.000Z", "ended_at": "2026-01-01T00:00:02.000Z",
+            "node_list": [
+                { "node": "join", "status": "SKIPPED", "attempt": 0, "why": "parent left is FAIL" },
+                { "node": "left", "status": "FAIL", "attempt": 2, "executor": "e-1",
+                  "why": "no", "error": "no way\nand more" },
+            ]
+        });
+        insta::assert_snapshot!(graph_page(&graph), @r#"
+        graph_id     g-1
+        name         diamond
+        status       FAILED
+        reason       node left failed
+        revision     1
+        nodes        1 PASS, 1 FAIL, 1 SKIPPED
+        input        {"n":1}
+        created_at   2026-01-01T00:00:00.000Z
+        updated_at   2026-01-01T00:00:02.000Z
+        ended_at     2026-01-01T00:00:02.000Z
+
+         NODE  STATUS   ATTEMPT  EXECUTOR  WHY
+         join  SKIPPED  0                  parent left is FAIL
+         left  FAIL     2        e-1       no way
+        "#);
+    }
+
+    #[test]
+    fn a_node_is_shown_with_what_it_was_to_do_and_what_was_written() {
+        let node = json!({
+            "node": "left", "status": "PASS", "attempt": 2, "why": null, "children": ["join"],
+            "result": { "n": 2 }, "executor": "e-1", "executor_reason": "0 of 4 busy",
+            "spec": { "id": "left", "parents": ["root", { "node": "other", "if": "input.n > 1" }],
+                      "task": { "goal": "add one" } },
+            "logs": [
+                { "at": "2026-01-01T00:00:01.000Z", "attempt": 1, "text": "trying\n" },
+                { "at": "2026-01-01T00:00:02.000Z", "attempt": 2, "text": "done", "truncated": true },
+            ]
+        });
+        insta::assert_snapshot!(node_page(&node), @r#"
+        node             left
+        status           PASS
+        attempt          2
+        goal             add one
+        parents          root, other
+        children         join
+        result           {"n":2}
+        executor         e-1
+        executor_reason  0 of 4 busy
+
+        2026-01-01T00:00:01.000Z  attempt 1  trying
+        2026-01-01T00:00:02.000Z  attempt 2  done
+        … more was written than is kept
+        "#);
+    }
+}

@@ -1,0 +1,17 @@
+//! `millstream graph`: one file per word.
+
+mod cancel;
+mod check;
+mod create;
+mod edit;
+mod executors;
+mod follow;
+mod get;
+mod list;
+mod path;
+mod run;
+mod show;
+mod told;
+mod watch;
+
+pub(crate) use run::run;

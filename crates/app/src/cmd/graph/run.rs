@@ -1,0 +1,29 @@
+//! Which word was said.
+
+use anyhow::Result;
+use millstream_runtime::config::Config;
+
+use super::{cancel, check, create, edit, executors, get, list, show, watch};
+use crate::cli::{GraphArgs, GraphCommand};
+use crate::client::Client;
+use crate::output::Output;
+
+pub(crate) async fn run(args: &GraphArgs, config: &Config, output: Output) -> Result<()> {
+    // Checking needs no server, and so no settings that name one.
+    let client = || Client::new(config);
+    match &args.command {
+        GraphCommand::Check { file } => check::run(file, output),
+        GraphCommand::Create(args) => create::run(args, &client()?, output).await,
+        GraphCommand::Get(args) => get::run(args, &client()?, output).await,
+        GraphCommand::List { status, limit } => {
+            list::run(status.as_deref(), *limit, &client()?, output).await
+        }
+        GraphCommand::Watch { graph, after } => watch::run(graph, after.as_deref(), &client()?, output).await,
+        GraphCommand::Edit(args) => edit::run(args, &client()?, output).await,
+        GraphCommand::Cancel { graph, reason } => {
+            cancel::run(graph, reason.as_deref(), &client()?, output).await
+        }
+        GraphCommand::Show(args) => show::run(args, &client()?, output).await,
+        GraphCommand::Executors => executors::run(&client()?, output).await,
+    }
+}

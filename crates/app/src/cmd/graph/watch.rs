@@ -1,0 +1,122 @@
+//! `millstream graph watch ID`: what happens to a graph; reconnects where it left off.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::follow::{Message, follow};
+use super::{path, told};
+use crate::client::Client;
+use crate::output::{Output, line, plain};
+
+pub(super) async fn run(id: &str, after: Option<&str>, client: &Client, output: Output) -> Result<()> {
+    let show = |message: &Message| {
+        let event = read(message)?;
+        match output {
+            Output::Json => line(&event.to_string()),
+            Output::Text => line(&told(&event)),
+        }
+    };
+    follow(client, &path::graph(id, "/watch"), after, show).await
+}
+
+/// The event with its position, which the stream has beside it.
+fn read(message: &Message) -> Result<Value> {
+    let mut event: Value =
+        serde_json::from_str(&message.data).with_context(|| format!("not an event: {}", message.data))?;
+    if event.is_object() && !message.id.is_empty() {
+        event["position"] = json!(message.id);
+    }
+    Ok(event)
+}
+
+/// One line: when, what, of which node, and why.
+fn told(event: &Value) -> String {
+    let get = |name: &str| plain(&event[name]);
+    let kind = get("type");
+    let what = match kind.as_str() {
+        "workflow.created" => format!("created     {} with {} nodes", get("name"), get("nodes")),
+        "workflow.edited" => format!("edited      {}, now at revision {}", edits(event), get("revision")),
+        "node.expanded" => format!("expanded    {} into {} instances", get("node"), get("instances")),
+        "node.scheduled" => format!("scheduled   {}{}", get("node"), because(&get("why"))),
+        "node.dispatched" => {
+            format!("dispatched  {} to {}{}", get("node"), get("executor"), because(&get("reason")))
+        }
+        "node.retried" => format!("retried     {}{}", get("node"), because(&get("why"))),
+        "node.completed" => format!("{:<10}  {}{}", get("status"), get("node"), because(&get("why"))),
+        "workflow.completed" => "PASSED".to_owned(),
+        "workflow.failed" => format!("FAILED{}", because(&get("reason"))),
+        "workflow.cancelled" => format!("CANCELLED{}", because(&get("reason"))),
+        // A newer server has more to tell.
+        other => format!("{other}  {}", get("node")),
+    };
+    format!("{}  {}", get("at"), what.trim_end())
+}
+
+fn because(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!(": {}", told::first_line(why)) }
+}
+
+/// `+review ~publish -spellcheck`.
+fn edits(event: &Value) -> String {
+    let ids = |field: &str, sign: char, id: fn(&Value) -> &Value| {
+        let edited = event[field].as_array().into_iter().flatten();
+        edited.map(move |edit| format!("{sign}{}", plain(id(edit)))).collect::<Vec<_>>()
+    };
+    let inserted = ids("inserted", '+', |spec| &spec["id"]);
+    let updated = ids("updated", '~', |both| &both["is"]["id"]);
+    let deleted = ids("deleted", '-', |id| id);
+    [inserted, updated, deleted].concat().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_is_a_line() {
+        let events = [
+            json!({ "type": "workflow.created", "name": "diamond", "nodes": 4 }),
+            json!({ "type": "node.scheduled", "node": "root", "attempt": 1, "why": "has no parents" }),
+            json!({ "type": "node.dispatched", "node": "root", "attempt": 1, "executor": "e-1",
+                    "reason": "0 of 4 busy, least of 2 with room" }),
+            json!({ "type": "node.completed", "node": "root", "status": "PASS", "attempt": 1 }),
+            json!({ "type": "workflow.edited", "revision": 2, "inserted": [{ "id": "review" }],
+                    "updated": [{ "was": { "id": "join" }, "is": { "id": "join" } }], "deleted": ["left"] }),
+            json!({ "type": "node.expanded", "node": "each", "instances": 3, "revision": 3 }),
+            json!({ "type": "node.retried", "node": "right", "attempt": 2,
+                    "why": "attempt 2 of 3 after CRASH: connection reset\nmore" }),
+            json!({ "type": "node.completed", "node": "right", "status": "TASK_ERROR", "attempt": 2, "why": "no" }),
+            json!({ "type": "node.dreamt", "node": "right" }),
+            json!({ "type": "workflow.failed", "reason": "node right failed" }),
+            json!({ "type": "workflow.completed" }),
+            json!({ "type": "workflow.cancelled", "reason": null }),
+        ];
+        let lines: Vec<String> = events
+            .into_iter()
+            .map(|mut event| {
+                event["at"] = json!("2026-01-01T00:00:00.000Z");
+                told(&event)
+            })
+            .collect();
+        insta::assert_snapshot!(lines.join("\n"), @"
+        2026-01-01T00:00:00.000Z  created     diamond with 4 nodes
+        2026-01-01T00:00:00.000Z  scheduled   root: has no parents
+        2026-01-01T00:00:00.000Z  dispatched  root to e-1: 0 of 4 busy, least of 2 with room
+        2026-01-01T00:00:00.000Z  PASS        root
+        2026-01-01T00:00:00.000Z  edited      +review ~join -left, now at revision 2
+        2026-01-01T00:00:00.000Z  expanded    each into 3 instances
+        2026-01-01T00:00:00.000Z  retried     right: attempt 2 of 3 after CRASH: connection reset
+        2026-01-01T00:00:00.000Z  TASK_ERROR  right: no
+        2026-01-01T00:00:00.000Z  node.dreamt  right
+        2026-01-01T00:00:00.000Z  FAILED: node right failed
+        2026-01-01T00:00:00.000Z  PASSED
+        2026-01-01T00:00:00.000Z  CANCELLED
+        ");
+    }
+
+    #[test]
+    fn as_json_an_event_has_its_position() {
+        let message = Message { id: "12.0".to_owned(), data: r#"{"type":"workflow.completed"}"#.to_owned() };
+        assert_eq!(read(&message).unwrap().to_string(), r#"{"position":"12.0","type":"workflow.completed"}"#);
+    }
+}

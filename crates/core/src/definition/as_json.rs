@@ -1,0 +1,17 @@
+//! YAML as JSON, for other things than definitions that people write.
+
+use super::{Format, yaml};
+use crate::problem::{Problem, Problems};
+use crate::raw::RawJson;
+
+/// The document as JSON: what was JSON stays as it is. One problem at most.
+pub fn as_json(source: &str, format: Format) -> Result<RawJson, Problems> {
+    let json = match format {
+        Format::Json => RawJson::parse(source),
+        Format::Yaml => {
+            let document = yaml::parse(source).map_err(|message| Problem::new("", message))?;
+            RawJson::parse(&document.to_json())
+        }
+    };
+    json.map_err(|error| Problem::new("", error.to_string()).into())
+}

@@ -1,0 +1,151 @@
+//! Executors: who is there to perform nodes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use millstream_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::connect::Client;
+use super::error::ClientError;
+use super::json;
+use super::listing::List;
+use super::transport::{Ask, Repeat, segment};
+
+/// An executor that makes itself known. It speaks gRPC (`NodeService`) at its address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NewExecutor {
+    name: String,
+    address: String,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    roles: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    labels: BTreeSet<String>,
+    capacity: u32,
+    load: u32,
+}
+
+/// An executor that was heard of lately.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ExecutorView {
+    pub name: String,
+    pub address: String,
+    /// Empty: any role.
+    #[serde(default)]
+    pub roles: Vec<String>,
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// How many nodes it performs at once.
+    pub capacity: u32,
+    /// How many it performs now, as it says itself.
+    #[serde(default)]
+    pub load: u32,
+    #[serde(default)]
+    pub seen_at: Option<Timestamp>,
+}
+
+/// The answer to an executor that made itself known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Registered {
+    /// Say it again after that long. Who is not heard of for three times as long gets no nodes.
+    #[serde(with = "length")]
+    pub beat_every: Duration,
+}
+
+/// As the API writes it: `5s`.
+mod length {
+    use std::time::Duration;
+
+    use millstream_core::duration;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&duration::format(*length))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        duration::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl NewExecutor {
+    /// Of any role, without labels, for one node at a time. The address is `http://HOST:PORT`.
+    pub fn at(name: impl Into<String>, address: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            address: address.into(),
+            roles: BTreeSet::new(),
+            labels: BTreeSet::new(),
+            capacity: 1,
+            load: 0,
+        }
+    }
+
+    /// One more role that it can have. Without any it takes nodes of all roles.
+    #[must_use]
+    pub fn role(mut self, role: impl Into<String>) -> Self {
+        self.roles.insert(role.into());
+        self
+    }
+
+    /// One more thing that it has: it gets nodes whose labels it has all of.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.labels.insert(label.into());
+        self
+    }
+
+    /// How many nodes it performs at once.
+    #[must_use]
+    pub fn capacity(mut self, nodes: u32) -> Self {
+        self.capacity = nodes;
+        self
+    }
+
+    /// How many it performs now.
+    #[must_use]
+    pub fn load(mut self, nodes: u32) -> Self {
+        self.load = nodes;
+        self
+    }
+}
+
+impl Client {
+    /// Makes an executor known, or says that it is still there: the same call, again and again. The last word counts.
+    pub async fn register_executor(&self, executor: &NewExecutor) -> Result<Registered, ClientError> {
+        let ask = Ask::post("/v1/executors", Repeat::Always).json(json::body(executor)?);
+        self.ask(&ask).await?.json()
+    }
+
+    /// The executors that were heard of lately, by name.
+    pub fn executors(&self) -> List<ExecutorView> {
+        List::new(self, Ask::get("/v1/executors"))
+    }
+
+    /// Takes an executor off the list: it gets no further nodes, and finishes those that it has.
+    pub async fn retire_executor(&self, name: &str) -> Result<(), ClientError> {
+        let path = format!("/v1/executors/{}/retire", segment(name));
+        self.ask(&Ask::post(path, Repeat::Always).json(b"{}".to_vec())).await.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_executor_is_written_as_the_api_reads_it() {
+        let told = |executor: &NewExecutor| serde_json::to_string(executor).unwrap();
+        let executor = NewExecutor::at("e-1", "http://10.0.0.7:7000");
+        assert_eq!(
+            told(&executor),
+            r#"{"name":"e-1","address":"http://10.0.0.7:7000","capacity":1,"load":0}"#
+        );
+        assert_eq!(
+            told(&executor.role("writer").label("gpu").capacity(4).load(1)),
+            r#"{"name":"e-1","address":"http://10.0.0.7:7000","roles":["writer"],"labels":["gpu"],"capacity":4,"load":1}"#
+        );
+    }
+}

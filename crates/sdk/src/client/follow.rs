@@ -1,0 +1,125 @@
+//! One stream of server-sent events over as many connections as it takes.
+//!
+//! Each connection goes on after the last message that was taken (`Last-Event-ID`), so that none is missed and none
+//! comes twice. A connection that dies is made again with growing pauses; one that lived for a while starts them anew.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout};
+
+use super::connect::Client;
+use super::error::ClientError;
+use super::sse::{Message, Parser};
+use super::transport::{Ask, Repeat, pause, unit_random};
+
+/// The server says something every few seconds, if only that it is there.
+const SILENCE: Duration = Duration::from_secs(60);
+/// A connection that lived for so long was a good one.
+const GOOD: Duration = Duration::from_secs(2);
+
+pub(crate) struct Following {
+    client: Client,
+    path: String,
+    /// The id of the last message that was taken.
+    after: Option<String>,
+    waiting: VecDeque<Message>,
+    connection: Option<Connection>,
+    /// Connections lost, or not made, since the last good one.
+    lost: u32,
+}
+
+struct Connection {
+    bytes: BoxStream<'static, reqwest::Result<Bytes>>,
+    parser: Parser,
+    made: Instant,
+}
+
+/// What came of an attempt to connect.
+enum Reached {
+    Connected(Connection),
+    /// 204: it has ended and everything was seen.
+    Ended,
+}
+
+impl Following {
+    /// Nothing is asked before the first message is wanted.
+    pub(crate) fn new(client: &Client, path: String, after: Option<String>) -> Self {
+        let client = client.clone();
+        Self { client, path, after, waiting: VecDeque::new(), connection: None, lost: 0 }
+    }
+
+    /// The next message, or `None` when what is followed has ended.
+    pub(crate) async fn next(&mut self) -> Result<Option<Message>, ClientError> {
+        loop {
+            if let Some(message) = self.waiting.pop_front() {
+                if message.event == "end" {
+                    return Ok(None);
+                }
+                if !message.id.is_empty() {
+                    self.after = Some(message.id.clone());
+                }
+                return Ok(Some(message));
+            }
+            match &mut self.connection {
+                None => match self.connect().await {
+                    Ok(Reached::Connected(connection)) => self.connection = Some(connection),
+                    Ok(Reached::Ended) => return Ok(None),
+                    Err(error) => self.lost(error).await?,
+                },
+                Some(connection) => match timeout(SILENCE, connection.bytes.next()).await {
+                    Ok(Some(Ok(bytes))) => self.waiting.extend(connection.parser.feed(&bytes)),
+                    Ok(Some(Err(_)) | None) | Err(_) => {
+                        if connection.made.elapsed() >= GOOD {
+                            self.lost = 0;
+                        }
+                        self.connection = None;
+                        self.lost(self.closed()).await?;
+                    }
+                },
+            }
+        }
+    }
+
+    /// What a message says; `what` it should be is for the complaint.
+    pub(crate) fn read<T: DeserializeOwned>(&self, message: &Message, what: &str) -> Result<T, ClientError> {
+        serde_json::from_str(&message.data).map_err(|error| ClientError::Unreadable {
+            url: self.client.inner.base.clone(),
+            reason: format!("{what}: {error}"),
+        })
+    }
+
+    async fn connect(&mut self) -> Result<Reached, ClientError> {
+        let mut ask = Ask::get(&self.path).header("accept", "text/event-stream");
+        if let Some(after) = &self.after {
+            ask = ask.header("last-event-id", after);
+        }
+        let answered = timeout(self.client.inner.timeout, self.client.request(&ask, None)).await;
+        let response = answered.map_err(|_| self.closed())??;
+        if response.status().as_u16() == 204 {
+            return Ok(Reached::Ended);
+        }
+        let bytes = response.bytes_stream().boxed();
+        Ok(Reached::Connected(Connection { bytes, parser: Parser::default(), made: Instant::now() }))
+    }
+
+    /// Waits before the next connection, or gives up.
+    async fn lost(&mut self, error: ClientError) -> Result<(), ClientError> {
+        self.lost += 1;
+        match pause(&self.client.inner.retry, self.lost, &error, Repeat::Always, unit_random()) {
+            Some(pause) => {
+                tokio::time::sleep(pause).await;
+                Ok(())
+            }
+            None => Err(error),
+        }
+    }
+
+    fn closed(&self) -> ClientError {
+        ClientError::Closed { url: self.client.inner.base.clone() }
+    }
+}

@@ -1,0 +1,152 @@
+//! Editing a graph that runs: all edits at once, or none.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::graph::NodeEdit;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::connect::Client;
+use super::error::ClientError;
+use super::graphs::path;
+use super::json;
+use super::transport::{Ask, Repeat};
+use crate::graph::{NewNode, name};
+
+/// How long the server waits for the decision.
+const SERVER_WAITS: Duration = Duration::from_secs(10);
+/// How long a patch that is accepted is waited for; it is decided all the same.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BREATH: Duration = Duration::from_millis(200);
+
+/// A patch that is sent when it is awaited.
+#[derive(Debug)]
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Editing {
+    client: Client,
+    graph: String,
+    expected_revision: u32,
+    edits: Result<Vec<NodeEdit>, String>,
+    key: Option<String>,
+}
+
+/// A patch that is applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Edited {
+    /// After it.
+    pub revision: u32,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    expected_revision: u32,
+    edits: &'a [NodeEdit],
+}
+
+impl Client {
+    /// Changes the shape of a graph that runs; sent when awaited. The edits are applied as a whole or not at all.
+    ///
+    /// `expected_revision` is the one that the edits were made for ([`Graph::revision`](super::Graph::revision)). If
+    /// the graph has another one by now, nothing is changed and the answer is a conflict (409): look again.
+    pub fn edit_graph(&self, graph: &str, expected_revision: u32) -> Editing {
+        Editing {
+            client: self.clone(),
+            graph: graph.to_owned(),
+            expected_revision,
+            edits: Ok(Vec::new()),
+            key: None,
+        }
+    }
+}
+
+impl Editing {
+    /// One more node, after any that are there, also ones that have ended.
+    pub fn insert(self, node: impl Into<NewNode>) -> Self {
+        let edit = node.into().build().map(|node| NodeEdit::Insert(Arc::new(node)));
+        self.push(edit)
+    }
+
+    /// A node anew, as a whole. Only while it is `PENDING`.
+    pub fn update(self, node: impl Into<NewNode>) -> Self {
+        let edit = node.into().build().map(|node| NodeEdit::Update(Arc::new(node)));
+        self.push(edit)
+    }
+
+    /// Without that node. Only while it is `PENDING` and nothing that stays comes after it.
+    pub fn delete(self, node: impl AsRef<str>) -> Self {
+        self.push(name(node.as_ref()).map(NodeEdit::Delete))
+    }
+
+    /// Edits that were made elsewhere.
+    pub fn edits(self, edits: impl IntoIterator<Item = NodeEdit>) -> Self {
+        edits.into_iter().fold(self, |editing, edit| editing.push(Ok(edit)))
+    }
+
+    /// An idempotency key of your own. Without one, each call has its own.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    fn push(mut self, edit: Result<NodeEdit, String>) -> Self {
+        self.edits = self.edits.and_then(|mut edits| {
+            edits.push(edit?);
+            Ok(edits)
+        });
+        self
+    }
+
+    fn body(&self) -> Result<Vec<u8>, ClientError> {
+        let edits = self.edits.as_ref().map_err(|reason| ClientError::Unsendable(reason.clone()))?;
+        json::body(&Body { expected_revision: self.expected_revision, edits })
+    }
+}
+
+impl IntoFuture for Editing {
+    type Output = Result<Edited, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let ask = Ask::post(path(&self.graph, "/edits"), Repeat::Always).json(self.body()?);
+            let key = self.key.unwrap_or_else(|| Uuid::now_v7().to_string());
+            let ask = ask.header("idempotency-key", key).waiting(SERVER_WAITS);
+            // 202: accepted, and not decided while the server waited. A repeat by key waits again.
+            let deadline = Instant::now() + PATIENCE;
+            loop {
+                let answer = self.client.ask(&ask).await?;
+                match answer.status {
+                    202 if Instant::now() >= deadline => return Err(ClientError::TimedOut(PATIENCE)),
+                    202 => tokio::time::sleep(BREATH).await,
+                    _ => return answer.json(),
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_is_written_as_the_api_reads_it() {
+        let client = Client::new("http://127.0.0.1:7400").unwrap();
+        let editing = client
+            .edit_graph("g", 3)
+            .insert(NewNode::of("c").after("a"))
+            .update(NewNode::of("b"))
+            .delete("d");
+        assert_eq!(
+            String::from_utf8(editing.body().unwrap()).unwrap(),
+            r#"{"expected_revision":3,"edits":[{"insert":{"id":"c","parents":["a"]}},{"update":{"id":"b"}},{"delete":"d"}]}"#
+        );
+        let error = client.edit_graph("g", 3).delete("D").delete("e").body().unwrap_err();
+        assert!(error.to_string().contains("\"D\""), "{error}");
+    }
+}

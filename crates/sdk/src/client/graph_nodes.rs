@@ -1,0 +1,263 @@
+//! Nodes of a graph: looked at, listed, and reported on by executors that answer later.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use millstream_core::graph::{NodeEdit, NodeStatus as Ended};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::connect::Client;
+use super::error::ClientError;
+use super::graph_answer::{GraphNode, NodeLog, NodeStatus};
+use super::graphs;
+use super::json::{self, Json};
+use super::listing::{List, Listing};
+use super::transport::{Ask, Repeat, segment};
+
+/// The nodes of a graph in the order of their ids, without results. Say which ones, then [`stream`](Nodes::stream)
+/// it or await all of them.
+#[derive(Debug)]
+pub struct Nodes(List<GraphNode>);
+
+/// What became of an attempt at a node, from an executor that took it on and reports later.
+#[derive(Debug, Clone)]
+pub struct NodeResult {
+    token: i64,
+    status: Ended,
+    result: Option<Json>,
+    error: Option<String>,
+    edits: Vec<NodeEdit>,
+    logs: Option<String>,
+}
+
+/// How far an attempt at a node is.
+#[derive(Debug, Clone)]
+pub struct NodeProgress {
+    token: i64,
+    progress: Option<Json>,
+    logs: Option<String>,
+}
+
+/// The answer to progress.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct NodeHeld {
+    /// Nobody wants the result any more: the executor may stop.
+    #[serde(default)]
+    pub cancelled: bool,
+}
+
+#[derive(Serialize)]
+struct ProgressBody<'a> {
+    token: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logs: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    token: i64,
+    status: Ended,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    edits: &'a [NodeEdit],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logs: Option<&'a str>,
+}
+
+impl Client {
+    /// The nodes of a graph, in any status unless said.
+    pub fn nodes(&self, graph: &str) -> Nodes {
+        Nodes(List::new(self, Ask::get(graphs::path(graph, "/nodes"))))
+    }
+
+    /// One node with its result.
+    pub async fn node(&self, graph: &str, node: &str) -> Result<GraphNode, ClientError> {
+        self.ask(&Ask::get(path(graph, node, ""))).await?.json()
+    }
+
+    /// What executors wrote while they performed a node, of all attempts, in order.
+    pub fn node_logs(&self, graph: &str, node: &str) -> List<NodeLog> {
+        List::new(self, Ask::get(path(graph, node, "/logs")))
+    }
+
+    /// Tells the outcome of an attempt that was taken on earlier. 409 when it is not the current one any more.
+    ///
+    /// The node is as it is known right after: the outcome may still be on its way into the graph.
+    pub async fn node_result(
+        &self,
+        graph: &str,
+        node: &str,
+        result: &NodeResult,
+    ) -> Result<GraphNode, ClientError> {
+        // The token names the attempt: the same result again is recognised.
+        let ask = Ask::post(path(graph, node, "/result"), Repeat::Always).json(json::body(&result.body()?)?);
+        self.ask(&ask).await?.json()
+    }
+
+    /// Tells how far an attempt is, which keeps it from being taken for dead. It does not extend the node's timeout.
+    ///
+    /// Not repeated when the answer is lost: its text would be in the node's log twice.
+    pub async fn node_progress(
+        &self,
+        graph: &str,
+        node: &str,
+        progress: &NodeProgress,
+    ) -> Result<NodeHeld, ClientError> {
+        let ask = Ask::post(path(graph, node, "/progress"), Repeat::IfNothingHappened);
+        self.ask(&ask.json(json::body(&progress.body()?)?)).await?.json()
+    }
+}
+
+impl NodeResult {
+    /// Done, and the answer is yes. `token` came with the attempt.
+    pub fn pass(token: i64, result: impl Serialize) -> Self {
+        let result = Some(Json::of(&result));
+        Self { token, status: Ended::Pass, result, error: None, edits: Vec::new(), logs: None }
+    }
+
+    /// Done, and the answer is no.
+    pub fn fail(token: i64, error: impl Into<String>) -> Self {
+        Self::ended(token, Ended::Fail, error)
+    }
+
+    /// It could not be done.
+    pub fn task_error(token: i64, error: impl Into<String>) -> Self {
+        Self::ended(token, Ended::TaskError, error)
+    }
+
+    /// It could not be done for want of something around the task: by default it is tried again.
+    pub fn infra_error(token: i64, error: impl Into<String>) -> Self {
+        Self::ended(token, Ended::InfraError, error)
+    }
+
+    fn ended(token: i64, status: Ended, error: impl Into<String>) -> Self {
+        Self { token, status, result: None, error: Some(error.into()), edits: Vec::new(), logs: None }
+    }
+
+    /// Edits that are applied together with a result that passed. Edits that cannot be make the node `TASK_ERROR`.
+    #[must_use]
+    pub fn edits(mut self, edits: impl IntoIterator<Item = NodeEdit>) -> Self {
+        self.edits.extend(edits);
+        self
+    }
+
+    /// What the executor wrote; 64 KiB are kept per attempt.
+    #[must_use]
+    pub fn logs(mut self, text: impl Into<String>) -> Self {
+        self.logs = Some(text.into());
+        self
+    }
+
+    fn body(&self) -> Result<Body<'_>, ClientError> {
+        Ok(Body {
+            token: self.token,
+            status: self.status,
+            result: json::get(self.result.as_ref())?,
+            error: self.error.as_deref(),
+            edits: &self.edits,
+            logs: self.logs.as_deref(),
+        })
+    }
+}
+
+impl NodeProgress {
+    /// A sign of life. `token` came with the attempt.
+    pub fn of(token: i64) -> Self {
+        Self { token, progress: None, logs: None }
+    }
+
+    /// How far it is, in words of the executor's own; at most 16 KiB. Without, what was told last stays.
+    #[must_use]
+    pub fn progress(mut self, progress: impl Serialize) -> Self {
+        self.progress = Some(Json::of(&progress));
+        self
+    }
+
+    /// Added to the node's log; 64 KiB are kept per attempt.
+    #[must_use]
+    pub fn logs(mut self, text: impl Into<String>) -> Self {
+        self.logs = Some(text.into());
+        self
+    }
+
+    fn body(&self) -> Result<ProgressBody<'_>, ClientError> {
+        let progress = json::get(self.progress.as_ref())?;
+        Ok(ProgressBody { token: self.token, progress, logs: self.logs.as_deref() })
+    }
+}
+
+impl Nodes {
+    #[must_use]
+    pub fn status(self, status: NodeStatus) -> Self {
+        Self(self.0.query("status", status))
+    }
+
+    /// How many are asked for at a time.
+    #[must_use]
+    pub fn page_size(self, items: usize) -> Self {
+        Self(self.0.page_size(items))
+    }
+
+    pub fn stream(self) -> Listing<GraphNode> {
+        self.0.stream()
+    }
+}
+
+impl IntoFuture for Nodes {
+    type Output = Result<Vec<GraphNode>, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.0.all())
+    }
+}
+
+fn path(graph: &str, node: &str, rest: &str) -> String {
+    graphs::path(graph, &format!("/nodes/{}{rest}", segment(node)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::NodeId;
+
+    fn written(result: &NodeResult) -> String {
+        serde_json::to_string(&result.body().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_result_is_written_as_the_api_reads_it() {
+        assert_eq!(written(&NodeResult::pass(7, [1, 2])), r#"{"token":7,"status":"PASS","result":[1,2]}"#);
+        assert_eq!(
+            written(&NodeResult::task_error(7, "no").logs("tried")),
+            r#"{"token":7,"status":"TASK_ERROR","error":"no","logs":"tried"}"#
+        );
+        let gone = NodeEdit::Delete(NodeId::parse("b").unwrap());
+        assert_eq!(
+            written(&NodeResult::pass(7, ()).edits([gone])),
+            r#"{"token":7,"status":"PASS","result":null,"edits":[{"delete":"b"}]}"#
+        );
+    }
+
+    #[test]
+    fn progress_says_only_what_there_is() {
+        let told = |progress: &NodeProgress| serde_json::to_string(&progress.body().unwrap()).unwrap();
+        assert_eq!(told(&NodeProgress::of(3)), r#"{"token":3}"#);
+        assert_eq!(
+            told(&NodeProgress::of(3).progress([0, 2]).logs("x")),
+            r#"{"token":3,"progress":[0,2],"logs":"x"}"#
+        );
+    }
+
+    #[test]
+    fn paths_hold_any_id() {
+        assert_eq!(path("g:1", "find.0", "/logs"), "/v1/graphs/g%3A1/nodes/find.0/logs");
+    }
+}

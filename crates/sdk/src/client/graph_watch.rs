@@ -1,0 +1,176 @@
+//! Watching a graph: what happens to it, as it happens.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use millstream_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::connect::Client;
+use super::error::ClientError;
+use super::follow::Following;
+use super::graph_answer::NodeStatus;
+use super::graphs::path;
+
+/// What happens to a graph, in order, until it has ended, over as many connections as it takes. Ends after the first
+/// error.
+pub struct Watch {
+    events: BoxStream<'static, Result<GraphEvent, ClientError>>,
+}
+
+/// Something that happened to a graph.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GraphEvent {
+    /// Where to go on after it: see [`Client::watch_graph_after`].
+    #[serde(default)]
+    pub position: String,
+    #[serde(default)]
+    pub at: Option<Timestamp>,
+    /// The place in the graph's log, where it is on the log.
+    #[serde(default)]
+    pub seq: Option<i64>,
+    #[serde(flatten)]
+    pub what: GraphNotice,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+#[non_exhaustive]
+pub enum GraphNotice {
+    #[serde(rename = "workflow.created")]
+    Created { name: String, nodes: u32 },
+    /// Edits were applied. Nodes that were inserted are whole, as they were written; of those that were updated both.
+    #[serde(rename = "workflow.edited")]
+    Edited {
+        revision: u32,
+        #[serde(default)]
+        inserted: Vec<Value>,
+        #[serde(default)]
+        updated: Vec<Value>,
+        #[serde(default)]
+        deleted: Vec<String>,
+    },
+    /// The list of a fan-out is known.
+    #[serde(rename = "node.expanded")]
+    Expanded { node: String, instances: u32, revision: u32 },
+    /// Its parents let it run: its first attempt waits for an executor.
+    #[serde(rename = "node.scheduled")]
+    Scheduled { node: String, attempt: u32, why: Option<String> },
+    /// An executor was chosen for an attempt.
+    #[serde(rename = "node.dispatched")]
+    Dispatched { node: String, attempt: u32, executor: String, reason: Option<String> },
+    /// An attempt has failed and there is another one.
+    #[serde(rename = "node.retried")]
+    Retried { node: String, attempt: u32, why: Option<String> },
+    /// Nothing more will happen to the node, whether it ran or not.
+    #[serde(rename = "node.completed")]
+    NodeCompleted { node: String, status: NodeStatus, attempt: u32, why: Option<String> },
+    /// The graph has passed.
+    #[serde(rename = "workflow.completed")]
+    Completed,
+    #[serde(rename = "workflow.failed")]
+    Failed { reason: Option<String> },
+    #[serde(rename = "workflow.cancelled")]
+    Cancelled { reason: Option<String> },
+    /// Something that this client does not know yet.
+    #[serde(other)]
+    Unknown,
+}
+
+impl GraphNotice {
+    /// The graph has ended.
+    pub const fn is_end(&self) -> bool {
+        matches!(self, Self::Completed | Self::Failed { .. } | Self::Cancelled { .. })
+    }
+}
+
+impl Client {
+    /// Watches a graph from its beginning.
+    pub fn watch_graph(&self, id: &str) -> Watch {
+        self.watch(id, None)
+    }
+
+    /// Watches a graph from after a [position](GraphEvent::position).
+    pub fn watch_graph_after(&self, id: &str, position: impl Into<String>) -> Watch {
+        self.watch(id, Some(position.into()))
+    }
+
+    fn watch(&self, id: &str, after: Option<String>) -> Watch {
+        let following = Following::new(self, path(id, "/watch"), after);
+        Watch { events: futures::stream::try_unfold(Some(following), next).boxed() }
+    }
+}
+
+/// `None` once the graph has ended: nothing comes after that.
+async fn next(following: Option<Following>) -> Result<Option<(GraphEvent, Option<Following>)>, ClientError> {
+    let Some(mut following) = following else { return Ok(None) };
+    let Some(message) = following.next().await? else { return Ok(None) };
+    let mut event: GraphEvent = following.read(&message, "an event of a graph")?;
+    event.position = message.id;
+    let following = (!event.what.is_end()).then_some(following);
+    Ok(Some((event, following)))
+}
+
+impl Watch {
+    /// The next event; for those who do not want to import a trait.
+    pub async fn next(&mut self) -> Option<Result<GraphEvent, ClientError>> {
+        self.events.next().await
+    }
+}
+
+impl Stream for Watch {
+    type Item = Result<GraphEvent, ClientError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.events.poll_next_unpin(cx)
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_core::graph::{NodeId, NodeStatus as Core, Notice};
+
+    fn heard(notice: &Notice) -> GraphNotice {
+        serde_json::from_str(&serde_json::to_string(notice).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_the_engine_notices_is_understood() {
+        let (node, why) = (NodeId::parse("a").unwrap(), Some("parent b passed".to_owned()));
+        assert_eq!(
+            heard(&Notice::Scheduled { node: node.clone(), attempt: 1, why: why.clone() }),
+            GraphNotice::Scheduled { node: "a".to_owned(), attempt: 1, why: why.clone() }
+        );
+        assert_eq!(
+            heard(&Notice::NodeCompleted { node, status: Core::Fail, attempt: 2, why: None }),
+            GraphNotice::NodeCompleted {
+                node: "a".to_owned(),
+                status: NodeStatus::Fail,
+                attempt: 2,
+                why: None
+            }
+        );
+        assert_eq!(heard(&Notice::Completed), GraphNotice::Completed);
+        assert_eq!(heard(&Notice::Failed { reason: None }), GraphNotice::Failed { reason: None });
+    }
+
+    #[test]
+    fn what_is_not_known_yet_is_told_as_such() {
+        let told = r#"{"type":"node.dreamt","node":"a","seq":4,"at":"2026-01-01T00:00:00.000Z"}"#;
+        let event: GraphEvent = serde_json::from_str(told).unwrap();
+        assert_eq!((event.what, event.seq), (GraphNotice::Unknown, Some(4)));
+    }
+}

@@ -1,0 +1,170 @@
+//! Graphs: created, looked at, listed, waited for, cancelled.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use millstream_core::graph::GraphSpec;
+use serde::Serialize;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::connect::Client;
+use super::error::ClientError;
+use super::events::reason;
+use super::graph_answer::{Graph, GraphStatus};
+use super::json;
+use super::listing::{List, Listing};
+use super::transport::{Ask, Repeat, segment};
+use crate::graph::NewGraph;
+
+/// A creation that is sent when it is awaited.
+#[derive(Debug)]
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Creating {
+    client: Client,
+    graph: NewGraph,
+    id: Option<String>,
+    key: Option<String>,
+}
+
+/// A list of graphs, newest first. Say which ones, then [`stream`](Graphs::stream) it or await all of them.
+#[derive(Debug)]
+pub struct Graphs(List<Graph>);
+
+#[derive(Debug, Serialize)]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graph_id: Option<&'a str>,
+    #[serde(flatten)]
+    graph: &'a GraphSpec,
+}
+
+impl Client {
+    /// Creates a graph, of a [`GraphSpec`] or a [`NewGraph`], and lets its first nodes run; sent when awaited.
+    ///
+    /// The answer does not tell whether the graph is new: after a lost answer nobody could.
+    pub fn create_graph(&self, graph: impl Into<NewGraph>) -> Creating {
+        Creating { client: self.clone(), graph: graph.into(), id: None, key: None }
+    }
+
+    /// A graph as it is, without its nodes.
+    pub async fn get_graph(&self, id: &str) -> Result<Graph, ClientError> {
+        self.ask(&Ask::get(path(id, ""))).await?.json()
+    }
+
+    /// Graphs, newest first, in any status unless said.
+    pub fn list_graphs(&self) -> Graphs {
+        Graphs(List::new(self, Ask::get("/v1/graphs")))
+    }
+
+    /// Ends a graph: what runs is called off, what waits is not begun. The reason is kept. One that has ended stays
+    /// as it is. Under load the answer may come before the end does.
+    pub async fn cancel_graph(&self, id: &str, why: Option<&str>) -> Result<Graph, ClientError> {
+        // A second one finds the graph ended, or is rejected when its turn comes.
+        self.ask(&Ask::post(path(id, "/cancel"), Repeat::Always).json(reason(why)?)).await?.json()
+    }
+
+    /// The graph once it has ended, or [`ClientError::TimedOut`]. One that is paused has not ended.
+    pub async fn wait_for_graph(&self, id: &str, timeout: Duration) -> Result<Graph, ClientError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let waited = async {
+                let graph = self.get_graph(id).await?;
+                if !graph.status.is_ended() {
+                    let mut watch = self.watch_graph(id);
+                    while watch.next().await.transpose()?.is_some() {}
+                }
+                Ok(graph)
+            };
+            let graph: Graph = tokio::time::timeout_at(deadline, waited)
+                .await
+                .map_err(|_| ClientError::TimedOut(timeout))??;
+            if graph.status.is_ended() {
+                return Ok(graph);
+            }
+        }
+    }
+}
+
+impl Creating {
+    /// An id of your own. The same graph under the same id again is the same graph; another one is refused (409).
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// An idempotency key of your own: without an [`id`](Creating::id), the id is made from it.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+}
+
+impl IntoFuture for Creating {
+    type Output = Result<Graph, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            // By one of the two the server knows a repeat.
+            let id = match (self.id, &self.key) {
+                (None, None) => Some(Uuid::now_v7().to_string()),
+                (id, _) => id,
+            };
+            let body = Body { graph_id: id.as_deref(), graph: &self.graph.build()? };
+            let mut ask = Ask::post("/v1/graphs", Repeat::Always).json(json::body(&body)?);
+            if let Some(key) = self.key {
+                ask = ask.header("idempotency-key", key);
+            }
+            self.client.ask(&ask).await?.json()
+        })
+    }
+}
+
+impl Graphs {
+    #[must_use]
+    pub fn status(self, status: GraphStatus) -> Self {
+        Self(self.0.query("status", status))
+    }
+
+    /// How many are asked for at a time.
+    #[must_use]
+    pub fn page_size(self, items: usize) -> Self {
+        Self(self.0.page_size(items))
+    }
+
+    pub fn stream(self) -> Listing<Graph> {
+        self.0.stream()
+    }
+}
+
+impl IntoFuture for Graphs {
+    type Output = Result<Vec<Graph>, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.0.all())
+    }
+}
+
+/// The path of a graph, or of something of it.
+pub(crate) fn path(id: &str, rest: &str) -> String {
+    format!("/v1/graphs/{}{rest}", segment(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::NewNode;
+
+    #[test]
+    fn a_creation_is_written_as_the_api_reads_it() {
+        let input = serde_json::json!({ "n": 1 });
+        let graph = NewGraph::named("g").input(input).node(NewNode::of("a")).build().unwrap();
+        let body = serde_json::to_string(&Body { graph_id: Some("g-1"), graph: &graph }).unwrap();
+        assert_eq!(body, r#"{"graph_id":"g-1","name":"g","input":{"n":1},"nodes":[{"id":"a"}]}"#);
+        let body = serde_json::to_string(&Body { graph_id: None, graph: &graph }).unwrap();
+        assert_eq!(body, r#"{"name":"g","input":{"n":1},"nodes":[{"id":"a"}]}"#);
+    }
+}

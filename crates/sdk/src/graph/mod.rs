@@ -1,0 +1,29 @@
+//! Graphs as they are written: the types of the language, and two that make them by hand.
+//!
+//! [`GraphSpec`] is what the server takes, and [`read`] makes one of YAML or JSON. In Rust a graph is easier built:
+//!
+//! ```
+//! # use serde_json::json;
+//! use millstream_sdk::graph::{NewGraph, NewNode};
+//!
+//! let graph = NewGraph::named("release")
+//!     .input(json!({ "tag": "v2" }))
+//!     .node(NewNode::of("build").goal("build the tag").role("builder"))
+//!     .node(NewNode::of("test").after("build").goal("run the tests"))
+//!     .node(NewNode::of("publish").after_if("test", "results.test.failures == 0").goal("publish it").is_final())
+//!     .build()
+//!     .unwrap();
+//! millstream_sdk::graph::validate(&graph).unwrap();
+//! ```
+
+mod new_graph;
+mod new_node;
+
+pub use millstream_core::definition::Format;
+pub use millstream_core::graph::{
+    Agent, Edge, FanOut, GraphOptions, GraphSpec, Invalid, NodeEdit, NodeId, NodeOptions, NodeRetry,
+    NodeSpec, NodeStatus, OnFailure, SubExecution, Task, read, validate,
+};
+pub use new_graph::NewGraph;
+pub use new_node::NewNode;
+pub(crate) use new_node::name;

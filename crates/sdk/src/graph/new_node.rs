@@ -1,0 +1,222 @@
+//! A node built step by step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::graph::{
+    Agent, Edge, FanOut, NodeId, NodeOptions, NodeRetry, NodeSpec, OnFailure, SubExecution, Task,
+};
+use serde::Serialize;
+
+use super::new_graph::{NewGraph, json};
+
+/// A node of a graph to be created, or of an edit. What is wrong with it is said when it is built or sent.
+#[derive(Debug, Clone)]
+pub struct NewNode(Result<NodeSpec, String>);
+
+impl NewNode {
+    /// Without parents: it runs at once, by any executor.
+    pub fn of(id: impl AsRef<str>) -> Self {
+        Self(name(id.as_ref()).map(|id| NodeSpec {
+            id,
+            parents: Vec::new(),
+            agent: Agent::default(),
+            task: Task::default(),
+            options: NodeOptions::default(),
+            on_failure: OnFailure::default(),
+            is_final: false,
+            fan_out: None,
+            graph: None,
+            execution: None,
+        }))
+    }
+
+    /// It comes after that node.
+    #[must_use]
+    pub fn after(self, parent: impl AsRef<str>) -> Self {
+        self.try_with(|node| {
+            node.parents.push(Edge { from: name(parent.as_ref())?, condition: None });
+            Ok(())
+        })
+    }
+
+    /// It comes after that node if this is true of `input` and `results`.
+    #[must_use]
+    pub fn after_if(self, parent: impl AsRef<str>, condition: impl Into<String>) -> Self {
+        self.try_with(|node| {
+            node.parents.push(Edge { from: name(parent.as_ref())?, condition: Some(condition.into()) });
+            Ok(())
+        })
+    }
+
+    /// What is to be done.
+    #[must_use]
+    pub fn goal(self, goal: impl Into<String>) -> Self {
+        self.with(|node| node.task.goal = goal.into())
+    }
+
+    /// The result of a parent that the task is handed under a name of its own.
+    #[must_use]
+    pub fn dependency(self, as_name: impl Into<String>, parent: impl AsRef<str>) -> Self {
+        self.try_with(|node| {
+            node.task.dependencies.insert(as_name.into(), name(parent.as_ref())?);
+            Ok(())
+        })
+    }
+
+    /// One more line of the checklist within the node.
+    #[must_use]
+    pub fn subtask(self, text: impl Into<String>) -> Self {
+        self.with(|node| node.task.subtasks.push(text.into()))
+    }
+
+    /// Only executors of this role.
+    #[must_use]
+    pub fn role(self, role: impl Into<String>) -> Self {
+        self.with(|node| node.agent.role = role.into())
+    }
+
+    /// Only executors that have this label.
+    #[must_use]
+    pub fn label(self, label: impl AsRef<str>) -> Self {
+        self.try_with(|node| {
+            node.agent.labels.insert(name(label.as_ref())?);
+            Ok(())
+        })
+    }
+
+    /// For the executor: the engine makes nothing of it.
+    #[must_use]
+    pub fn agent(self, kind: impl Into<String>, model: impl Into<String>) -> Self {
+        self.with(|node| {
+            node.agent.kind = kind.into();
+            node.agent.model = model.into();
+        })
+    }
+
+    /// Of one attempt; five minutes unless said.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.with(|node| node.options.timeout = Some(timeout))
+    }
+
+    #[must_use]
+    pub fn retry(self, retry: NodeRetry) -> Self {
+        self.with(|node| node.options.retry = Some(retry))
+    }
+
+    /// It runs also when a node before it has failed.
+    #[must_use]
+    pub fn continue_on_failure(self) -> Self {
+        self.with(|node| node.on_failure = OnFailure::Continue)
+    }
+
+    /// The success of the graph is the success of this node.
+    #[must_use]
+    pub fn is_final(self) -> Self {
+        self.with(|node| node.is_final = true)
+    }
+
+    /// It is performed once for each item of the list that this expression gives.
+    #[must_use]
+    pub fn fan_out(self, over: impl Into<String>) -> Self {
+        self.with(|node| node.fan_out = Some(FanOut { over: over.into() }))
+    }
+
+    /// Instead of an executor: a graph of its own.
+    #[must_use]
+    pub fn graph(self, graph: impl Into<NewGraph>) -> Self {
+        self.try_with(|node| {
+            node.graph = Some(Arc::new(graph.into().parts()?));
+            Ok(())
+        })
+    }
+
+    /// Instead of an executor: an execution of the newest version of a definition.
+    #[must_use]
+    pub fn execution(self, definition: impl AsRef<str>, input: impl Serialize) -> Self {
+        self.try_with(|node| {
+            let definition = name(definition.as_ref())?;
+            node.execution = Some(SubExecution { definition, version: None, input: json(&input)? });
+            Ok(())
+        })
+    }
+
+    pub(crate) fn build(self) -> Result<NodeSpec, String> {
+        self.0
+    }
+
+    fn with(self, change: impl FnOnce(&mut NodeSpec)) -> Self {
+        self.try_with(|node| {
+            change(node);
+            Ok(())
+        })
+    }
+
+    fn try_with(self, change: impl FnOnce(&mut NodeSpec) -> Result<(), String>) -> Self {
+        Self(self.0.and_then(|mut node| match change(&mut node) {
+            Ok(()) => Ok(node),
+            Err(reason) => Err(format!("node {}: {reason}", node.id)),
+        }))
+    }
+}
+
+impl From<NodeSpec> for NewNode {
+    fn from(node: NodeSpec) -> Self {
+        Self(Ok(node))
+    }
+}
+
+pub(crate) fn name(text: &str) -> Result<NodeId, String> {
+    NodeId::parse(text).map_err(|error| format!("{text:?} {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(node: NewNode) -> String {
+        serde_json::to_string(&node.build().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_node_says_what_it_was_told_and_nothing_else() {
+        assert_eq!(written(NewNode::of("a")), r#"{"id":"a"}"#);
+        let node = NewNode::of("sum")
+            .after("a")
+            .after_if("b", "results.b.n > 1")
+            .agent("llm", "small")
+            .role("writer")
+            .label("gpu")
+            .goal("add up")
+            .dependency("first", "a")
+            .subtask("check")
+            .timeout(Duration::from_secs(30))
+            .continue_on_failure();
+        assert_eq!(
+            written(node),
+            r#"{"id":"sum","parents":["a",{"node":"b","if":"results.b.n > 1"}],"agent":{"type":"llm","model":"small","role":"writer","labels":["gpu"]},"task":{"goal":"add up","dependencies":{"first":"a"},"subtasks":["check"]},"options":{"timeout":"30s"},"on_failure":"continue"}"#
+        );
+    }
+
+    #[test]
+    fn a_node_may_be_a_graph_or_an_execution_or_many() {
+        let inner = NewGraph::named("inner").node(NewNode::of("x"));
+        assert_eq!(
+            written(NewNode::of("a").graph(inner)),
+            r#"{"id":"a","graph":{"name":"inner","nodes":[{"id":"x"}]}}"#
+        );
+        let order =
+            NewNode::of("a").fan_out("input.orders").execution("order", serde_json::json!({ "n": 1 }));
+        assert_eq!(
+            written(order),
+            r#"{"id":"a","fan_out":{"over":"input.orders"},"execution":{"definition":"order","input":{"n":1}}}"#
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_told_with_its_node() {
+        let error = NewNode::of("a").after("B").role("r").build().unwrap_err();
+        assert!(error.starts_with("node a: \"B\" may contain only"), "{error}");
+    }
+}

@@ -1,0 +1,124 @@
+//! Graphs over a stub: what is asked, and what is made of the answers.
+
+use std::time::Duration;
+
+use millstream_sdk::client::{GraphNotice, GraphStatus, NewExecutor, NodeResult, NodeStatus};
+use millstream_sdk::graph::{NewGraph, NewNode};
+use serde_json::Value;
+
+use crate::stub::Stub;
+use crate::world::persistent;
+
+const RUNNING: &str = r#"{"graph_id":"g","name":"n","status":"RUNNING","revision":1,"nodes":{"RUNNING":1},
+    "created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-01T00:00:00.000Z"}"#;
+const PASSED: &str = r#"{"graph_id":"g","name":"n","status":"PASSED","revision":1,"nodes":{"PASS":1},
+    "created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-01T00:00:01.000Z","ended_at":"2026-01-01T00:00:01.000Z"}"#;
+const BEGUN: &str =
+    "event: node.scheduled\nid: 7\ndata: {\"type\":\"node.scheduled\",\"node\":\"a\",\"attempt\":1}\n\n";
+const DONE: &str = "event: node.completed\nid: 9\ndata: {\"type\":\"node.completed\",\"node\":\"a\",\"status\":\"PASS\",\"attempt\":1}\n\n\
+    event: workflow.completed\nid: 9.1\ndata: {\"type\":\"workflow.completed\"}\n\n";
+
+fn one() -> NewGraph {
+    NewGraph::named("n").node(NewNode::of("a"))
+}
+
+#[tokio::test]
+async fn a_creation_keeps_the_id_that_it_was_given_by_chance() {
+    let stub = Stub::answering(&[(503, "{}"), (201, RUNNING)]).await;
+    let graph = persistent(stub.address).create_graph(one()).await.unwrap();
+    assert_eq!((graph.status, graph.nodes[&NodeStatus::Running]), (GraphStatus::Running, 1));
+    let asked = stub.asked();
+    assert_eq!(asked[0].path, "/v1/graphs");
+    assert!(asked[0].body.contains("graph_id"), "{}", asked[0].body);
+    assert_eq!(asked[0].body, asked[1].body);
+}
+
+#[tokio::test]
+async fn a_creation_under_a_key_leaves_the_id_to_the_server() {
+    let stub = Stub::answering(&[(201, RUNNING)]).await;
+    persistent(stub.address).create_graph(one()).key("k").await.unwrap();
+    let asked = stub.asked();
+    assert_eq!(asked[0].header("idempotency-key"), "k");
+    assert!(!asked[0].body.contains("graph_id"), "{}", asked[0].body);
+}
+
+#[tokio::test]
+async fn a_graph_that_cannot_be_said_is_not_sent() {
+    let stub = Stub::answering(&[]).await;
+    let wrong = one().node(NewNode::of("B"));
+    assert!(persistent(stub.address).create_graph(wrong).await.is_err());
+    assert!(stub.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_patch_is_repeated_under_the_same_key() {
+    let accepted = r#"{"graph_id":"g","event_id":"e"}"#;
+    let stub = Stub::answering(&[(503, "{}"), (202, accepted), (200, r#"{"revision":4}"#)]).await;
+    let edited = persistent(stub.address).edit_graph("g", 3).delete("a").await.unwrap();
+    assert_eq!(edited.revision, 4);
+    let asked = stub.asked();
+    assert_eq!(asked[0].path, "/v1/graphs/g/edits");
+    assert!(!asked[0].header("idempotency-key").is_empty());
+    let keys: Vec<_> = asked.iter().map(|ask| ask.header("idempotency-key")).collect();
+    assert_eq!((keys.len(), keys[1], keys[2]), (3, keys[0], keys[0]));
+    let stub = Stub::answering(&[(409, "{}")]).await;
+    let error = persistent(stub.address).edit_graph("g", 3).delete("a").await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+}
+
+#[tokio::test]
+async fn nodes_come_page_by_page() {
+    let first = r#"{"items":[{"node":"a","status":"PASS"}],"next_cursor":"x"}"#;
+    let second = r#"{"items":[{"node":"b","status":"SKIPPED","why":"parent a is FAIL"}]}"#;
+    let stub = Stub::answering(&[(200, first), (200, second)]).await;
+    let nodes = persistent(stub.address).nodes("g").page_size(1).await.unwrap();
+    let ids: Vec<_> = nodes.iter().map(|node| (node.node.as_str(), node.status)).collect();
+    assert_eq!(ids, [("a", NodeStatus::Pass), ("b", NodeStatus::Skipped)]);
+    assert_eq!(stub.asked()[1].path, "/v1/graphs/g/nodes");
+}
+
+#[tokio::test]
+async fn a_result_that_got_no_answer_is_told_again() {
+    let stub = Stub::answering(&[(503, "{}"), (200, r#"{"node":"find.0","status":"RUNNING"}"#)]).await;
+    persistent(stub.address).node_result("g", "find.0", &NodeResult::pass(5, "yes")).await.unwrap();
+    let asked = stub.asked();
+    assert_eq!((asked.len(), asked[1].path.as_str()), (2, "/v1/graphs/g/nodes/find.0/result"));
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_where_it_was_and_ends_with_its_graph() {
+    let stub = Stub::answering(&[(200, BEGUN), (503, "{}"), (200, DONE)]).await;
+    let mut watch = persistent(stub.address).watch_graph("g");
+    let mut seen = Vec::new();
+    while let Some(event) = watch.next().await {
+        let event = event.unwrap();
+        seen.push((event.position, event.what));
+    }
+    let positions: Vec<_> = seen.iter().map(|(position, _)| position.as_str()).collect();
+    assert_eq!(positions, ["7", "9", "9.1"]);
+    assert_eq!(seen[2].1, GraphNotice::Completed);
+    let asked: Vec<_> = stub.asked().iter().map(|ask| ask.header("last-event-id").to_owned()).collect();
+    assert_eq!(asked, ["", "7", "7"]);
+}
+
+#[tokio::test]
+async fn a_graph_is_waited_for_until_it_has_ended() {
+    let stub = Stub::answering(&[(200, RUNNING), (200, DONE), (200, PASSED)]).await;
+    let ended = persistent(stub.address).wait_for_graph("g", Duration::from_secs(20)).await.unwrap();
+    assert_eq!(ended.status, GraphStatus::Passed);
+    let paths: Vec<_> = stub.asked().into_iter().map(|ask| ask.path).collect();
+    assert_eq!(paths, ["/v1/graphs/g", "/v1/graphs/g/watch", "/v1/graphs/g"]);
+}
+
+#[tokio::test]
+async fn an_executor_comes_and_goes() {
+    let stub = Stub::answering(&[(200, r#"{"name":"e","beat_every":"5s"}"#), (204, "")]).await;
+    let client = persistent(stub.address);
+    let executor = NewExecutor::at("e", "http://127.0.0.1:7000").capacity(4);
+    assert_eq!(client.register_executor(&executor).await.unwrap().beat_every, Duration::from_secs(5));
+    client.retire_executor("e").await.unwrap();
+    let asked = stub.asked();
+    let said: Value = serde_json::from_str(&asked[0].body).unwrap();
+    assert_eq!((&said["name"], &said["capacity"]), (&Value::from("e"), &Value::from(4)));
+    assert_eq!(asked[1].path, "/v1/executors/e/retire");
+}

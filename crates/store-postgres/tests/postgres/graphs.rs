@@ -1,0 +1,277 @@
+//! Work per node grows neither with the graph nor with the number of actions of a transition, and whoever meets
+//! on a graph takes locks in one order.
+//!
+//! Answers are checked by the conformance suite; here it is counted what was read and written for them.
+
+use std::sync::Arc;
+
+use crate::support::{self, Fixture, event, grant, key, raw, rows_read, worker};
+use millstream_core::graph::{NodeId, NodeStatus};
+use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq};
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::{
+    ActionStore, AfterFailure, LeasedAction, SettleVerdict, Settlement, Settling,
+};
+use millstream_store::event_log::{Append, Appended, EventLog};
+use millstream_store::execution_store::{Commit, Committed, Company, ExecutionStore, SnapshotWrite};
+use millstream_store::feed::Feed;
+use millstream_store::graph_store::{Dispatch, GraphRows, GraphStore, GraphViews, NodeLog, NodeWrite};
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use sqlx::{Connection, PgConnection};
+
+fn name(n: usize) -> NodeId {
+    NodeId::parse(format!("n{n:05}")).unwrap()
+}
+
+fn node(n: usize, parents: &[usize], status: NodeStatus) -> NodeWrite {
+    let list: Vec<String> = parents.iter().map(|parent| format!("\"{}\"", name(*parent))).collect();
+    NodeWrite {
+        node: name(n),
+        status,
+        attempt: 1,
+        seq: Seq::FIRST,
+        why: None,
+        spec: Some(raw(&format!(r#"{{"id":"{}","parents":[{}]}}"#, name(n), list.join(",")))),
+        children: None,
+        instance: None,
+        result: None,
+        error: None,
+        started_at: None,
+        ended_at: None,
+    }
+}
+
+fn rows(nodes: Vec<NodeWrite>) -> GraphRows {
+    GraphRows { revision: 1, metadata: None, blob: None, nodes, deleted: Vec::new() }
+}
+
+/// A graph whose nodes all run, the second of them behind the first and the third.
+async fn start_graph(fixture: &Fixture, key: &ExecutionKey, nodes: usize) {
+    let now = fixture.store.ping().await.unwrap();
+    let parents = |n| if n == 1 { &[0, 2][..] } else { &[] };
+    let nodes = (0..nodes).map(|n| node(n, parents(n), NodeStatus::Running)).collect();
+    let mut start = support::start(key, now);
+    start.definition = DefinitionRef { name: Name::graph(), version: 1 };
+    start.graph = Some(Box::new(GraphRows {
+        metadata: Some(raw("{}")),
+        blob: Some(Arc::from([0; 10])),
+        ..rows(nodes)
+    }));
+    let appended = fixture.store.append(&[Append::Start(Box::new(start))], now).await.unwrap();
+    assert!(matches!(appended[0], Appended::Accepted { .. }), "{appended:?}");
+}
+
+/// The second transition of an execution, with these changes to its graph.
+async fn change(fixture: &Fixture, key: &ExecutionKey, nodes: Vec<NodeWrite>) -> Commit {
+    let now = fixture.store.ping().await.unwrap();
+    let post = event(key, "go");
+    let mut commit = support::act(key, post.event_id, &[], now);
+    fixture.store.append(&[Append::Event(post)], now).await.unwrap();
+    commit.snapshot = SnapshotWrite::Skip;
+    commit.graph = Some(Box::new(rows(nodes)));
+    fixture.placed(vec![commit]).await.remove(0)
+}
+
+fn dispatch(key: &ExecutionKey, n: usize) -> Dispatch {
+    let (executor, reason) = ("e".to_owned(), String::new());
+    Dispatch { execution: key.clone(), node: name(n), attempt: 1, executor, reason }
+}
+
+/// Nobody looks at the tables but the store: no worker of the database reads them on its own account.
+async fn undisturbed(fixture: &Fixture) {
+    for table in ["actions", "events", "graph_nodes", "graph_feed", "graphs", "transitions", "mailbox"] {
+        let sql = format!("ALTER TABLE {table} SET (autovacuum_enabled = false)");
+        let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+    }
+}
+
+/// How many index entries and rows `work` reads on a store of its own, whose plans know nothing.
+async fn reads<F: Future<Output = ()>>(fixture: &Fixture, work: impl FnOnce(Arc<PostgresStore>) -> F) -> i64 {
+    let before = rows_read(fixture).await;
+    let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
+    work(Arc::clone(&store)).await;
+    store.close().await;
+    rows_read(fixture).await - before
+}
+
+/// An event with so many independent actions, all of them leased.
+async fn crowd(fixture: &Fixture, id: &str, count: usize) -> Vec<LeasedAction> {
+    let keys = fixture.start(1, id).await;
+    let now = fixture.store.ping().await.unwrap();
+    let post = event(&keys[0], "go");
+    let names: Vec<String> = (0..count).map(|n| format!("a{n:04}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut commit = support::act(&keys[0], post.event_id, &names, now);
+    commit.actions.iter_mut().for_each(|action| action.company = Company::Independent);
+    fixture.store.append(&[Append::Event(post)], now).await.unwrap();
+    let batch = fixture.placed(vec![commit]).await;
+    let mut committed = fixture.store.commit(&worker(), &batch, &grant(count), now).await.unwrap();
+    let Committed::Done { leased, .. } = committed.remove(0) else { panic!("not committed") };
+    leased
+}
+
+/// One of each kind of outcome.
+fn outcomes(leased: &[LeasedAction], now: Timestamp) -> Vec<Settlement> {
+    let emit = |action: &LeasedAction| Box::new(event(&action.lease.key.execution, "told"));
+    let error = || raw(r#"{"class":"status"}"#);
+    let outcome = |(at, action): (usize, &LeasedAction)| {
+        let outcome = match at % 5 {
+            0 => Settling::Succeeded { result: raw("1"), emit: Some(emit(action)) },
+            1 => Settling::Failed { error: error(), then: AfterFailure::Emit(emit(action)) },
+            2 => Settling::Retry { error: error(), at: now },
+            3 => Settling::Postponed { at: now },
+            _ => Settling::Awaiting { until: None },
+        };
+        Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }
+    };
+    leased.iter().enumerate().map(outcome).collect()
+}
+
+#[tokio::test]
+async fn settling_an_independent_action_reads_no_other_of_its_transition() {
+    let fixture = Fixture::fresh().await;
+    undisturbed(&fixture).await;
+    let now = fixture.store.ping().await.unwrap();
+    let few = outcomes(&crowd(&fixture, "few", 10).await, now);
+    let many = outcomes(&crowd(&fixture, "many", 2_000).await[1_000..1_010], now);
+    fixture.store.close().await;
+    let mut read = Vec::new();
+    for settlements in [few, many] {
+        read.push(
+            reads(&fixture, |store| async move {
+                // Of those that come twice only the one that is awaited is still held.
+                for (batch, held) in [(&settlements[..5], 5), (&settlements[..], 6)] {
+                    let settled = store.settle(&worker(), batch, &grant(0), now).await.unwrap();
+                    let fresh = settled.verdicts.iter().filter(|one| **one != SettleVerdict::Stale).count();
+                    assert_eq!(fresh, held);
+                }
+            })
+            .await,
+        );
+    }
+    assert!(read[1] < 300 && read[1] <= read[0] * 2, "of 10: {}, of 2,000: {}", read[0], read[1]);
+}
+
+#[tokio::test]
+async fn work_on_one_node_reads_that_node_and_its_neighbours() {
+    let fixture = Fixture::fresh().await;
+    undisturbed(&fixture).await;
+    let key = key("large");
+    start_graph(&fixture, &key, 5_000).await;
+    let ended = NodeWrite { spec: None, result: Some(raw("1")), ..node(7, &[], NodeStatus::Pass) };
+    let commit = change(&fixture, &key, vec![ended]).await;
+    let now = fixture.store.ping().await.unwrap();
+    fixture.store.close().await;
+    let of_dispatch = reads(&fixture, |store| async move {
+        let contexts = store.dispatch(&[dispatch(&key, 1)], 100, now).await.unwrap();
+        assert_eq!(contexts[0].as_ref().map(|context| context.upstream.len()), Some(2));
+    })
+    .await;
+    assert!(of_dispatch < 40, "a dispatch read {of_dispatch} entries");
+    let of_commit = reads(&fixture, |store| async move {
+        let committed = store.commit(&worker(), &[commit], &grant(0), now).await.unwrap();
+        assert!(matches!(committed[0], Committed::Done { .. }), "{committed:?}");
+    })
+    .await;
+    assert!(of_commit < 40, "a commit read {of_commit} entries");
+}
+
+#[tokio::test]
+async fn the_feed_is_read_by_execution_and_by_what_is_unpublished() {
+    let fixture = Fixture::fresh().await;
+    undisturbed(&fixture).await;
+    let keys: Vec<_> = (0..300).map(|n| key(&format!("g-{n}"))).collect();
+    for key in &keys {
+        start_graph(&fixture, key, 1).await;
+    }
+    let store = &fixture.store;
+    let all = store.unpublished(1_000).await.unwrap();
+    assert_eq!(all.len(), 300);
+    let most: Vec<i64> = all[..298].iter().map(|entry| entry.position).collect();
+    store.published(&most).await.unwrap();
+    store.close().await;
+    let read = reads(&fixture, |store| async move {
+        assert_eq!(store.feed(&keys[200], 0, 10).await.unwrap().len(), 1);
+    })
+    .await;
+    assert!(read < 10, "one execution's entries cost {read}");
+    // Entries of the index that are dead are read once and known to be so from then on.
+    for most in [400, 20] {
+        let read = reads(&fixture, |store| async move {
+            assert_eq!(store.unpublished(10).await.unwrap().len(), 2);
+        })
+        .await;
+        assert!(read < most, "what is unpublished cost {read}");
+    }
+}
+
+/// A node is written when it runs, when it is dispatched and when it has ended.
+#[tokio::test]
+async fn changes_of_nodes_concern_no_index() {
+    const UPDATES: &str = "
+SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'graph_nodes'";
+    let fixture = Fixture::fresh().await;
+    let key = key("hot");
+    start_graph(&fixture, &key, 200).await;
+    let now = fixture.store.ping().await.unwrap();
+    let batch: Vec<_> = (0..200).map(|n| dispatch(&key, n)).collect();
+    assert!(fixture.store.dispatch(&batch, 0, now).await.unwrap().iter().all(Option::is_some));
+    let ended = |n| NodeWrite { spec: None, result: Some(raw("1")), ..node(n, &[], NodeStatus::Pass) };
+    let commit = change(&fixture, &key, (0..200).map(ended).collect()).await;
+    fixture.store.commit(&worker(), &[commit], &grant(0), now).await.unwrap();
+    fixture.store.close().await;
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    let (all, within): (i64, i64) = sqlx::query_as(UPDATES).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(all, 400);
+    assert!(within > 300, "{within} of {all} stayed within their page");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn commits_dispatches_and_logs_of_the_same_graphs_do_not_deadlock() {
+    let fixture = Fixture::fresh().await;
+    let keys: Vec<_> = (0..6).map(|n| key(&format!("g-{n}"))).collect();
+    let mut commits = Vec::new();
+    for key in &keys {
+        start_graph(&fixture, key, 30).await;
+        let again = |n| NodeWrite { spec: None, ..node(n, &[], NodeStatus::Running) };
+        commits.push(change(&fixture, key, (0..30).rev().map(again).collect()).await);
+    }
+    let now = fixture.store.ping().await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for round in 0..8 {
+        let (mut batch, mut logs) = (Vec::new(), Vec::new());
+        for n in 0..60 {
+            let (key, n) = (&keys[(n * 5 + round) % 6], (n * 7 + round) % 30);
+            batch.push(dispatch(key, n));
+            logs.push(NodeLog { execution: key.clone(), node: name(n), attempt: 1, text: "line".to_owned() });
+        }
+        let (store, other) = (Arc::clone(&fixture.store), Arc::clone(&fixture.store));
+        tasks.spawn(async move { assert_eq!(store.dispatch(&batch, 10, now).await.unwrap().len(), 60) });
+        tasks.spawn(async move { other.keep_logs(&logs, now).await.unwrap() });
+    }
+    commits.reverse();
+    for batch in commits.chunks(3).map(<[Commit]>::to_vec) {
+        let store = Arc::clone(&fixture.store);
+        tasks.spawn(async move {
+            for committed in store.commit(&worker(), &batch, &grant(0), now).await.unwrap() {
+                assert!(matches!(committed, Committed::Done { .. }), "{committed:?}");
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    let kept: usize = {
+        let mut kept = 0;
+        for key in &keys {
+            for n in 0..30 {
+                kept += fixture.store.logs(key, &name(n), 0, 100).await.unwrap().len();
+            }
+        }
+        kept
+    };
+    assert_eq!(kept, 8 * 60);
+    fixture.assert_no_deadlock().await;
+}

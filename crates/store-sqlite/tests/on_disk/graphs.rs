@@ -1,0 +1,112 @@
+//! Graphs in a file: what is told of them survives, and their statements go through their indexes.
+
+use std::time::Duration;
+
+use millstream_core::graph::NodeStatus;
+use millstream_core::id::{ExecutionKey, Seq};
+use millstream_core::status::Phase;
+use millstream_store::event_log::Append;
+use millstream_store::feed::Feed;
+use millstream_store::graph_store::{Dispatch, GraphRows, GraphStore, GraphViews, NodeFilter, NodeWrite};
+use millstream_store::housekeeping::{Housekeeping, Outlived};
+
+use crate::desk::{self, Desk, NOW, append, execution, name, raw};
+
+fn start(key: &ExecutionKey, phase: Phase) -> Append {
+    let Append::Start(mut start) = desk::start(key, "{}", phase) else { panic!("it is a start") };
+    let node = NodeWrite {
+        node: name("a"),
+        status: NodeStatus::Running,
+        attempt: 1,
+        seq: Seq::FIRST,
+        why: None,
+        spec: Some(raw(r#"{"id":"a"}"#)),
+        children: None,
+        instance: None,
+        result: None,
+        error: None,
+        started_at: None,
+        ended_at: None,
+    };
+    start.graph = Some(Box::new(GraphRows {
+        revision: 1,
+        metadata: Some(raw("{}")),
+        blob: Some([1, 2, 3].into()),
+        nodes: vec![node],
+        deleted: Vec::new(),
+    }));
+    Append::Start(start)
+}
+
+#[tokio::test]
+async fn a_graph_its_feed_and_what_was_published_survive() {
+    let desk = Desk::fresh().await;
+    let key = execution("g");
+    append(&desk.store, &[start(&key, Phase::Active)]).await;
+    let dispatch = Dispatch {
+        execution: key.clone(),
+        node: name("a"),
+        attempt: 1,
+        executor: "e".to_owned(),
+        reason: String::new(),
+    };
+    desk.store.dispatch(&[dispatch], 0, NOW).await.unwrap();
+    let told = desk.store.unpublished(10).await.unwrap();
+    desk.store.published(&[told[0].position]).await.unwrap();
+
+    let desk = desk.reopened().await;
+    let graph = desk.store.graphs(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
+    assert_eq!(&graph.blob[..], [1, 2, 3]);
+    let nodes = desk.store.nodes(&key, &NodeFilter::default(), None, 10).await.unwrap();
+    assert_eq!(nodes[0].executor.as_deref(), Some("e"));
+    assert_eq!(desk.store.feed(&key, 0, 10).await.unwrap().len(), 2);
+    let left = desk.store.unpublished(10).await.unwrap();
+    assert_eq!(left.iter().map(|entry| entry.position).collect::<Vec<_>>(), [told[1].position]);
+}
+
+#[tokio::test]
+async fn a_position_is_never_given_twice_even_when_its_entry_is_gone() {
+    let desk = Desk::fresh().await;
+    let key = execution("g");
+    append(&desk.store, &[start(&key, Phase::Completed)]).await;
+    let first = desk.store.feed(&key, 0, 10).await.unwrap()[0].position;
+    let later = NOW.plus(Duration::from_secs(1));
+    assert_eq!(desk.store.purge_executions(Outlived::before(later), 10).await.unwrap(), 1);
+    let desk = desk.reopened().await;
+    append(&desk.store, &[start(&key, Phase::Completed)]).await;
+    assert!(desk.store.feed(&key, 0, 10).await.unwrap()[0].position > first);
+}
+
+/// The rows of one execution are found by its key, whatever else there is.
+#[tokio::test]
+async fn statements_about_one_graph_go_through_an_index() {
+    let desk = Desk::fresh().await;
+    let shell = desk.shell();
+    let statements = [
+        "SELECT * FROM graph_feed WHERE tenant = 't' AND execution_id = 'x' AND position > 7 ORDER BY position",
+        "SELECT * FROM graph_logs
+         WHERE tenant = 't' AND execution_id = 'x' AND node = 'n' AND position > 7 ORDER BY position",
+        "SELECT position FROM graph_logs WHERE tenant = 't' AND execution_id = 'x' AND node = 'n' AND attempt = 1
+         ORDER BY position DESC LIMIT 1",
+        "SELECT node FROM graph_nodes
+         WHERE tenant = 't' AND execution_id = 'x' AND node > 'n.' AND node < 'n/' AND instance_of = 'n'",
+        "SELECT action FROM actions
+         WHERE tenant = 't' AND execution_id = 'x' AND seq = 2 AND action >= 'a' AND action <= 'a'",
+        "SELECT count(*) FROM executions WHERE definition = 'millstream.graph' AND ended_at IS NULL",
+    ];
+    let columns = [
+        "(tenant=? AND execution_id=? AND position>?)",
+        "(tenant=? AND execution_id=? AND node=? AND position>?)",
+        "(tenant=? AND execution_id=? AND node=?)",
+        "(tenant=? AND execution_id=? AND node>? AND node<?)",
+        "(tenant=? AND execution_id=? AND seq=? AND action>? AND action<?)",
+        "executions_graphs",
+    ];
+    for (statement, columns) in statements.into_iter().zip(columns) {
+        let mut explain = shell.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+        let plan: Vec<String> =
+            explain.query_map((), |row| row.get("detail")).unwrap().map(Result::unwrap).collect();
+        let plan = plan.join("; ");
+        assert!(plan.contains(columns), "{statement}: {plan}");
+    }
+}
