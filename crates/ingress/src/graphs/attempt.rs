@@ -3,7 +3,7 @@
 //! An attempt is an action by the name of its node, of the transition that let it run. Its lease's epoch is
 //! the token: who has another one speaks of an attempt that is over.
 
-use millstream_core::graph::{NodeId, NodeInput, Work};
+use millstream_core::graph::{NodeId, NodeInput, NodeSpec, Work};
 use millstream_core::id::{ActionKey, Epoch, ExecutionKey, Seq};
 use millstream_core::machine::ActionInput;
 use millstream_core::problem::Problem as Fault;
@@ -96,7 +96,9 @@ pub(super) async fn action(
     graph: &ExecutionKey,
     node: &NodeView,
 ) -> Result<Option<ActionView>, Problem> {
-    if node.attempt == 0 {
+    let spec = node.spec.decode::<NodeSpec>().ok();
+    // Of a fan-out only its instances are performed.
+    if node.attempt == 0 || spec.is_none_or(|spec| spec.fan_out.is_some()) {
         return Ok(None);
     }
     let key = |seq| ActionKey { execution: graph.clone(), seq: Seq(seq), action: node.node.clone() };

@@ -40,7 +40,8 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/v1/executors/{name}/retire", "retire_executor", retire)
             .summary("Take an executor off the list; it finishes what it has")
             .needs(Role::Submit)
-            .answer_in(204, "", "", "It is not on the list (any more)"),
+            .answer_in(204, "", "", "It is not on the list (any more)")
+            .problems(&[404]),
     ]
 }
 

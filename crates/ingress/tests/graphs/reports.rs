@@ -144,3 +144,23 @@ async fn a_node_that_is_an_execution_reports_by_itself() {
     let problem = bench.post(RESULT, &json!({"token": TOKEN, "status": "PASS"})).await;
     assert!(problem.problem(409, "conflict")["detail"].as_str().unwrap().contains("of its own"));
 }
+
+#[tokio::test]
+async fn of_a_fan_out_only_its_instances_are_reported_on() {
+    let bench = Bench::open();
+    let graph = json!({"graph_id": "g-1", "name": "many", "input": {"list": [1, 2]}, "nodes": [
+        {"id": "a", "fan_out": {"over": "input.list"}},
+    ]});
+    assert_eq!(bench.post("/v1/graphs", &graph).await.status, 201);
+    let engine = Engine::from(&bench);
+    engine.decide("g-1").await;
+    assert!(is_running(&bench.get("/v1/graphs/g-1/nodes/a").await));
+    let body = json!({"token": TOKEN, "status": "PASS"});
+    bench.post(RESULT, &body).await.problem(409, "conflict");
+    for instance in ["a.0", "a.1"] {
+        let answer = bench.post(&format!("/v1/graphs/g-1/nodes/{instance}/result"), &body).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    engine.decide("g-1").await;
+    assert_eq!(bench.get("/v1/graphs/g-1").await.json()["status"], "PASSED");
+}

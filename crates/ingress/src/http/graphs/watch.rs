@@ -55,7 +55,8 @@ async fn get(
     let place = |text: &str| Place::parse(text).ok_or("is not the id of an event");
     let after = params.parsed("after", place);
     params.finish()?;
-    let resumed = match headers.get("last-event-id") {
+    // One without an id begins at the beginning.
+    let resumed = match headers.get("last-event-id").filter(|value| !value.is_empty()) {
         None => None,
         Some(value) => Some(
             place(value.to_str().unwrap_or(""))
