@@ -18,16 +18,13 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use millstream_rpc::proto::node_edit::Kind;
-use millstream_rpc::proto::{Parent, ExecuteNodeRequest, ExecuteNodeResponse, Node, NodeEdit, NodeStatus};
+use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse, Node, NodeEdit, NodeStatus, Parent};
 use serde_json::{Value, json};
 use tonic::Status;
 
 use crate::perform::{edit, passed};
 
-pub(crate) async fn perform(
-    request: &ExecuteNodeRequest,
-    goal: &str,
-) -> Result<ExecuteNodeResponse, Status> {
+pub(crate) async fn perform(request: &ExecuteNodeRequest, goal: &str) -> Result<ExecuteNodeResponse, Status> {
     let goal = match goal.strip_prefix("note ").map(|rest| rest.split_once(' ').unwrap_or((rest, ""))) {
         Some((path, rest)) => {
             note(path, request).map_err(|error| Status::internal(format!("{path}: {error}")))?;

@@ -6,7 +6,7 @@
 use millstream_rpc::proto::node_edit::Kind;
 use millstream_rpc::proto::node_service_server::NodeService;
 use millstream_rpc::proto::{
-    Agent, Parent, ExecuteNodeRequest, ExecuteNodeResponse, Node, NodeEdit, NodeStatus, Task,
+    Agent, ExecuteNodeRequest, ExecuteNodeResponse, Node, NodeEdit, NodeStatus, Parent, Task,
 };
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status};
