@@ -65,6 +65,8 @@ classes! {
     Child = "child",
     /// The execution that an event was for cannot take it.
     Target = "target",
+    /// What is stored of an execution, or the definition that it has, cannot be read.
+    Corrupt = "corrupt",
     /// Something in the engine itself.
     Internal = "internal",
 }

@@ -7,7 +7,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
 use millstream_store::housekeeping::{Housekeeping, Outlived};
-use millstream_store::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
+use millstream_store::intervention::{Burial, Decision, Interventions, Pausing, RecordedDecision, Retried};
 use millstream_store::views::{
     ActionPlace, ActionView, Backlog, EventFilter, EventView, EventViews, ExecutionFilter, ExecutionView,
     ExecutionViews, HistoryPage, TimerPlace, TimerView,
@@ -122,9 +122,9 @@ impl Interventions for Scheduled {
         self.role.send("bury", about, async move { interventions.bury(&owned, now).await }).await
     }
 
-    async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()> {
-        let about = || listed(executions.iter().map(|(execution, _)| execution));
-        self.role.call("pause", about, self.truth.interventions.pause(executions, now)).await
+    async fn pause(&self, pauses: &[Pausing], now: Timestamp) -> Result<()> {
+        let about = || listed(pauses.iter().map(|pause| &pause.execution));
+        self.role.call("pause", about, self.truth.interventions.pause(pauses, now)).await
     }
 
     async fn retry(

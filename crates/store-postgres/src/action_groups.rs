@@ -10,9 +10,9 @@ use millstream_core::id::{ActionKey, Epoch, EventId, ExecutionKey, Name, Seq, Wo
 use millstream_core::placement::Queue;
 use millstream_core::planted::{self, Bug};
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, Phase};
+use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::Handling;
+use millstream_store::action_store::{Handling, Wanted};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::settling::{Followed, Graph, Member};
 use sqlx::postgres::PgRow;
@@ -148,7 +148,7 @@ impl Group {
     fn of(event_id: EventId) -> Self {
         Self {
             event_id,
-            graph: Graph { members: BTreeMap::new(), phase: Phase::Active },
+            graph: Graph { members: BTreeMap::new(), wanted: Wanted::Yes },
             queues: BTreeMap::new(),
             handling: BTreeMap::new(),
         }
@@ -291,7 +291,8 @@ WITH clock AS MATERIALIZED (
 ), updated AS (
     UPDATE actions a
     SET status = k.status,
-        attempts = CASE WHEN k.anew THEN 0 ELSE a.attempts + k.counted END,
+        attempts = CASE WHEN k.anew THEN 0 WHEN coalesce(k.closing, a.closing) THEN a.attempts
+                        ELSE a.attempts + k.counted END,
         epoch = a.epoch + CASE WHEN k.status = 'leased' THEN 1 ELSE 0 END,
         worker_id = CASE k.status WHEN 'leased' THEN $17 WHEN 'ready' THEN NULL WHEN 'waiting' THEN NULL
                                   ELSE a.worker_id END,

@@ -76,6 +76,29 @@ macro_rules! lease_length {
 }
 pub(crate) use lease_length;
 
+/// Whether an execution was ended by request: nobody wants the outcomes of its actions.
+macro_rules! unwanted {
+    ($execution:literal) => {
+        concat!(
+            "(",
+            $execution,
+            ".phase = 'cancelled' OR ",
+            $execution,
+            ".phase = 'failed' AND EXISTS (
+        SELECT FROM transitions t
+        WHERE t.execution_id = ",
+            $execution,
+            ".execution_id AND t.tenant = ",
+            $execution,
+            ".tenant AND t.seq = ",
+            $execution,
+            ".seq
+          AND t.name = 'millstream.fail'))"
+        )
+    };
+}
+pub(crate) use unwanted;
+
 /// The column of the same name.
 pub(crate) const fn handled(handling: Handling) -> bool {
     match handling {

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use millstream_core::id::{Epoch, WorkerId};
 use millstream_core::raw::RawJson;
-use millstream_core::status::Phase;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::{
@@ -18,7 +17,7 @@ use millstream_store::execution_store::LeaseGrant;
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 
-use crate::action_rows::{ActionColumns, millis};
+use crate::action_rows::{ActionColumns, millis, unwanted};
 use crate::connect::PostgresStore;
 use crate::errors::Attempt;
 use crate::{decode, leasing};
@@ -79,7 +78,8 @@ impl ActionStore for PostgresStore {
 }
 
 async fn renew_held(pool: &PgPool, beats: &[Beat], grant: &LeaseGrant) -> Attempt<Vec<Pulse>> {
-    const RENEW: &str = "
+    const RENEW: &str = concat!(
+        "
 WITH clock AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 ), held AS MATERIALIZED (
@@ -100,10 +100,14 @@ WITH clock AS MATERIALIZED (
     WHERE a.tenant = h.tenant AND a.execution_id = h.execution_id AND a.seq = h.seq AND a.action = h.action
     RETURNING a.tenant, a.execution_id, a.seq, a.action, a.epoch, a.due_at
 )
-SELECT r.*, x.phase
+SELECT r.*, x.unwanted
 FROM renewed r
 CROSS JOIN LATERAL (
-    SELECT x.phase FROM executions x WHERE x.tenant = r.tenant AND x.execution_id = r.execution_id OFFSET 0) x";
+    SELECT ",
+        unwanted!("x"),
+        " AS unwanted
+    FROM executions x WHERE x.tenant = r.tenant AND x.execution_id = r.execution_id OFFSET 0) x"
+    );
     let columns: ActionColumns<'_> = beats.iter().map(|beat| &beat.lease.key).collect();
     let rows = columns
         .bound(RENEW)
@@ -120,10 +124,7 @@ CROSS JOIN LATERAL (
 }
 
 fn held(row: &PgRow) -> Attempt<Pulse> {
-    let wanted = match decode::parsed(row, "phase")? {
-        Phase::Cancelled => Wanted::Cancelled,
-        Phase::Active | Phase::Completed | Phase::Failed => Wanted::Yes,
-    };
+    let wanted = if row.try_get("unwanted")? { Wanted::Cancelled } else { Wanted::Yes };
     Ok(Pulse::Held { until: decode::time(row, "due_at")?, wanted })
 }
 
@@ -171,8 +172,9 @@ WITH clock AS MATERIALIZED (
         FOR NO KEY UPDATE) a
 )
 UPDATE actions a
-SET status = 'ready', due_at = clock.now, worker_id = NULL, attempts = a.attempts - 1, attempt_until = NULL,
-    expires_at = a.ready_at + least(CASE WHEN a.attempts = 1 THEN a.start_ms END, a.close_ms)
+SET status = 'ready', due_at = clock.now, worker_id = NULL, attempt_until = NULL,
+    attempts = CASE WHEN a.closing THEN a.attempts ELSE greatest(a.attempts - 1, 0) END,
+    expires_at = a.ready_at + least(CASE WHEN a.attempts <= 1 THEN a.start_ms END, a.close_ms)
 FROM held h, clock
 WHERE a.tenant = h.tenant AND a.execution_id = h.execution_id AND a.seq = h.seq AND a.action = h.action";
     let columns: ActionColumns<'_> = leases.iter().map(|lease| &lease.key).collect();

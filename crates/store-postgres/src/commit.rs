@@ -19,6 +19,7 @@ use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
     Commit, Committed, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
+use millstream_store::incidents::opens;
 use sqlx::PgConnection;
 
 use crate::action_rows::{self, Company, PlannedRow, Taken};
@@ -184,6 +185,7 @@ async fn open_incidents(connection: &mut PgConnection, winners: &[&Commit], now:
     let incidents: Vec<Opened<'_>> = winners
         .iter()
         .flat_map(|commit| commit.actions.iter().map(move |action| (*commit, action)))
+        .filter(|(commit, action)| opens(commit.state.phase, Some(&action.key.action)))
         .filter_map(|(commit, action)| {
             Some(Opened {
                 execution: &commit.execution,
@@ -191,7 +193,6 @@ async fn open_incidents(connection: &mut PgConnection, winners: &[&Commit], now:
                 event_id: action.event_id,
                 action: Some(&action.key),
                 incident: action.incident.as_ref()?,
-                phase: commit.state.phase,
             })
         })
         .collect();
@@ -328,7 +329,7 @@ WITH open AS (
     SELECT a.tenant, a.execution_id, a.seq, a.action
     FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
     JOIN actions a ON a.tenant = k.tenant AND a.execution_id = k.execution_id
-    WHERE a.status NOT IN ('leased', 'awaiting', 'standby', 'succeeded', 'failed', 'skipped', 'cancelled')
+    WHERE a.status NOT IN ('leased', 'standby', 'succeeded', 'failed', 'skipped', 'cancelled')
     ORDER BY a.tenant, a.execution_id, a.seq, a.action
     FOR NO KEY UPDATE OF a
 )

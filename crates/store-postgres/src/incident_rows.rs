@@ -2,7 +2,7 @@
 
 use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
 use millstream_core::incident::{NewIncident, fingerprint};
-use millstream_core::status::{Phase, Resolution};
+use millstream_core::status::Resolution;
 use millstream_core::time::Timestamp;
 use millstream_store::incidents::{IncidentView, ResolvedView};
 use millstream_store::intervention::Decision;
@@ -22,8 +22,6 @@ pub(crate) struct Opened<'a> {
     pub event_id: EventId,
     pub action: Option<&'a ActionKey>,
     pub incident: &'a NewIncident,
-    /// Of the execution: one that has ended waits for nobody, and its incident is resolved from the beginning.
-    pub phase: Phase,
 }
 
 /// In their order, which is that of lists.
@@ -34,13 +32,13 @@ pub(crate) async fn open(
 ) -> Attempt<()> {
     const OPEN: &str = "
 INSERT INTO incidents (tenant, execution_id, incident_id, definition, version, event_id, seq, action, class,
-                       fingerprint, reason, opened_at, resolution, resolved_at)
+                       fingerprint, reason, opened_at)
 SELECT k.tenant, k.execution_id, k.incident_id, k.definition, k.version, k.event_id, k.seq, k.action, k.class,
-       k.fingerprint, k.reason, $13, k.resolution, CASE WHEN k.resolution IS NOT NULL THEN $13 END
+       k.fingerprint, k.reason, $12
 FROM unnest($1::text[], $2::text[], $3::uuid[], $4::text[], $5::integer[], $6::uuid[], $7::bigint[], $8::text[],
-            $9::text[], $10::text[], $11::text[], $12::text[])
+            $9::text[], $10::text[], $11::text[])
     WITH ORDINALITY AS k(tenant, execution_id, incident_id, definition, version, event_id, seq, action, class,
-                         fingerprint, reason, resolution, ord)
+                         fingerprint, reason, ord)
 ORDER BY k.ord";
     if incidents.is_empty() {
         return Ok(());
@@ -49,7 +47,6 @@ ORDER BY k.ord";
     let print = |one: &Opened<'_>| {
         fingerprint(&one.definition.name, one.action.map(|key| &key.action), &one.incident.class)
     };
-    let ended = |one: &Opened<'_>| if one.phase.is_ended() { Some(Resolution::Ended.as_str()) } else { None };
     let keys: KeyColumns<'_> = each().map(|one| one.execution).collect();
     keys.bound(OPEN)
         .bind(each().map(|one| one.incident.id.0).collect::<Vec<Uuid>>())
@@ -61,7 +58,6 @@ ORDER BY k.ord";
         .bind(each().map(|one| one.incident.class.as_str()).collect::<Vec<_>>())
         .bind(each().map(print).collect::<Vec<_>>())
         .bind(each().map(|one| decode::message(&one.incident.reason)).collect::<Vec<_>>())
-        .bind(each().map(ended).collect::<Vec<_>>())
         .bind(now.as_millis())
         .execute(connection)
         .await?;

@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId};
-use millstream_core::status::{EventStatus, Phase};
+use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
+use millstream_store::incidents::opens;
+use millstream_store::intervention::{Burial, Decision, Interventions, Pausing, RecordedDecision, Retried};
 use millstream_store::reopening::{Settled, reopened};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
@@ -29,11 +30,11 @@ impl Interventions for PostgresStore {
         self.patiently(|| self.bury_once(burials, now)).await
     }
 
-    async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()> {
-        if executions.is_empty() {
+    async fn pause(&self, pauses: &[Pausing], now: Timestamp) -> Result<()> {
+        if pauses.is_empty() {
             return Ok(());
         }
-        self.patiently(|| self.pause_once(executions, now)).await
+        self.patiently(|| self.pause_once(pauses, now)).await
     }
 
     async fn retry(
@@ -117,7 +118,7 @@ RETURNING tenant, event_id";
         Ok(())
     }
 
-    async fn pause_once(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Attempt<()> {
+    async fn pause_once(&self, pauses: &[Pausing], now: Timestamp) -> Attempt<()> {
         const PAUSE: &str = "
 WITH paused AS (
     UPDATE executions x
@@ -128,14 +129,15 @@ WITH paused AS (
 )
 INSERT INTO decisions (tenant, execution_id, kind, reason, at)
 SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
-        let keys: KeyColumns<'_> = executions.iter().map(|(execution, _)| execution).collect();
+        let keys: KeyColumns<'_> = pauses.iter().map(|pause| &pause.execution).collect();
         let mut transaction = self.pool.begin().await?;
         keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
         keys.bound(PAUSE)
-            .bind(executions.iter().map(|(_, reason)| decode::message(reason)).collect::<Vec<_>>())
+            .bind(pauses.iter().map(|pause| decode::message(&pause.incident.reason)).collect::<Vec<_>>())
             .bind(now.as_millis())
             .execute(&mut *transaction)
             .await?;
+        open_unreadable(&mut transaction, pauses, now).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -189,22 +191,64 @@ async fn open_incidents(
     mut buried: BTreeSet<(TenantId, EventId)>,
     now: Timestamp,
 ) -> Attempt<()> {
-    let executions = locked
-        .iter()
-        .map(|row| {
-            let known = (decode::definition_ref(row)?, decode::parsed(row, "phase")?);
-            Ok((decode::execution_key(row)?, known))
-        })
-        .collect::<Attempt<HashMap<ExecutionKey, (DefinitionRef, Phase)>>>()?;
+    let mut executions = HashMap::new();
+    for row in locked {
+        if opens(decode::parsed(row, "phase")?, None) {
+            executions.insert(decode::execution_key(row)?, decode::definition_ref(row)?);
+        }
+    }
     let mut incidents = Vec::with_capacity(buried.len());
     for Burial { execution, event_id, incident, .. } in burials {
-        let Some((definition, phase)) = executions.get(execution) else { continue };
+        let Some(definition) = executions.get(execution) else { continue };
         if buried.remove(&(execution.tenant.clone(), *event_id)) {
-            let (event_id, phase) = (*event_id, *phase);
-            incidents.push(Opened { execution, definition, event_id, action: None, incident, phase });
+            incidents.push(Opened { execution, definition, event_id: *event_id, action: None, incident });
         }
     }
     incident_rows::open(connection, &incidents, now).await
+}
+
+/// For executions that cannot be read, of the event that waits first, or of the last one if none does. One
+/// that waits for a person already opens no other.
+async fn open_unreadable(connection: &mut PgConnection, pauses: &[Pausing], now: Timestamp) -> Attempt<()> {
+    const READ: &str = "
+SELECT x.tenant, x.execution_id, x.definition, x.version, coalesce(first.event_id, last.event_id) AS event_id
+FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
+LEFT JOIN LATERAL (
+    SELECT m.event_id FROM mailbox m
+    WHERE m.tenant = x.tenant AND m.execution_id = x.execution_id
+    ORDER BY m.accept_no LIMIT 1) first ON TRUE
+LEFT JOIN LATERAL (
+    SELECT e.event_id FROM events e
+    WHERE e.tenant || '' = x.tenant AND e.execution_id = x.execution_id
+    ORDER BY e.accept_no DESC LIMIT 1) last ON TRUE
+WHERE coalesce(first.event_id, last.event_id) IS NOT NULL
+  AND NOT EXISTS (
+    SELECT FROM incidents i
+    WHERE i.tenant = x.tenant AND i.execution_id = x.execution_id AND i.resolution IS NULL)";
+    let keys: KeyColumns<'_> = pauses.iter().map(|pause| &pause.execution).collect();
+    let rows = keys.bound(READ).fetch_all(&mut *connection).await?;
+    let mut found: HashMap<ExecutionKey, (DefinitionRef, EventId)> = HashMap::new();
+    for row in &rows {
+        found.insert(decode::execution_key(row)?, (decode::definition_ref(row)?, decode::event_id(row)?));
+    }
+    let mut incidents = Vec::with_capacity(found.len());
+    for Pausing { execution, incident } in pauses {
+        // Each once, should it be named twice.
+        let Some((execution, (definition, event_id))) = found.remove_entry(execution) else { continue };
+        incidents.push((execution, definition, event_id, incident));
+    }
+    let opened: Vec<Opened<'_>> = incidents
+        .iter()
+        .map(|(execution, definition, event_id, incident)| Opened {
+            execution,
+            definition,
+            event_id: *event_id,
+            action: None,
+            incident,
+        })
+        .collect();
+    incident_rows::open(connection, &opened, now).await
 }
 
 /// Dead events are undecided again, at their old places. Their executions are locked.

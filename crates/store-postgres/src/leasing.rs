@@ -17,7 +17,7 @@ use crate::decode;
 use crate::errors::Attempt;
 
 /// A statement that leases the rows of `due` (`place`, `due_at`), at most `$1` of them, for `$3`: one to each of
-/// `$2`, and what is left over to the last of them. It counts so many attempts.
+/// `$2`, and what is left over to the last of them. It counts so many attempts; to tell a failure is none.
 macro_rules! lease {
     ($count:literal, $due:literal) => {
         concat!(
@@ -30,9 +30,9 @@ WITH clock AS MATERIALIZED (
     SELECT d.place, d.due_at, row_number() OVER (ORDER BY d.due_at, d.place) AS turn FROM due d
 ), taken AS (
     UPDATE actions a
-    SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + ",
+    SET status = 'leased', epoch = a.epoch + 1, attempts = a.attempts + CASE WHEN a.closing THEN 0 ELSE ",
             $count,
-            ",
+            " END,
         worker_id = ($2::text[])[least(d.turn, cardinality($2::text[]))],
         due_at = clock.now + ",
             lease_length!("a", "$3"),

@@ -12,15 +12,16 @@ use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::{
-    AfterFailure, LeasedAction, SettleVerdict, Settled, Settlement, Settling,
+    AfterFailure, LeasedAction, SettleVerdict, Settled, Settlement, Settling, Wanted,
 };
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::incidents::opens;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::action_groups::{self, locking};
-use crate::action_rows;
+use crate::action_rows::{self, unwanted};
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::Attempt;
@@ -73,10 +74,10 @@ impl PostgresStore {
         let concerned =
             keys().filter(|key| !alone.contains(key)).map(|key| (&key.execution, key.seq)).collect();
         let mut locked = action_groups::lock_with(&mut transaction, &concerned, &alone).await?;
-        let cancelled = read_cancelled(&mut transaction, batch).await?;
+        let unwanted = read_unwanted(&mut transaction, batch).await?;
         for (execution, group) in locked.each_mut() {
-            if cancelled.contains(execution) {
-                group.graph.phase = Phase::Cancelled;
+            if unwanted.contains(execution) {
+                group.graph.wanted = Wanted::Cancelled;
             }
         }
         let statuses: Statuses = events.iter().map(|(id, event)| (id.clone(), event.status)).collect();
@@ -165,21 +166,28 @@ FOR NO KEY UPDATE OF e";
         .collect()
 }
 
-/// Which executions of actions to be tried again were cancelled. Asked after the events are locked, in
+/// Which executions of actions that are not over were ended by request. Asked after the events are locked, in
 /// a statement of its own: a cancellation locks them too, so it is seen here, or it will see these
 /// actions ready and cancel them itself.
-async fn read_cancelled(
+async fn read_unwanted(
     connection: &mut PgConnection,
     batch: &[Settlement],
 ) -> Attempt<BTreeSet<ExecutionKey>> {
-    const READ: &str = "
+    const READ: &str = concat!(
+        "
 SELECT x.tenant, x.execution_id
 FROM unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
 JOIN executions x ON x.tenant = k.tenant AND x.execution_id = k.execution_id
-WHERE x.phase = 'cancelled'";
+WHERE ",
+        unwanted!("x")
+    );
     let retried = batch.iter().filter(|settlement| match &settlement.outcome {
-        Settling::Retry { .. } | Settling::Postponed { .. } => true,
-        Settling::Succeeded { .. } | Settling::Awaiting { .. } | Settling::Failed { .. } => false,
+        Settling::Retry { .. }
+        | Settling::Postponed { .. }
+        | Settling::Awaiting { .. }
+        | Settling::Failed { then: AfterFailure::Compensate, .. } => true,
+        Settling::Succeeded { .. }
+        | Settling::Failed { then: AfterFailure::Emit(_) | AfterFailure::Incident(_), .. } => false,
     });
     let executions: BTreeSet<&ExecutionKey> =
         retried.map(|settlement| &settlement.lease.key.execution).collect();
@@ -246,13 +254,15 @@ async fn open_incidents(
     let mut incidents = Vec::with_capacity(plan.incidents.len());
     for (key, event_id, incident) in plan.incidents.iter().copied() {
         let Some(event) = events.get(&(key.execution.tenant.clone(), event_id)) else { continue };
+        if !phases.get(&key.execution).is_none_or(|phase| opens(*phase, Some(&key.action))) {
+            continue;
+        }
         incidents.push(Opened {
             execution: &key.execution,
             definition: &event.definition,
             event_id,
             action: Some(key),
             incident,
-            phase: phases.get(&key.execution).copied().unwrap_or(Phase::Active),
         });
     }
     incident_rows::open(connection, &incidents, now).await

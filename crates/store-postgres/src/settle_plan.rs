@@ -128,10 +128,7 @@ fn record<'a>(
             update.count = Count::OneLess;
         }
         Becomes::Awaiting(until) => update.due_at = until,
-        Becomes::Closing => {
-            update.needs = Some(Vec::new());
-            update.closing = Some(true);
-        }
+        Becomes::Closing => update.closing = Some(true),
     }
     match &settlement.outcome {
         Settling::Succeeded { result, emit } => {

@@ -92,7 +92,7 @@ impl ActionStore for SqliteStore {
         // One that was never begun but for this attempt must again be begun in time.
         const RELEASE: &str = "
             UPDATE actions SET
-                status = 'ready', due_at = ?6, worker_id = NULL, attempts = max(attempts - 1, 0),
+                status = 'ready', due_at = ?6, worker_id = NULL, attempts = max(attempts - (NOT closing), 0),
                 attempt_until = NULL,
                 expires_at = ready_at + CASE WHEN attempts > 1 THEN close_ms
                     ELSE coalesce(min(start_ms, close_ms), start_ms, close_ms) END
@@ -135,8 +135,13 @@ fn renew(
             progress = coalesce(?9, progress)
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
           AND status = 'leased'
-        RETURNING due_at, (SELECT phase FROM executions AS x
-                           WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id)";
+        RETURNING due_at,
+            (SELECT phase FROM executions AS x
+             WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id),
+            (SELECT t.name FROM executions AS x
+             CROSS JOIN transitions AS t
+                 ON t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq = x.seq
+             WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id)";
     let (tenant, execution, seq, action, epoch) = columns(&beat.lease);
     let mut renew = connection.prepare_cached(RENEW)?;
     let mut rows = renew.query((
@@ -151,9 +156,6 @@ fn renew(
         beat.progress.as_ref().map(RawJson::as_str),
     ))?;
     let Some(row) = rows.next()? else { return Ok(Pulse::Lost) };
-    let wanted = match Fields(row).word(1, Phase::parse)? {
-        Phase::Cancelled => Wanted::Cancelled,
-        Phase::Active | Phase::Completed | Phase::Failed => Wanted::Yes,
-    };
+    let wanted = Wanted::of(Fields(row).word(1, Phase::parse)?, Fields(row).opt_id(2)?.as_ref());
     Ok(Pulse::Held { until: Fields(row).time(0)?, wanted })
 }

@@ -13,6 +13,7 @@ use millstream_store::execution_store::{
     Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
 use millstream_store::graph_store::GraphRows;
+use millstream_store::incidents::opens;
 use rusqlite::{CachedStatement, Connection};
 
 use crate::accept::{Acceptance, accept_emitted};
@@ -216,11 +217,13 @@ fn open_incident_of(
     action: &NewAction,
     now: Timestamp,
 ) -> Attempt<()> {
-    let Some(incident) = &action.incident else { return Ok(()) };
+    let Some(incident) = action.incident.as_ref().filter(|_| opens(commit.phase, Some(&action.key.action)))
+    else {
+        return Ok(());
+    };
     let opening = Opening {
         execution: &commit.execution,
         definition: &commit.definition,
-        phase: commit.phase,
         event_id: action.event_id,
         action: Some(&action.key),
         incident,

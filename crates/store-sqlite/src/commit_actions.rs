@@ -191,7 +191,7 @@ pub(crate) fn cancel_open_actions(
     const CANCEL_ACTIONS: &str = "
         UPDATE actions
         SET status = 'cancelled', due_at = NULL, expires_at = NULL, closing = 0, settled_at = ?3
-        WHERE tenant = ?1 AND execution_id = ?2 AND status IN ('waiting', 'ready')";
+        WHERE tenant = ?1 AND execution_id = ?2 AND status IN ('waiting', 'ready', 'awaiting')";
     connection.prepare_cached(CANCEL_ACTIONS)?.execute((
         key.tenant.as_str(),
         key.execution.as_str(),

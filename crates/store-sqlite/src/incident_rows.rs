@@ -3,7 +3,7 @@
 
 use millstream_core::id::{ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, TenantId};
 use millstream_core::incident::{NewIncident, fingerprint};
-use millstream_core::status::{ActionStatus, EventStatus, Phase, Resolution};
+use millstream_core::status::{ActionStatus, EventStatus, Resolution};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::Handling;
 use millstream_store::event_log::NewEvent;
@@ -26,8 +26,6 @@ use crate::settle_rows::{free_action, place, read_touched, succeed_action};
 pub(crate) struct Opening<'a> {
     pub(crate) execution: &'a ExecutionKey,
     pub(crate) definition: &'a DefinitionRef,
-    /// Of the execution: what fails after its end waits for nobody.
-    pub(crate) phase: Phase,
     pub(crate) event_id: EventId,
     pub(crate) action: Option<&'a ActionKey>,
     pub(crate) incident: &'a NewIncident,
@@ -36,9 +34,9 @@ pub(crate) struct Opening<'a> {
 pub(crate) fn open_incident(connection: &Connection, opening: &Opening<'_>, now: Timestamp) -> Attempt<()> {
     const OPEN_INCIDENT: &str = "
         INSERT INTO incidents (tenant, incident_id, execution_id, definition, version, event_id, seq, action,
-                               class, fingerprint, reason, opened_at, resolution, resolved_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-    let Opening { execution, definition, phase, event_id, action, incident } = opening;
+                               class, fingerprint, reason, opened_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    let Opening { execution, definition, event_id, action, incident } = opening;
     let action_name = action.map(|key| &key.action);
     connection.prepare_cached(OPEN_INCIDENT)?.execute(params![
         execution.tenant.as_str(),
@@ -53,8 +51,6 @@ pub(crate) fn open_incident(connection: &Connection, opening: &Opening<'_>, now:
         fingerprint(&definition.name, action_name, &incident.class),
         Message(&incident.reason),
         now.as_millis(),
-        phase.is_ended().then_some(Resolution::Ended.as_str()),
-        phase.is_ended().then_some(now.as_millis()),
     ])?;
     Ok(())
 }

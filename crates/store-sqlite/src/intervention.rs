@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use millstream_core::id::{AcceptNo, ActionKey, EventId, ExecutionKey, Name, Seq, TenantId};
+use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
+use millstream_store::incidents::opens;
+use millstream_store::intervention::{Burial, Decision, Interventions, Pausing, RecordedDecision, Retried};
 use millstream_store::reopening::{Settled, reopened};
 use rusqlite::{Connection, OptionalExtension};
 
@@ -39,21 +41,23 @@ impl Interventions for SqliteStore {
         .await
     }
 
-    async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()> {
+    async fn pause(&self, pauses: &[Pausing], now: Timestamp) -> Result<()> {
         const PAUSE: &str = "
             UPDATE executions SET paused_reason = ?3, updated_at = ?4
             WHERE tenant = ?1 AND execution_id = ?2 AND paused_reason IS NULL";
-        if executions.is_empty() {
+        if pauses.is_empty() {
             return Ok(());
         }
-        let executions = executions.to_vec();
+        let pauses = pauses.to_vec();
         self.write(move |connection| {
-            for (key, reason) in &executions {
+            for Pausing { execution: key, incident } in &pauses {
+                let reason = &incident.reason;
                 let pause = (key.tenant.as_str(), key.execution.as_str(), Message(reason), now.as_millis());
                 if connection.prepare_cached(PAUSE)?.execute(pause)? > 0 {
                     let by = Decision { actor: None, reason: Some(reason.clone()) };
                     record(connection, key, None, "pause", &by, now)?;
                 }
+                open_unreadable(connection, key, incident, now)?;
             }
             Ok(())
         })
@@ -161,14 +165,44 @@ fn open_incident_of(connection: &Connection, burial: &Burial, now: Timestamp) ->
     let mut read = connection.prepare_cached(READ_EXECUTION)?;
     let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str()))?;
     let Some(row) = rows.next()? else { return Ok(()) };
+    if !opens(Fields(row).word("phase", Phase::parse)?, None) {
+        return Ok(());
+    }
     let opening = Opening {
         execution,
         definition: &Fields(row).definition()?,
-        phase: Fields(row).word("phase", Phase::parse)?,
         event_id: burial.event_id,
         action: None,
         incident: &burial.incident,
     };
+    open_incident(connection, &opening, now)
+}
+
+/// For an execution that cannot be read, of the event that waits first, or of the last one if none does. One
+/// that waits for a person already opens no other.
+fn open_unreadable(
+    connection: &Connection,
+    execution: &ExecutionKey,
+    incident: &NewIncident,
+    now: Timestamp,
+) -> Attempt<()> {
+    const READ_WAITING: &str = "
+        SELECT x.definition, x.version,
+               coalesce((SELECT m.event_id FROM mailbox AS m
+                         WHERE m.tenant = ?1 AND m.execution_id = ?2 ORDER BY m.accept_no LIMIT 1),
+                        (SELECT e.event_id FROM events AS e
+                         WHERE e.tenant = ?1 AND e.execution_id = ?2 ORDER BY e.accept_no DESC LIMIT 1))
+                   AS event_id
+        FROM executions AS x
+        WHERE x.tenant = ?1 AND x.execution_id = ?2 AND NOT EXISTS (
+            SELECT 1 FROM incidents AS i
+            WHERE i.tenant = ?1 AND i.execution_id = ?2 AND i.resolution IS NULL)";
+    let mut read = connection.prepare_cached(READ_WAITING)?;
+    let mut rows = read.query((execution.tenant.as_str(), execution.execution.as_str()))?;
+    let Some(row) = rows.next()? else { return Ok(()) };
+    let Some(event_id) = Fields(row).opt_event_id("event_id")? else { return Ok(()) };
+    let definition = Fields(row).definition()?;
+    let opening = Opening { execution, definition: &definition, event_id, action: None, incident };
     open_incident(connection, &opening, now)
 }
 

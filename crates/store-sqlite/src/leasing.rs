@@ -129,7 +129,8 @@ fn take(
 ) -> Attempt<Vec<LeasedAction>> {
     const TAKE: &str = "
         UPDATE actions SET
-            status = 'leased', epoch = epoch + 1, attempts = attempts + ?5, worker_id = ?2,
+            status = 'leased', epoch = epoch + 1, worker_id = ?2,
+            attempts = attempts + CASE WHEN closing THEN 0 ELSE ?5 END,
             due_at = ?3 + coalesce(min(heartbeat_ms, attempt_ms), heartbeat_ms, attempt_ms, ?4),
             attempt_until = ?3 + attempt_ms,
             expires_at = NULL

@@ -17,6 +17,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
 use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::incidents::opens;
 use millstream_store::settling::Followed;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -207,10 +208,12 @@ fn fail(
         fail_event(connection, touched.accept_no, Some(&incident.reason), now)?;
     }
     pause_active(connection, &key.execution, &incident.reason, now)?;
+    if !opens(touched.phase, Some(&key.action)) {
+        return Ok(());
+    }
     let opening = Opening {
         execution: &key.execution,
         definition: &touched.definition,
-        phase: touched.graph.phase,
         event_id: touched.event_id,
         action: Some(key),
         incident,

@@ -8,7 +8,7 @@ use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, Phase};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::Settling;
+use millstream_store::action_store::{Settling, Wanted};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::settling::{Becomes, Graph, Member};
 use rusqlite::Connection;
@@ -25,6 +25,8 @@ pub(crate) struct Touched {
     pub(crate) accept_no: AcceptNo,
     pub(crate) event_id: EventId,
     pub(crate) event: EventStatus,
+    /// Of the execution.
+    pub(crate) phase: Phase,
     pub(crate) definition: DefinitionRef,
     /// Actions that stand in queues which the settling worker does not serve.
     pub(crate) unserved: BTreeSet<Name>,
@@ -39,9 +41,11 @@ pub(crate) fn read_touched(
     served: &[Queue],
 ) -> Attempt<Option<Touched>> {
     const READ_EVENT: &str = "
-        SELECT e.accept_no, x.phase, e.verdict IS 'failed', x.definition, x.version
+        SELECT e.accept_no, x.phase, e.verdict IS 'failed', x.definition, x.version, t.name
         FROM executions AS x
         CROSS JOIN events AS e ON e.tenant = x.tenant AND e.event_id = ?3
+        LEFT JOIN transitions AS t
+            ON t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq = x.seq
         WHERE x.tenant = ?1 AND x.execution_id = ?2";
     let mut unserved = BTreeSet::new();
     let Some((members, event_id)) = read_members(connection, key, alone, |action, queue| {
@@ -57,7 +61,8 @@ pub(crate) fn read_touched(
     let mut rows = read.query((tenant, execution, event_id.0.as_bytes()))?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let row = Fields(row);
-    let graph = Graph { members, phase: row.word(1, Phase::parse)? };
+    let phase = row.word(1, Phase::parse)?;
+    let graph = Graph { members, wanted: Wanted::of(phase, row.opt_id(5)?.as_ref()) };
     let event = if row.flag(2)? {
         EventStatus::Failed
     } else if graph.is_settled() {
@@ -66,7 +71,7 @@ pub(crate) fn read_touched(
         EventStatus::Processing
     };
     let (accept_no, definition) = (row.accept_no(0)?, row.definition()?);
-    Ok(Some(Touched { graph, accept_no, event_id, event, definition, unserved }))
+    Ok(Some(Touched { graph, accept_no, event_id, event, phase, definition, unserved }))
 }
 
 /// The actions of a transition, with the event that caused it; each is also shown with its queue.
@@ -212,11 +217,11 @@ fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timesta
     Ok(())
 }
 
-/// It is over and not told yet; what it needs from now on is said by [`link_action`].
+/// It is over and not told yet.
 fn close_action(connection: &Connection, key: &ActionKey, error: Option<&RawJson>) -> Attempt<()> {
     const CLOSE_ACTION: &str = "
         UPDATE actions SET
-            status = 'waiting', closing = 1, queue = '', needs = '[]', error = ?5, handled = 1,
+            status = 'waiting', closing = 1, queue = '', error = ?5, handled = 1,
             worker_id = NULL, due_at = NULL, attempt_until = NULL
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
     let (tenant, execution, seq, action) = place(key);
@@ -258,7 +263,8 @@ pub(crate) fn free_leased(
 ) -> Attempt<()> {
     const FREE_LEASED: &str = "
         UPDATE actions SET
-            status = 'leased', epoch = epoch + 1, attempts = attempts + 1, worker_id = ?6, ready_at = ?5,
+            status = 'leased', epoch = epoch + 1, attempts = attempts + (NOT closing), worker_id = ?6,
+            ready_at = ?5,
             due_at = ?5 + coalesce(min(heartbeat_ms, attempt_ms), heartbeat_ms, attempt_ms, ?7),
             attempt_until = ?5 + attempt_ms
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";

@@ -12,7 +12,7 @@ use std::time::Duration;
 use millstream_core::id::{ActionKey, DefinitionRef, Epoch, EventId, Name, WorkerId};
 use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
-use millstream_core::status::EventStatus;
+use millstream_core::status::{EventStatus, Phase};
 use millstream_core::time::Timestamp;
 
 use crate::Result;
@@ -123,8 +123,19 @@ pub enum Pulse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     Yes,
-    /// Its execution was cancelled.
+    /// Its execution was ended by request: cancelled, or failed by a person's decision.
     Cancelled,
+}
+
+impl Wanted {
+    /// By the phase of an execution and the event of its last transition.
+    pub fn of(phase: Phase, last: Option<&Name>) -> Self {
+        match phase {
+            Phase::Cancelled => Self::Cancelled,
+            Phase::Failed if last.is_some_and(Name::is_end) => Self::Cancelled,
+            Phase::Active | Phase::Completed | Phase::Failed => Self::Yes,
+        }
+    }
 }
 
 /// An action that the caller may perform now.

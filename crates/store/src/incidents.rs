@@ -1,7 +1,7 @@
 //! Incidents: failures that wait for a person.
 //!
 //! An incident is opened in the transaction of the failure that causes it
-//! ([`AfterFailure::Incident`](crate::action_store::AfterFailure), a commit, a burial) and resolved once,
+//! ([`AfterFailure::Incident`](crate::action_store::AfterFailure), a commit, a burial, a pause) and resolved once,
 //! together with what the decision does. While an execution has one it is paused; when its last failed or
 //! dead event is reopened or settled it goes on.
 
@@ -10,7 +10,7 @@ use millstream_core::id::{
     ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, IncidentId, Name, TenantId,
 };
 use millstream_core::raw::RawJson;
-use millstream_core::status::Resolution;
+use millstream_core::status::{Phase, Resolution};
 use millstream_core::time::Timestamp;
 
 use crate::Result;
@@ -51,6 +51,12 @@ pub trait Incidents: Send + Sync {
         by: &Decision,
         now: Timestamp,
     ) -> Result<Vec<Resolved>>;
+}
+
+/// Whether a failure opens an incident: after the end of its execution nobody has to decide about one, unless it
+/// is of what the engine owes others at that end (a parent is told, children are closed).
+pub fn opens(phase: Phase, action: Option<&Name>) -> bool {
+    !phase.is_ended() || action.is_some_and(Name::is_reserved)
 }
 
 #[derive(Debug, Clone, Default)]

@@ -16,8 +16,9 @@ pub trait Interventions: Send + Sync {
 
     /// Pause executions whose stored state cannot be decoded or whose definition is unusable, ended
     /// ones included. Recorded as `pause`. One that is paused already keeps its reason and gets no
-    /// second record; one that does not exist is passed over.
-    async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()>;
+    /// second record; one that does not exist is passed over. An incident is opened, of the event that
+    /// waits first (or the last one), unless the execution has an open one.
+    async fn pause(&self, pauses: &[Pausing], now: Timestamp) -> Result<()>;
 
     /// Try a `dead` event again (undecided, attempts 0) or the failed actions of a `failed` event
     /// (those whose failure no event has handled: ready, due at once, attempts 0, the epoch kept; what
@@ -43,6 +44,14 @@ pub struct Burial {
     pub event_id: EventId,
     pub error: String,
     /// Opened with it; it has no action.
+    pub incident: NewIncident,
+}
+
+/// An execution that cannot go on, and why.
+#[derive(Debug, Clone)]
+pub struct Pausing {
+    pub execution: ExecutionKey,
+    /// Its reason is that of the pause.
     pub incident: NewIncident,
 }
 

@@ -28,7 +28,14 @@ pub struct Reopened {
     pub waiting: BTreeSet<Name>,
 }
 
-/// `actions` are all actions of one transition.
+impl Reopened {
+    fn holds(&self, name: &Name) -> bool {
+        self.ready.contains(name) || self.waiting.contains(name)
+    }
+}
+
+/// `actions` are all actions of one transition. What was skipped although nothing that it needs has failed was
+/// skipped because the transition is undone, and stays so.
 pub fn reopened(actions: &BTreeMap<Name, Settled>) -> Reopened {
     let mut reopened = Reopened::default();
     for (name, action) in actions {
@@ -56,6 +63,7 @@ pub fn reopened(actions: &BTreeMap<Name, Settled>) -> Reopened {
             .filter(|(name, action)| {
                 action.status == ActionStatus::Skipped
                     && !reopened.waiting.contains(*name)
+                    && action.needs.iter().any(|need| reopened.holds(need))
                     && !action.needs.iter().any(|need| still_lost(actions, &reopened, need))
             })
             .map(|(name, _)| name.clone())
@@ -108,6 +116,8 @@ mod tests {
             (name("b-after-stuck"), skipped(&["stuck", "done"])),
             (name("a-after-b"), skipped(&["b-after-stuck"])),
             (name("after-both"), skipped(&["told", "stuck"])),
+            (name("undone-before-it-began"), skipped(&[])),
+            (name("undone-while-it-waited"), skipped(&["done"])),
             (name("after-after-both"), skipped(&["after-both", "stuck"])),
         ]);
         assert_eq!(

@@ -3,18 +3,18 @@
 //!
 //! An action that is to be *compensated* is over, but not told yet: it is `waiting` and *closing*.
 //! Whatever of its transition has not begun is skipped, whatever has begun is waited for. Then the undo
-//! actions of what has succeeded are called up, the last success first, each waiting for the one before;
-//! behind the last of them waits the closing action, to be leased once more and told. It stands in the
-//! engine's own queue from then on: to tell is nobody else's business.
+//! actions of what has succeeded are called up, the last success first, each waiting for the one before.
+//! The closing action waits until all of them have succeeded, to be leased once more and told. It stands in
+//! the engine's own queue from then on: to tell is nobody else's business.
 
 use std::collections::BTreeMap;
 
 use millstream_core::id::{Epoch, Name};
 use millstream_core::planted::{self, Bug};
-use millstream_core::status::{ActionStatus, Phase};
+use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 
-use crate::action_store::{AfterFailure, Settling};
+use crate::action_store::{AfterFailure, Settling, Wanted};
 
 /// What has to be known of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,12 +30,19 @@ pub struct Member {
     pub undoes: Option<Name>,
 }
 
+impl Member {
+    /// Neither the undoing nor what is undone: what the transition asked for.
+    fn is_declared(&self) -> bool {
+        !self.closing && self.undoes.is_none()
+    }
+}
+
 /// All actions of one transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
     pub members: BTreeMap<Name, Member>,
-    /// Of the execution.
-    pub phase: Phase,
+    /// Whether anybody wants more attempts.
+    pub wanted: Wanted,
 }
 
 /// What an outcome makes of its action.
@@ -80,17 +87,23 @@ impl Graph {
         let compensating = self.members.values().any(|member| member.closing) && !goes_on;
         // What the engine owes at the end (a parent is told, children are closed) it owes after any end.
         let is_owed = action.is_reserved();
-        let may_go_on = |goes_on: Becomes| match self.phase {
-            Phase::Cancelled if !is_owed => Becomes::Cancelled,
-            Phase::Active | Phase::Completed | Phase::Failed if compensating => Becomes::Skipped,
-            Phase::Active | Phase::Completed | Phase::Failed | Phase::Cancelled => goes_on,
+        let may_go_on = |goes_on: Becomes| match self.wanted {
+            Wanted::Cancelled if !is_owed => Becomes::Cancelled,
+            Wanted::Yes if compensating => Becomes::Skipped,
+            Wanted::Yes | Wanted::Cancelled => goes_on,
         };
         let becomes = match outcome {
             Settling::Succeeded { .. } => Becomes::Succeeded,
             Settling::Retry { at, .. } => may_go_on(Becomes::Ready(*at)),
             Settling::Postponed { at } => may_go_on(Becomes::Postponed(*at)),
-            Settling::Awaiting { until } => Becomes::Awaiting(*until),
-            Settling::Failed { then: AfterFailure::Compensate, .. } => Becomes::Closing,
+            Settling::Awaiting { until } => match self.wanted {
+                Wanted::Yes => Becomes::Awaiting(*until),
+                Wanted::Cancelled => Becomes::Cancelled,
+            },
+            Settling::Failed { then: AfterFailure::Compensate, .. } => match self.wanted {
+                Wanted::Yes => Becomes::Closing,
+                Wanted::Cancelled => Becomes::Failed,
+            },
             Settling::Failed { then: AfterFailure::Emit(_) | AfterFailure::Incident(_), .. } => {
                 Becomes::Failed
             }
@@ -105,9 +118,6 @@ impl Graph {
                 Becomes::Awaiting(_) => (ActionStatus::Awaiting, false),
                 Becomes::Closing => (ActionStatus::Waiting, true),
             };
-            if becomes == Becomes::Closing {
-                member.needs.clear();
-            }
             member.settled_at = member.status.is_settled().then_some(now);
         }
         becomes
@@ -158,13 +168,10 @@ impl Graph {
 
     /// Calls up the undo actions once nothing else of the transition is under way.
     fn compensate(&mut self, followed: &mut Followed) {
-        let is_unlinked = |member: &Member| {
-            member.closing && member.status == ActionStatus::Waiting && member.needs.is_empty()
-        };
-        if !self.members.values().any(is_unlinked) {
+        let waits = |member: &Member| member.closing && member.status == ActionStatus::Waiting;
+        if !self.members.values().any(waits) {
             return;
         }
-        let declared = |member: &Member| !member.closing && member.undoes.is_none();
         let not_begun = |member: &Member| match member.status {
             ActionStatus::Waiting | ActionStatus::Ready => true,
             ActionStatus::Leased
@@ -178,13 +185,13 @@ impl Graph {
         let idle: Vec<Name> = self
             .members
             .iter()
-            .filter(|(_, member)| declared(member) && not_begun(member))
+            .filter(|(_, member)| member.is_declared() && not_begun(member))
             .map(|(name, _)| name.clone())
             .collect();
         for name in idle {
             self.set_skipped(name, followed);
         }
-        if self.members.values().any(|member| declared(member) && !member.status.is_settled()) {
+        if self.is_under_way() {
             return;
         }
         let mut before: Option<Name> = None;
@@ -195,10 +202,18 @@ impl Graph {
             member.needs.extend(before.replace(name.clone()));
             followed.linked.insert(name, member.needs.clone());
         }
-        for (name, member) in self.members.iter_mut().filter(|(_, member)| is_unlinked(member)) {
-            member.needs.extend(before.clone());
-            followed.linked.insert(name.clone(), member.needs.clone());
-        }
+    }
+
+    /// Whether something that was asked for has no outcome yet.
+    fn is_under_way(&self) -> bool {
+        self.members.values().any(|member| member.is_declared() && !member.status.is_settled())
+    }
+
+    /// Whether everything that can be undone is.
+    fn is_undone(&self) -> bool {
+        let undos = self.members.values().filter(|member| member.undoes.is_some());
+        let is_over = |status| matches!(status, ActionStatus::Succeeded | ActionStatus::Standby);
+        !self.is_under_way() && undos.into_iter().all(|undo| is_over(undo.status))
     }
 
     /// The undo actions of what has succeeded, the last success first.
@@ -232,10 +247,9 @@ impl Graph {
             .members
             .iter()
             .filter(|(_, member)| member.status == ActionStatus::Waiting)
-            .filter(|(_, member)| member.needs.iter().all(has_succeeded))
-            // What waits for its undoing waits for nobody yet as long as it is not linked.
-            .filter(|(name, member)| {
-                !member.closing || !member.needs.is_empty() || followed.linked.contains_key(*name)
+            .filter(|(_, member)| match member.closing {
+                true => self.is_undone(),
+                false => member.needs.iter().all(has_succeeded),
             })
             .map(|(name, member)| (member.ordinal, name.clone()))
             .collect();
@@ -276,7 +290,7 @@ mod tests {
 
     fn graph<const N: usize>(members: [(&str, Member); N]) -> Graph {
         let members = members.into_iter().map(|(text, member)| (name(text), member)).collect();
-        Graph { members, phase: Phase::Active }
+        Graph { members, wanted: Wanted::Yes }
     }
 
     fn succeeded() -> Settling {
@@ -297,7 +311,7 @@ mod tests {
         let mut graph = graph([
             ("reserve", member(0, Leased, &[])),
             ("charge", member(1, Leased, &[])),
-            ("ship", member(2, Leased, &[])),
+            ("ship", member(2, Leased, &["charge"])),
             ("release", undo(3, "reserve")),
             ("refund", undo(4, "charge")),
         ]);
@@ -308,12 +322,35 @@ mod tests {
         let followed = graph.follow();
         assert_eq!(followed.freed, names(&["release"]));
         assert_eq!(followed.linked[&name("refund")], names(&["charge", "release"]));
-        assert_eq!(followed.linked[&name("ship")], names(&["refund"]));
+        assert!(!followed.linked.contains_key(&name("ship")), "what it needed stays as it was");
         assert!(!graph.is_settled());
         graph.record(&name("release"), &succeeded(), at(4));
         assert_eq!(graph.follow().freed, names(&["refund"]));
         graph.record(&name("refund"), &succeeded(), at(5));
         assert_eq!(graph.follow().freed, names(&["ship"]));
+        assert_eq!(graph.members[&name("ship")].needs, names(&["charge"]));
+    }
+
+    #[test]
+    fn what_is_tried_again_and_succeeds_while_everything_is_undone_is_undone_too() {
+        use ActionStatus::{Failed, Leased, Succeeded};
+        let mut graph = graph([
+            ("a", member(0, Succeeded, &[])),
+            ("b", member(1, Failed, &[])),
+            ("c", member(2, Leased, &[])),
+            ("undo-a", undo(3, "a")),
+            ("undo-b", undo(4, "b")),
+        ]);
+        graph.record(&name("c"), &compensate(), at(1));
+        assert_eq!(graph.follow().freed, names(&["undo-a"]));
+        // A person retries `b` meanwhile.
+        graph.members.get_mut(&name("b")).unwrap().status = Leased;
+        graph.record(&name("undo-a"), &succeeded(), at(2));
+        assert_eq!(graph.follow(), Followed::default(), "it is waited for");
+        graph.record(&name("b"), &succeeded(), at(3));
+        assert_eq!(graph.follow().freed, names(&["undo-b"]));
+        graph.record(&name("undo-b"), &succeeded(), at(4));
+        assert_eq!(graph.follow().freed, names(&["c"]));
     }
 
     #[test]
@@ -374,9 +411,24 @@ mod tests {
     fn in_a_cancelled_execution_nothing_is_tried_again() {
         let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
         let mut graph = graph([("a", member(0, ActionStatus::Leased, &[]))]);
-        graph.phase = Phase::Cancelled;
+        graph.wanted = Wanted::Cancelled;
         assert_eq!(graph.record(&name("a"), &retry, at(1)), Becomes::Cancelled);
         assert!(graph.is_settled());
+    }
+
+    #[test]
+    fn in_a_cancelled_execution_nothing_is_awaited_and_nothing_is_undone() {
+        use ActionStatus::{Leased, Succeeded};
+        let mut graph = graph([
+            ("a", member(0, Leased, &[])),
+            ("b", member(1, Leased, &[])),
+            ("c", member(2, Succeeded, &[])),
+            ("undo-c", undo(3, "c")),
+        ]);
+        graph.wanted = Wanted::Cancelled;
+        assert_eq!(graph.record(&name("a"), &Settling::Awaiting { until: None }, at(1)), Becomes::Cancelled);
+        assert_eq!(graph.record(&name("b"), &compensate(), at(1)), Becomes::Failed);
+        assert_eq!(graph.follow(), Followed::default());
     }
 
     #[test]
@@ -384,7 +436,7 @@ mod tests {
         let retry = Settling::Retry { error: RawJson::null(), at: at(9) };
         let owed = Name::return_to_parent();
         let mut graph = graph([(owed.as_str(), member(0, ActionStatus::Leased, &[]))]);
-        graph.phase = Phase::Cancelled;
+        graph.wanted = Wanted::Cancelled;
         assert_eq!(graph.record(&owed, &retry, at(1)), Becomes::Ready(at(9)));
         assert!(!graph.is_settled());
     }

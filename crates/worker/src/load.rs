@@ -8,13 +8,16 @@
 
 use std::sync::Arc;
 
-use millstream_core::id::{AcceptNo, ExecutionKey};
+use millstream_core::action::ErrorClass;
+use millstream_core::id::{AcceptNo, IncidentId};
+use millstream_core::incident::NewIncident;
 use millstream_core::log::{Kept as KeptAs, State, Waiting};
 use millstream_core::machine;
 use millstream_core::program::Program;
 use millstream_rpc::blob;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{Known, Loaded, LoadedExecution, MailboxLimits, More, Wanted};
+use millstream_store::intervention::Pausing;
 use tokio::time::Instant;
 
 use crate::bisect::Bisect;
@@ -220,10 +223,17 @@ async fn pause(
     if unreadable.is_empty() {
         return;
     }
-    let pauses: Vec<(ExecutionKey, String)> =
-        unreadable.iter().map(|(at, reason)| (visits[*at].execution.clone(), reason.clone())).collect();
+    let pausing = |(at, reason): &(usize, String)| Pausing {
+        execution: visits[*at].execution.clone(),
+        incident: NewIncident {
+            id: IncidentId(worker.event_id().0),
+            class: ErrorClass::Corrupt,
+            reason: reason.clone(),
+        },
+    };
+    let pauses: Vec<Pausing> = unreadable.iter().map(pausing).collect();
     let paused = worker.deps.stores.interventions.pause(&pauses, worker.now()).await;
-    for ((at, reason), (execution, _)) in unreadable.into_iter().zip(&pauses) {
+    for ((at, reason), Pausing { execution, .. }) in unreadable.into_iter().zip(&pauses) {
         ends[at] = Some(match &paused {
             Ok(()) => {
                 ::metrics::counter!(metrics::PAUSED).increment(1);
@@ -266,7 +276,7 @@ pub(crate) fn slice(loaded: &mut LoadedExecution) -> Company {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::id::{DefinitionRef, EventId, ExecutionId, Name, Seq, TenantId};
+    use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId};
     use millstream_core::log::Origin;
     use millstream_core::raw::RawJson;
     use millstream_core::status::PauseState;

@@ -65,6 +65,8 @@ async fn what_was_done_last_is_undone_first_and_then_it_is_told(mode: Mode) {
     assert_eq!(status(api, "t-1", "uninsure").await, "standby");
     let told = api.list("t-1", "history").await.pop().unwrap();
     assert_eq!((&told["name"], &told["payload"]["attempts"]), (&json!("refused"), &json!(2)), "{told}");
+    let car = api.action("t-1", "car").await.expect("the action");
+    assert_eq!((&car["attempts"], &car["needs"]), (&json!(2), &json!(["hotel"])), "{car}");
     let go = text(&api.list("t-1", "history").await[1], "event_id");
     assert_eq!(api.settled(&go).await["status"], "completed", "it is handled");
     assert!(api.all("/v1/incidents").await.is_empty());

@@ -10,6 +10,7 @@ use crate::world::start;
 both_modes!(
     the_end_of_a_child_is_the_outcome_of_its_action,
     a_child_goes_with_its_parent_or_lives_on,
+    a_child_that_begins_while_its_parent_ends_goes_with_it,
     a_start_that_is_tried_again_begins_another_child,
     a_child_that_cannot_be_started_waits_for_a_person,
     a_child_that_takes_too_long_is_given_up_and_cancelled,
@@ -48,6 +49,7 @@ states:
 ";
 
 const NAMED: &str = r#", execution_id: "kid-of-${context.n}""#;
+const RAISE: &str = r#"  raise: { start: { definition: child, execution_id: "kid-of-${context.n}", input: { n: context.n } } }"#;
 const HANDLED: &str = ", on_failure: lost";
 
 /// A parent whose `start` says more, and whose action does.
@@ -121,12 +123,32 @@ async fn a_child_goes_with_its_parent_or_lives_on(mode: Mode) {
         assert!(text(&last["payload"], "reason").contains(parent), "{last}");
     }
     api.execution_in("p-4", "cancelled").await;
+    api.action_in("p-4", "raise", "cancelled").await;
     // Had they been told to go, `grow` would come too late.
     for kid in ["kid-of-3", "kid-of-4"] {
         assert_eq!(api.send_and_settle(kid, "grow", json!({})).await["status"], "completed");
         assert_eq!(api.execution_in(kid, "completed").await["state"], "old");
     }
     assert_eq!(api.execution("p-3").await["state"], "gone", "nothing happens after the end");
+}
+
+/// The end of the parent and the `start` are one transition: whichever of the two is performed first, the child
+/// must not be left behind.
+async fn a_child_that_begins_while_its_parent_ends_goes_with_it(mode: Mode) {
+    const PARENTS: usize = 20;
+    let world = start(mode).await;
+    let api = &world.api;
+    api.apply(CHILD).await;
+    let hasty = PARENT.split("  b:").next().unwrap().replace("NAME", "hasty").replace("to: b,", "to: gone,");
+    api.apply(&format!("{hasty}  gone: {{ final: true }}\nactions:\n{RAISE}")).await;
+    for n in 0..PARENTS {
+        api.begin("hasty", &format!("p-{n}"), json!({ "n": n }), &["go"]).await;
+    }
+    for n in 0..PARENTS {
+        api.execution_in(&format!("p-{n}"), "completed").await;
+        api.action_in(&format!("p-{n}"), "raise", "failed").await;
+        api.execution_in(&format!("kid-of-{n}"), "cancelled").await;
+    }
 }
 
 async fn a_start_that_is_tried_again_begins_another_child(mode: Mode) {

@@ -158,6 +158,7 @@ fn status_of(class: &ErrorClass) -> NodeStatus {
         | ErrorClass::Forbidden
         | ErrorClass::Secret
         | ErrorClass::Output
+        | ErrorClass::Corrupt
         | ErrorClass::Failed
         | ErrorClass::Custom(_) => NodeStatus::TaskError,
         ErrorClass::Child => NodeStatus::Fail,

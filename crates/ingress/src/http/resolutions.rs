@@ -10,7 +10,7 @@ use axum::body::Body as Incoming;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use millstream_core::action;
+use millstream_core::action::{self, ErrorClass};
 use millstream_core::entropy;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, IncidentId, Name};
 use millstream_core::log::Origin;
@@ -139,6 +139,10 @@ async fn skip(
     }
 
     let incident = undecided(find(&door, &caller, id).await?)?;
+    if incident.class == ErrorClass::Corrupt && incident.action.is_none() {
+        let detail = "there is nothing to skip: the execution cannot be read; retry when it can be";
+        return Err(Problem::new(Kind::Conflict, detail));
+    }
     let how = match (action_of(&door, &incident).await?, result) {
         (Some(action), Some(result)) => {
             let emit = told(&door, &trace, &incident, &action, &result).await?.map(Box::new);

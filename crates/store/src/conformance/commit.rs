@@ -4,7 +4,7 @@ use millstream_core::id::{AcceptNo, Seq};
 use millstream_core::status::{EventStatus, ExecutionStatus, Phase};
 
 use super::Bench;
-use super::fixture::{HOUR, burial, event, execution, grant, name, timer, worker};
+use super::fixture::{HOUR, burial, event, execution, grant, name, pausing, timer, worker};
 use super::visit::{Visit, broken, done, ready};
 use crate::execution_store::Committed;
 
@@ -176,7 +176,7 @@ pub async fn a_paused_execution_takes_only_its_cancellation(bench: Bench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let (id, cancel) = (bench.post(&key, "pay").await, bench.post(&key, "millstream.cancel").await);
-    let pause = [(key.clone(), "broken".to_owned())];
+    let pause = [pausing(&key, "broken")];
     bench.stores.interventions.pause(&pause, bench.now().await).await.unwrap();
     let now = bench.now().await;
     for attempt in [
@@ -205,7 +205,7 @@ pub async fn a_pause_after_the_end_keeps_no_verdict_back(bench: Bench) {
     let end = Visit::to(&key, &state, bench.now().await).end(last, "closed", Phase::Completed);
     let state = bench.commit_done(end).await;
     let late = bench.post(&key, "millstream.cancel").await;
-    bench.stores.interventions.pause(&[(key.clone(), "odd".to_owned())], bench.now().await).await.unwrap();
+    bench.stores.interventions.pause(&[pausing(&key, "odd")], bench.now().await).await.unwrap();
     bench.commit_done(Visit::to(&key, &state, bench.now().await).reject(late, "ended")).await;
     assert_eq!(bench.event(&key, late).await.status, EventStatus::Rejected);
 }

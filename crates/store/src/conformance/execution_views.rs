@@ -6,7 +6,8 @@ use millstream_core::status::{ExecutionStatus, Phase};
 
 use super::Bench;
 use super::fixture::{
-    HOUR, armed_execution, event, execution, execution_of, grant, name, new_execution, raw, tenant, timer,
+    HOUR, armed_execution, event, execution, execution_of, grant, name, new_execution, pausing, raw, tenant,
+    timer,
 };
 use super::visit::{Visit, ready, waiting};
 use crate::event_log::NewEvent;
@@ -68,7 +69,7 @@ pub async fn executions_are_filtered_by_definition_state_and_status(bench: Bench
         bench.commit_done(Visit::to(&key, &state, now).end(event, to, phase).without_snapshot()).await;
     }
     bench.start(&execution("stuck")).await;
-    let pause = [(execution("stuck"), "broken".to_owned())];
+    let pause = [pausing(&execution("stuck"), "broken")];
     bench.stores.interventions.pause(&pause, now).await.unwrap();
 
     let by_definition = ExecutionFilter { definition: Some(name("bill")), ..Default::default() };

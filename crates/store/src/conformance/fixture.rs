@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::Bench;
 use crate::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
 use crate::execution_store::{Known, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, Wanted};
-use crate::intervention::Burial;
+use crate::intervention::{Burial, Pausing};
 use crate::views::{ActionView, EventView, ExecutionView};
 
 /// A lease that does not run out during a case.
@@ -44,6 +44,11 @@ pub(super) fn grant_for(slots: usize, ttl: Duration) -> LeaseGrant {
 pub(super) fn burial(execution: ExecutionKey, event_id: EventId, error: &str) -> Burial {
     let incident = NewIncident { class: ErrorClass::Internal, ..incident(error) };
     Burial { execution, event_id, error: error.to_owned(), incident }
+}
+
+pub(super) fn pausing(execution: &ExecutionKey, reason: &str) -> Pausing {
+    let incident = NewIncident { class: ErrorClass::Corrupt, ..incident(reason) };
+    Pausing { execution: execution.clone(), incident }
 }
 
 /// With an id of its own.

@@ -4,7 +4,7 @@ use millstream_core::id::IncidentId;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase, Resolution};
 
 use super::Bench;
-use super::fixture::{burial, event, execution, execution_of, grant, name, raw, tenant, worker};
+use super::fixture::{burial, event, execution, execution_of, grant, name, pausing, raw, tenant, worker};
 use super::settle::{fail, settle, succeed};
 use super::visit::{Visit, broken, broken_and_told, ready, waiting};
 use crate::action_store::LeasedAction;
@@ -262,17 +262,86 @@ pub async fn an_action_that_fails_within_its_commit_opens_an_incident(bench: Ben
     assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Failed);
 }
 
-pub async fn what_fails_in_the_commit_that_ends_is_not_left_open(bench: Bench) {
+pub async fn what_fails_in_the_commit_that_ends_opens_none(bench: Bench) {
     let key = execution("one");
     let state = bench.start(&key).await;
     let (id, last) = (bench.post(&key, "go").await, bench.post(&key, "end").await);
     let visit = Visit::to(&key, &state, bench.now().await).act(id, "working", &[broken("a")]);
     let visit = visit.failing("no").with_incidents("no").end(last, "done", Phase::Completed);
     bench.commit_done(visit).await;
-    let resolved = list(&bench, IncidentFilter::default()).await.remove(0).resolved.unwrap();
-    assert_eq!(resolved.resolution, Resolution::Ended);
+    assert_eq!(list(&bench, IncidentFilter::default()).await, []);
+    assert_eq!(bench.action(&key, "a").await.status, ActionStatus::Failed);
     let view = bench.execution(&key).await;
     assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Completed, None));
+}
+
+/// The failure is on record, and the event can be tried again by its id.
+pub async fn what_fails_after_the_end_opens_none(bench: Bench) {
+    let key = execution("one");
+    let (id, state, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    let (last, late) = (bench.post(&key, "close").await, bench.post(&key, "late").await);
+    let now = bench.now().await;
+    bench.commit_done(Visit::to(&key, &state, now).end(last, "closed", Phase::Completed)).await;
+    settle(&bench, vec![fail(&done.leased[0], "answered 500")], grant(0)).await;
+    bench.stores.interventions.bury(&[burial(key.clone(), late, "crashed")], now).await.unwrap();
+    assert_eq!(list(&bench, IncidentFilter::default()).await, []);
+    let failed = bench.event(&key, id).await;
+    assert_eq!((failed.status, failed.error.as_deref()), (EventStatus::Failed, Some("answered 500")));
+    assert_eq!(bench.event(&key, late).await.status, EventStatus::Dead);
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Completed);
+    bench.stores.interventions.retry(&tenant("acme"), id, &by("ann"), now).await.unwrap();
+    assert_eq!(lease(&bench).await.len(), 1);
+}
+
+/// A parent waits for it.
+pub async fn what_the_engine_owes_at_an_end_and_cannot_do_opens_one(bench: Bench) {
+    let key = execution("one");
+    let (id, state, done) = bench.acting(&key, &[ready("millstream.return")], grant(1)).await;
+    let last = bench.post(&key, "close").await;
+    let now = bench.now().await;
+    bench.commit_done(Visit::to(&key, &state, now).end(last, "closed", Phase::Completed)).await;
+    settle(&bench, vec![fail(&done.leased[0], "no such definition")], grant(0)).await;
+    let view = open(&bench).await.remove(0);
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Completed, "it holds up nothing");
+    resolve(&bench, view.id, Resolving::Retry).await;
+    assert_eq!(lease(&bench).await.len(), 1);
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Processing);
+}
+
+pub async fn an_execution_that_cannot_be_read_is_an_incident_of_the_event_that_waits(bench: Bench) {
+    let (key, idle) = (execution("one"), execution("idle"));
+    bench.start(&key).await;
+    bench.start(&idle).await;
+    let (first, _) = (bench.post(&key, "pay").await, bench.post(&key, "pay").await);
+    let pauses = [pausing(&key, "no state"), pausing(&idle, "no log"), pausing(&key, "again")];
+    bench.stores.interventions.pause(&pauses, bench.now().await).await.unwrap();
+    bench.stores.interventions.pause(&pauses, bench.now().await).await.unwrap();
+    let found = open(&bench).await;
+    assert_eq!(found.len(), 2, "one each: {found:?}");
+    let view = found.into_iter().find(|view| view.execution == key).unwrap();
+    assert_eq!((view.action.clone(), view.event_id, view.class.as_str()), (None, first, "corrupt"));
+    assert_eq!((view.reason.as_str(), view.definition.name.clone()), ("no state", name("order")));
+
+    resolve(&bench, view.id, Resolving::Retry).await;
+    assert_eq!(bench.execution(&key).await.status, ExecutionStatus::Active);
+    assert_eq!(bench.event(&key, first).await.status, EventStatus::Pending);
+    assert_eq!(bench.mailbox(&key).await.len(), 2, "nothing was decided, nothing is twice");
+}
+
+/// Whoever ends it may find that not even that can be decided: it must not be forgotten.
+pub async fn an_execution_that_cannot_be_ended_either_is_an_incident_again(bench: Bench) {
+    let key = execution("one");
+    bench.start(&key).await;
+    bench.post(&key, "pay").await;
+    bench.stores.interventions.pause(&[pausing(&key, "no state")], bench.now().await).await.unwrap();
+    let view = open(&bench).await.remove(0);
+    let event = Box::new(event(&bench, &key, "millstream.cancel"));
+    resolve(&bench, view.id, Resolving::End { resolution: Resolution::Cancel, event }).await;
+    assert_eq!(open(&bench).await, []);
+    bench.stores.interventions.pause(&[pausing(&key, "still none")], bench.now().await).await.unwrap();
+    assert_eq!(open(&bench).await.len(), 1);
+    let view = bench.execution(&key).await;
+    assert_eq!(view.paused_reason.as_deref(), Some("no state"), "the pause keeps its first reason");
 }
 
 pub async fn one_incident_twice_in_a_batch_is_decided_once(bench: Bench) {

@@ -4,7 +4,7 @@ use millstream_core::id::{EventId, ExecutionKey};
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus, Phase};
 
 use super::Bench;
-use super::fixture::{burial, event, execution, grant, tenant, worker};
+use super::fixture::{burial, event, execution, grant, pausing, tenant, worker};
 use super::settle::{fail, fail_and_tell, settle, succeed};
 use super::visit::{Visit, broken, broken_and_told, ready, waiting};
 use crate::intervention::{Decision, Retried};
@@ -85,11 +85,10 @@ pub async fn a_pause_keeps_its_first_reason(bench: Bench) {
     let (key, other) = (execution("one"), execution("other"));
     bench.start(&key).await;
     bench.start(&other).await;
-    let pause = |key: &ExecutionKey, reason: &str| (key.clone(), reason.to_owned());
-    let batch = [pause(&key, "bad snapshot"), pause(&execution("none"), "x"), pause(&other, "y")];
+    let batch = [pausing(&key, "bad snapshot"), pausing(&execution("none"), "x"), pausing(&other, "y")];
     let store = &bench.stores.interventions;
     store.pause(&batch, bench.now().await).await.unwrap();
-    store.pause(&[pause(&key, "again")], bench.now().await).await.unwrap();
+    store.pause(&[pausing(&key, "again")], bench.now().await).await.unwrap();
     let view = bench.execution(&key).await;
     assert_eq!((view.status, view.paused_reason.as_deref()), (ExecutionStatus::Paused, Some("bad snapshot")));
     assert_eq!(bench.execution(&other).await.status, ExecutionStatus::Paused);

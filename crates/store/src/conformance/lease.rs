@@ -6,7 +6,7 @@ use millstream_core::id::Epoch;
 use millstream_core::status::ActionStatus;
 
 use super::Bench;
-use super::fixture::{HOUR, SHORT, execution, grant, grant_for, name, raw, worker};
+use super::fixture::{HOUR, SHORT, execution, grant, grant_for, name, pausing, raw, worker};
 use super::settle::{fail, retry, settle, succeed};
 use super::visit::{ready, waiting};
 use crate::action_store::{Beat, Lease, LeasedAction, Pulse, SettleVerdict};
@@ -97,7 +97,7 @@ pub async fn a_live_lease_is_not_taken_over(bench: Bench) {
 pub async fn a_pause_does_not_stop_actions(bench: Bench) {
     let key = execution("one");
     bench.acting(&key, &[ready("charge")], grant(0)).await;
-    let pause = [(key, "broken".to_owned())];
+    let pause = [pausing(&key, "broken")];
     bench.stores.interventions.pause(&pause, bench.now().await).await.unwrap();
     assert_eq!(lease(&bench, "w2", grant(5)).await.len(), 1);
 }

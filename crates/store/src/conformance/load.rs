@@ -6,7 +6,7 @@ use millstream_core::machine::evolve;
 use millstream_core::status::{PauseState, Phase};
 
 use super::Bench;
-use super::fixture::{event, execution, execution_of, ids, order, raw};
+use super::fixture::{event, execution, execution_of, ids, order, pausing, raw};
 use super::visit::Visit;
 use crate::event_log::{Append, NewEvent};
 use crate::execution_store::{Committed, Known, Loaded, MailboxLimits, More, Wanted};
@@ -171,7 +171,7 @@ pub async fn a_paused_mailbox_shows_its_cancellation_behind_any_backlog(bench: B
     bench.post(&key, "pay").await;
     bench.post(&key, "pay").await;
     let cancel = bench.post(&key, "millstream.cancel").await;
-    let pause = [(key.clone(), "broken".to_owned())];
+    let pause = [pausing(&key, "broken")];
     bench.stores.interventions.pause(&pause, bench.now().await).await.unwrap();
     let limits = MailboxLimits { events: 1, ..MailboxLimits::default() };
     let found = bench.load_within(&key, None, limits).await;

@@ -6,7 +6,7 @@ use millstream_core::id::ExecutionKey;
 use millstream_core::sweep::Band;
 
 use super::Bench;
-use super::fixture::{HOUR, execution, execution_of};
+use super::fixture::{HOUR, execution, execution_of, pausing};
 use super::visit::Visit;
 use crate::event_log::Append;
 
@@ -71,7 +71,7 @@ pub async fn a_paused_execution_has_no_work_but_its_cancellation(bench: Bench) {
     let key = execution("one");
     bench.start(&key).await;
     bench.post(&key, "pay").await;
-    let pause = [(key.clone(), "broken".to_owned())];
+    let pause = [pausing(&key, "broken")];
     bench.stores.interventions.pause(&pause, bench.now().await).await.unwrap();
     assert!(undecided(&bench, None).await.is_empty());
     assert_eq!(bench.stores.events.has_work(std::slice::from_ref(&key)).await.unwrap(), [false]);

@@ -6,8 +6,11 @@ use millstream_core::time::Timestamp;
 
 use super::Bench;
 use super::fixture::{HOUR, event, execution, grant, incident, name, raw, worker};
-use super::visit::{Visit, ready, waiting};
-use crate::action_store::{AfterFailure, LeasedAction, SettleVerdict, Settled, Settlement, Settling};
+use super::undo::compensate;
+use super::visit::{Visit, ready, standby, waiting};
+use crate::action_store::{
+    AfterFailure, LeasedAction, Pulse, SettleVerdict, Settled, Settlement, Settling, Wanted,
+};
 use crate::event_log::NewEvent;
 use crate::execution_store::LeaseGrant;
 
@@ -156,6 +159,58 @@ pub async fn a_retry_in_a_cancelled_execution_cancels_the_action(bench: Bench) {
     assert!(a.error.is_some() && a.settled_at.is_some());
     let second = settle(&bench, vec![retry(&done.leased[1], now)], grant(5)).await;
     assert_eq!(second.verdicts, [COMPLETED], "nothing more will be done for it");
+    assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
+    let due = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
+    assert!(due.is_empty());
+}
+
+/// A person's `fail` ends what was asked for as a cancellation does; an end in a failed state does not.
+pub async fn a_retry_in_an_execution_that_a_person_failed_cancels_the_action(bench: Bench) {
+    for (id, ends_with, becomes) in [
+        ("by-request", "millstream.fail", ActionStatus::Cancelled),
+        ("by-itself", "refuse", ActionStatus::Ready),
+    ] {
+        let key = execution(id);
+        let (_, state, done) = bench.acting(&key, &[ready("a"), ready("b")], grant(2)).await;
+        let last = bench.post(&key, ends_with).await;
+        let now = bench.now().await;
+        let mut visit = Visit::to(&key, &state, now).end(last, "working", Phase::Failed).named(ends_with);
+        if ends_with == "millstream.fail" {
+            visit = visit.cancel_open_actions();
+        }
+        bench.commit_done(visit).await;
+        let beats = [done.leased[0].lease.clone().into()];
+        let pulses = bench.stores.actions.renew(&beats, &worker("w1"), &grant(0), now).await.unwrap();
+        let unwanted = matches!(pulses[..], [Pulse::Held { wanted: Wanted::Cancelled, .. }]);
+        assert_eq!(unwanted, becomes == ActionStatus::Cancelled, "{pulses:?}");
+        settle(&bench, vec![retry(&done.leased[0], now)], grant(0)).await;
+        assert_eq!(bench.action(&key, "a").await.status, becomes, "{id}");
+    }
+}
+
+/// Nobody waits for a child any more, and no undoing begins.
+pub async fn in_a_cancelled_execution_nothing_is_awaited_or_undone(bench: Bench) {
+    let key = execution("one");
+    let actions = [ready("a"), ready("b"), ready("c"), ready("d"), standby("undo-a", "a")];
+    let (id, state, done) = bench.acting(&key, &actions, grant(4)).await;
+    let [a, b, c, d] = &done.leased[..] else { panic!("{:?}", done.leased) };
+    let awaiting = |action: &LeasedAction| Settlement {
+        lease: action.lease.clone(),
+        event_id: action.event_id,
+        outcome: Settling::Awaiting { until: None },
+    };
+    settle(&bench, vec![succeed(a, "1"), awaiting(b)], grant(0)).await;
+    let cancel = bench.post(&key, "millstream.cancel").await;
+    let now = bench.now().await;
+    let visit = Visit::to(&key, &state, now).end(cancel, "working", Phase::Cancelled).cancel_open_actions();
+    bench.commit_done(visit).await;
+    assert_eq!(bench.action(&key, "b").await.status, ActionStatus::Cancelled, "nobody waits for it");
+    assert_eq!(settle(&bench, vec![succeed(b, "2")], grant(0)).await.verdicts, [SettleVerdict::Stale]);
+    let settled = settle(&bench, vec![compensate(c), awaiting(d)], grant(5)).await;
+    assert!(settled.leased.is_empty() && settled.unleased == 0, "{settled:?}");
+    assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Failed);
+    assert_eq!(bench.action(&key, "d").await.status, ActionStatus::Cancelled);
+    assert_eq!(bench.action(&key, "undo-a").await.status, ActionStatus::Standby);
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
     let due = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
     assert!(due.is_empty());

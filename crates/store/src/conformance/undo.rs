@@ -7,7 +7,7 @@ use millstream_core::terms::Terms;
 use super::Bench;
 use super::fixture::{event, execution, grant, name, raw, worker};
 use super::settle::{fail, fail_and_tell, settle, succeed};
-use super::visit::{ready, standby};
+use super::visit::{ready, standby, waiting};
 use crate::action_store::{AfterFailure, LeasedAction, SettleVerdict, Settlement, Settling};
 use crate::execution_store::LeaseGrant;
 
@@ -21,13 +21,14 @@ pub async fn what_succeeded_last_is_undone_first_and_then_the_failure_is_told(be
     let actions = [
         ready("reserve"),
         ready("charge"),
-        ready("ship"),
+        waiting("ship", &["charge"]),
         standby("release", "reserve"),
         standby("refund", "charge"),
     ];
     let (id, _, done) = bench.acting(&key, &actions, grant(3)).await;
-    let [reserve, charge, ship] = &done.leased[..] else { panic!("{:?}", done.leased) };
-    settle(&bench, vec![succeed(charge, r#"{"paid": 1}"#)], grant(0)).await;
+    let [reserve, charge] = &done.leased[..] else { panic!("{:?}", done.leased) };
+    let freed = settle(&bench, vec![succeed(charge, r#"{"paid": 1}"#)], grant(1)).await;
+    let [ship] = &freed.leased[..] else { panic!("{:?}", freed.leased) };
     bench.passed(bench.now().await).await;
     settle(&bench, vec![succeed(reserve, "2")], grant(0)).await;
     let failed = settle(&bench, vec![compensate(ship)], grant(5)).await;
@@ -44,12 +45,64 @@ pub async fn what_succeeded_last_is_undone_first_and_then_the_failure_is_told(be
     let [closing] = &last.leased[..] else { panic!("{:?}", last.leased) };
     assert_eq!(closing.lease.key.action, name("ship"));
     assert_eq!(closing.closing, Some(raw(r#"{"class":"status"}"#)));
+    assert_eq!(closing.attempt, 1, "to tell is no attempt");
     let told = event(&bench, &key, "refused");
     let over = settle(&bench, vec![fail_and_tell(closing, told.clone())], grant(0)).await;
     assert_eq!(over.verdicts, [SettleVerdict::Recorded { event: EventStatus::Completed }]);
     assert_eq!(bench.mailbox(&key).await, [told.event_id]);
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);
-    assert_eq!(bench.action(&key, "ship").await.status, ActionStatus::Failed);
+    let ship = bench.action(&key, "ship").await;
+    assert_eq!((ship.status, ship.attempts), (ActionStatus::Failed, 1));
+    assert_eq!(ship.needs, [name("charge")], "what it needed, not what it waited for in the end");
+}
+
+/// By whoever leases, by whoever settles, and given back by whoever goes.
+pub async fn to_tell_a_failure_is_no_attempt(bench: Bench) {
+    let key = execution("one");
+    let (_, _, done) = bench.acting(&key, &[ready("a")], grant(1)).await;
+    let told = settle(&bench, vec![compensate(&done.leased[0])], grant(1)).await;
+    assert_eq!(told.leased[0].attempt, 1);
+    let leases = [told.leased[0].lease.clone()];
+    bench.stores.actions.release(&leases, bench.now().await).await.unwrap();
+    assert_eq!(bench.action(&key, "a").await.attempts, 1);
+    let now = bench.now().await;
+    let found = bench.stores.actions.lease(&worker("w2"), &grant(5), now).await.unwrap();
+    assert_eq!((found.len(), found[0].attempt), (1, 1));
+    assert_eq!(bench.action(&key, "a").await.attempts, 1);
+}
+
+/// `c` had not begun when `b` failed. Whatever is retried afterwards, it is not wanted any more.
+pub async fn what_was_skipped_for_an_undoing_stays_skipped(bench: Bench) {
+    for by_event in [true, false] {
+        let key = execution(if by_event { "by-event" } else { "by-incident" });
+        let actions = [ready("a"), ready("b"), ready("c"), standby("undo-a", "a")];
+        let (id, _, done) = bench.acting(&key, &actions, grant(2)).await;
+        let [a, b] = &done.leased[..] else { panic!("{:?}", done.leased) };
+        settle(&bench, vec![succeed(a, "1")], grant(0)).await;
+        let failed = settle(&bench, vec![compensate(b)], grant(5)).await;
+        assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Skipped);
+        settle(&bench, vec![fail(&failed.leased[0], "no undo")], grant(0)).await;
+        let by = crate::intervention::Decision { actor: None, reason: None };
+        let now = bench.now().await;
+        if by_event {
+            bench.stores.interventions.retry(&key.tenant, id, &by, now).await.unwrap();
+        } else {
+            let filter = crate::incidents::IncidentFilter {
+                execution: Some(key.execution.clone()),
+                ..Default::default()
+            };
+            let found = bench.stores.incidents.list_incidents(&key.tenant, &filter, None, 9).await.unwrap();
+            let retry = [(found[0].id, crate::incidents::Resolving::Retry)];
+            bench.stores.incidents.resolve(&key.tenant, &retry, &by, now).await.unwrap();
+        }
+        let again = bench.stores.actions.lease(&worker("w2"), &grant(5), bench.now().await).await.unwrap();
+        let [undo] = &again[..] else { panic!("{again:?}") };
+        assert_eq!(undo.lease.key.action, name("undo-a"));
+        let last = settle(&bench, vec![succeed(undo, "1")], grant(5)).await;
+        let [closing] = &last.leased[..] else { panic!("{:?}", last.leased) };
+        assert!(closing.closing.is_some());
+        assert_eq!(bench.action(&key, "c").await.status, ActionStatus::Skipped);
+    }
 }
 
 pub async fn what_is_under_way_is_waited_for_and_what_is_not_is_skipped(bench: Bench) {

@@ -97,6 +97,14 @@ impl Visit {
         self
     }
 
+    /// Give the last transition the name of its event.
+    pub(super) fn named(mut self, event: &str) -> Self {
+        if let Some(last) = self.commit.transitions.last_mut() {
+            last.name = name(event);
+        }
+        self
+    }
+
     /// Say of the event applied last that it failed.
     pub(super) fn failing(mut self, reason: &str) -> Self {
         if let Some(Decided { verdict: EventVerdict::Applied { status, error, .. }, .. }) =

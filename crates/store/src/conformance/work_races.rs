@@ -137,9 +137,12 @@ pub async fn a_failure_and_the_end_of_its_execution_leave_nothing_to_decide(benc
         let ending = cancelling(&bench, &key, &state).await;
         let (settling, item) = (bench.clone(), fail(&done.leased[0], "no"));
         at_once(ending, async move { settle(&settling, vec![item], grant(0)).await }).await;
-        let [incident] = &incidents_of(&bench, &key).await[..] else { panic!("round {round}: one failure") };
-        let resolution = incident.resolved.as_ref().map(|resolved| resolved.resolution);
-        assert_eq!(resolution, Some(Resolution::Ended), "round {round}");
+        // One if it was first, which its end has resolved; none if it came after the end.
+        let incidents = incidents_of(&bench, &key).await;
+        let resolution =
+            incidents.first().map(|one| one.resolved.as_ref().map(|resolved| resolved.resolution));
+        assert!(matches!(resolution, None | Some(Some(Resolution::Ended))), "round {round}: {incidents:?}");
+        assert!(incidents.len() <= 1, "round {round}");
         let view = bench.execution(&key).await;
         assert_eq!((view.status, view.paused_reason), (ExecutionStatus::Cancelled, None), "round {round}");
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use millstream_core::id::WorkerId;
 use millstream_core::planted::{self, Bug};
 use millstream_core::raw::RawJson;
-use millstream_core::status::Phase;
 use millstream_core::time::Timestamp;
 
 use super::settle::View;
+use super::tables::Execution;
 use super::{Memory, leasing, settle};
 use crate::Result;
 use crate::action_store::{ActionStore, Beat, Lease, LeasedAction, Pulse, Settled, Settlement, Wanted};
@@ -41,17 +41,14 @@ impl ActionStore for Memory {
     ) -> Result<Vec<Pulse>> {
         let mut tables = self.tables();
         let renew = |beat: &Beat| {
-            let phase = tables.executions.get(&beat.lease.key.execution).map(|row| row.phase);
+            let wanted =
+                tables.executions.get(&beat.lease.key.execution).map_or(Wanted::Yes, Execution::wanted);
             let Some(action) = tables.held(&beat.lease) else { return Pulse::Lost };
             let until = action.lease_until(grant, now);
             action.view.lease_until = Some(until);
             if beat.progress.is_some() {
                 action.view.progress.clone_from(&beat.progress);
             }
-            let wanted = match phase {
-                Some(Phase::Cancelled) => Wanted::Cancelled,
-                Some(Phase::Active | Phase::Completed | Phase::Failed) | None => Wanted::Yes,
-            };
             Pulse::Held { until, wanted }
         };
         Ok(beats.iter().map(renew).collect())
@@ -89,7 +86,9 @@ impl ActionStore for Memory {
         let mut tables = self.tables();
         for lease in leases {
             if let Some(action) = tables.held(lease) {
-                action.view.attempts -= 1;
+                if !action.closing {
+                    action.view.attempts -= 1;
+                }
                 action.make_ready(now);
             }
         }

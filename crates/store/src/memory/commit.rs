@@ -152,9 +152,10 @@ fn decide(row: &mut Execution, decided: &Decided, worker: &WorkerId, now: Timest
 fn cancel_open_actions(row: &mut Execution, now: Timestamp) {
     for action in row.actions.values_mut() {
         match action.view.status {
-            ActionStatus::Waiting | ActionStatus::Ready => action.settle(ActionStatus::Cancelled, now),
+            ActionStatus::Waiting | ActionStatus::Ready | ActionStatus::Awaiting => {
+                action.settle(ActionStatus::Cancelled, now);
+            }
             ActionStatus::Leased
-            | ActionStatus::Awaiting
             | ActionStatus::Standby
             | ActionStatus::Succeeded
             | ActionStatus::Failed

@@ -9,11 +9,12 @@ use millstream_core::time::Timestamp;
 
 use super::Memory;
 use super::settle::{follow, graph};
-use super::tables::{Execution, Tables};
+use super::tables::{Event, Execution, Tables};
 use crate::Result;
 use crate::action_store::Handling;
 use crate::incidents::{
-    IncidentFilter, IncidentGroup, IncidentStatus, IncidentView, Incidents, Resolved, ResolvedView, Resolving,
+    IncidentFilter, IncidentGroup, IncidentStatus, IncidentView, Incidents, Resolved, ResolvedView,
+    Resolving, opens,
 };
 use crate::intervention::Decision;
 use crate::reopening::{Settled, reopened};
@@ -86,7 +87,21 @@ impl Incidents for Memory {
 }
 
 impl Tables {
+    /// Unless nobody has to decide about it.
     pub(super) fn open_incident(
+        &mut self,
+        execution: &ExecutionKey,
+        event_id: EventId,
+        action: Option<&ActionKey>,
+        incident: &NewIncident,
+        now: Timestamp,
+    ) {
+        if self.executions.get(execution).is_some_and(|row| opens(row.phase, action.map(|key| &key.action))) {
+            self.insert_incident(execution, event_id, action, incident, now);
+        }
+    }
+
+    pub(super) fn insert_incident(
         &mut self,
         execution: &ExecutionKey,
         event_id: EventId,
@@ -110,10 +125,6 @@ impl Tables {
             opened_at: now,
             resolved: None,
         });
-        // One that fails after its end holds up nothing.
-        if self.executions.get(execution).is_some_and(|row| row.phase.is_ended()) {
-            self.end_incidents(execution, now);
-        }
     }
 
     /// An execution that has ended waits for nobody.
@@ -172,7 +183,8 @@ impl Tables {
         match &action {
             Some(action) => row.resolve_action(action, how, now),
             None => {
-                if let Some(event) = row.events.get_mut(&accept_no) {
+                let dead = |event: &&mut Event| event.view.status == EventStatus::Dead;
+                if let Some(event) = row.events.get_mut(&accept_no).filter(dead) {
                     event.view.status = match how {
                         Resolving::Skip { .. } => EventStatus::Rejected,
                         Resolving::Retry | Resolving::RetryWith { .. } | Resolving::End { .. } => {

@@ -7,7 +7,7 @@ use millstream_core::time::Timestamp;
 use super::Memory;
 use super::tables::{Action, Execution};
 use crate::Result;
-use crate::intervention::{Burial, Decision, Interventions, RecordedDecision, Retried};
+use crate::intervention::{Burial, Decision, Interventions, Pausing, RecordedDecision, Retried};
 use crate::reopening::{Settled, reopened};
 
 #[async_trait::async_trait]
@@ -33,12 +33,20 @@ impl Interventions for Memory {
         Ok(())
     }
 
-    async fn pause(&self, executions: &[(ExecutionKey, String)], now: Timestamp) -> Result<()> {
+    async fn pause(&self, pauses: &[Pausing], now: Timestamp) -> Result<()> {
         let mut tables = self.tables();
-        for (key, reason) in executions {
-            if let Some(row) = tables.executions.get_mut(key).filter(|row| row.paused.is_none()) {
-                row.pause(reason, now);
-                row.record("pause", None, None, Some(reason), now);
+        for Pausing { execution, incident } in pauses {
+            let Some(row) = tables.executions.get_mut(execution) else { continue };
+            if row.paused.is_none() {
+                row.pause(&incident.reason, now);
+                row.record("pause", None, None, Some(&incident.reason), now);
+            }
+            let first = row.events.values().find(|event| event.kept().is_some());
+            let concerned = first.or(row.events.values().last()).map(|event| event.view.event_id);
+            let is_open =
+                tables.incidents.iter().any(|one| one.execution == *execution && one.resolved.is_none());
+            if let (Some(event_id), false) = (concerned, is_open) {
+                tables.insert_incident(execution, event_id, None, incident, now);
             }
         }
         Ok(())

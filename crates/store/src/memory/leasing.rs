@@ -12,7 +12,7 @@ use super::tables::{Action, Execution, Tables};
 use crate::action_store::{Lease, LeasedAction};
 use crate::execution_store::LeaseGrant;
 
-/// Hand an action to a worker: epoch and attempt grow by one.
+/// Hand an action to a worker: epoch and attempt grow by one. To tell a failure is no attempt.
 pub(super) fn grant(
     execution: &mut Execution,
     action: &(Seq, Name),
@@ -20,7 +20,10 @@ pub(super) fn grant(
     grant: &LeaseGrant,
     now: Timestamp,
 ) -> Option<LeasedAction> {
-    execution.actions.get_mut(action)?.view.attempts += 1;
+    let row = execution.actions.get_mut(action)?;
+    if !row.closing {
+        row.view.attempts += 1;
+    }
     hand_over(execution, action, worker, grant, now)
 }
 

@@ -133,13 +133,13 @@ fn company(tables: &Tables, item: &Settlement) -> Company {
 /// The actions of one transition.
 pub(super) fn graph(row: &Execution, seq: Seq) -> Graph {
     let of_seq = row.actions.iter().filter(|((of, _), _)| *of == seq);
-    Graph { members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(), phase: row.phase }
+    Graph { members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(), wanted: row.wanted() }
 }
 
 /// One that has nothing to do with the others.
 fn only(row: &Execution, seq: Seq, action: &Name) -> Graph {
     let found = row.actions.get(&(seq, action.clone())).map(|row| (action.clone(), member(row)));
-    Graph { members: found.into_iter().collect(), phase: row.phase }
+    Graph { members: found.into_iter().collect(), wanted: row.wanted() }
 }
 
 fn member(action: &Action) -> Member {
@@ -208,7 +208,6 @@ fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
             action.make_ready(now);
             action.view.status = ActionStatus::Waiting;
             action.view.next_attempt_at = None;
-            action.view.needs.clear();
             action.closing = true;
             action.terms.queue = Queue::engine();
             action.view.queue = Queue::engine();

@@ -10,7 +10,7 @@ use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
 use super::graphs::{FeedRow, GraphTable};
-use crate::action_store::Handling;
+use crate::action_store::{Handling, Wanted};
 use crate::definition_store::StoredDefinition;
 use crate::event_log::{NewEvent, NewSignal};
 use crate::execution_store::Company;
@@ -138,6 +138,11 @@ impl Execution {
             Some(_) => PauseState::Paused,
             None => PauseState::Running,
         }
+    }
+
+    /// Whether anybody wants the outcomes of its actions.
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted::of(self.phase, self.transitions.last().map(|last| &last.name))
     }
 
     /// Undecided events that a worker may decide now, in order.

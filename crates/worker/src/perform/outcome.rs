@@ -53,8 +53,7 @@ pub(crate) fn compensated(
     action: &LeasedAction,
     error: &RawJson,
 ) -> Settling {
-    // This lease is none of its attempts.
-    let attempts = u32::try_from(action.attempt - 1).unwrap_or(1);
+    let attempts = u32::try_from(action.attempt).unwrap_or(1);
     outcome::compensated(whose(action), spec, attempts, error, &mut || worker.event_id())
 }
 

@@ -42,8 +42,13 @@ pub(crate) async fn perform(
     timeouts: &millstream_core::definition::Timeouts,
 ) -> Done {
     let left = schedule::left(timeouts, action.ready_at, worker.now());
-    match begin(worker, action, &Child::Execution(input), credentials).await {
-        Ok(Begun::Awaited) => Done::Awaiting { until: left.map(|left| worker.now().plus(left)) },
+    let (close, wanted) = (input.parent_close, Child::Execution(input));
+    let begun = match begin(worker, action, &wanted, credentials).await {
+        Ok(Begun::Awaited(child)) => follow_parent(worker, action, close, child).await,
+        begun => begun,
+    };
+    match begun {
+        Ok(Begun::Awaited(_)) => Done::Awaiting { until: left.map(|left| worker.now().plus(left)) },
         Ok(Begun::Ended) => {
             let soon = left.map_or(TELLING, |left| left.min(TELLING));
             Done::Awaiting { until: Some(worker.now().plus(soon)) }
@@ -76,8 +81,12 @@ pub(super) async fn begin_child(
     child: &Child,
     credentials: &Credentials,
 ) -> Result<Done> {
-    Ok(match begin(worker, action, child, credentials).await? {
-        Begun::Awaited => Done::Awaiting { until: None },
+    let begun = match begin(worker, action, child, credentials).await? {
+        Begun::Awaited(child) => follow_parent(worker, action, ParentClose::Cancel, child).await?,
+        begun @ (Begun::Ended | Begun::Not(_)) => begun,
+    };
+    Ok(match begun {
+        Begun::Awaited(_) => Done::Awaiting { until: None },
         Begun::Ended => Done::Awaiting { until: Some(worker.now().plus(TELLING)) },
         Begun::Not(attempt) => Done::Attempt(attempt),
     })
@@ -86,10 +95,29 @@ pub(super) async fn begin_child(
 /// What there is after an attempt to begin a child.
 enum Begun {
     /// A child to wait for.
-    Awaited,
+    Awaited(ExecutionKey),
     /// One that has ended and is about to tell so.
     Ended,
     Not(Attempt),
+}
+
+/// A child that goes with its parent is cancelled if that has ended. Whoever closes the children of an ended
+/// execution may have looked before this one was there; asked after it is, one of the two sees the other.
+async fn follow_parent(
+    worker: &Worker,
+    action: &LeasedAction,
+    close: ParentClose,
+    child: ExecutionKey,
+) -> Result<Begun> {
+    if close == ParentClose::Cancel {
+        let parent = &action.lease.key.execution;
+        let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(parent)).await?;
+        if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
+            append(worker, Append::Event(cancel(parent, &child))).await?;
+            ring(worker, &child).await;
+        }
+    }
+    Ok(Begun::Awaited(child))
 }
 
 async fn begin(
@@ -112,7 +140,7 @@ async fn begin(
                 return Ok(Begun::Not(refused(message)));
             }
             Some(view) => match view.status {
-                ExecutionStatus::Active | ExecutionStatus::Paused => return Ok(Begun::Awaited),
+                ExecutionStatus::Active | ExecutionStatus::Paused => return Ok(Begun::Awaited(child)),
                 ExecutionStatus::Completed | ExecutionStatus::Failed | ExecutionStatus::Cancelled
                     if !family::has_told(worker, &view).await? =>
                 {
@@ -161,7 +189,7 @@ async fn create(
     match append(worker, Append::Start(Box::new(new))).await? {
         Some(Appended::Accepted { .. } | Appended::Repeat { .. }) => {
             ring(worker, &child).await;
-            Ok(Begun::Awaited)
+            Ok(Begun::Awaited(child))
         }
         other => Ok(Begun::Not(refused(format!("start: {} was not created: {other:?}", child.execution)))),
     }

@@ -1,6 +1,10 @@
 //! From a doorbell to a decision: order, batches, rejection, deferral, cancellation.
 
+use millstream_core::action::ErrorClass;
+use millstream_core::id::IncidentId;
+use millstream_core::incident::NewIncident;
 use millstream_core::status::{EventStatus, ExecutionStatus};
+use millstream_store::intervention::Pausing;
 
 use crate::bench::{Bench, COUNTER, key};
 
@@ -129,7 +133,13 @@ async fn a_paused_execution_is_left_alone_until_it_is_cancelled() {
     let bench = Bench::new();
     bench.define(COUNTER).await;
     let key = bench.start("counter", "a").await;
-    bench.stores.interventions.pause(&[(key.clone(), "by hand".to_owned())], bench.now()).await.unwrap();
+    let incident = NewIncident {
+        id: IncidentId(uuid::Uuid::from_u128(7)),
+        class: ErrorClass::Corrupt,
+        reason: "by hand".to_owned(),
+    };
+    let pause = [Pausing { execution: key.clone(), incident }];
+    bench.stores.interventions.pause(&pause, bench.now()).await.unwrap();
     let waiting = bench.send(&key, "add", r#"{"n":0}"#).await;
     let _worker = bench.worker();
     bench.until_quiet().await;

@@ -34,13 +34,14 @@ const KEPT: usize = 4096;
 
 async fn blunder(ctx: ActionContext, blunder: Blunder) -> Result<Value, ActionError> {
     let password = blunder.password;
+    let mut beats = tokio::time::interval(Duration::from_millis(50));
     match blunder.how {
         How::Repeat => Ok(json!({ "it": password, "in": format!("it is {password}!") })),
         How::Ramble => Err(ActionError::fail(format!("{}{password}", "x".repeat(KEPT - password.len() + 1)))),
         How::Mutter => loop {
             ctx.progress(json!({ "psst": password }))?;
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(50)) => {}
+                _ = beats.tick() => {}
                 () = ctx.cancelled() => return Err(ActionError::fail("nobody wants it").class("unwanted")),
             }
         },
