@@ -154,8 +154,6 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
     }
 }
 
-/// How long an HTTP/2 client may take to answer when it is asked whether it is there.
-const ANSWER: Duration = Duration::from_secs(20);
 /// Requests at once on one HTTP/2 connection.
 const STREAMS: u32 = 256;
 /// What is beyond our own limit is refused by us, with a reason.
@@ -194,7 +192,7 @@ async fn connection(
             builder
                 .timer(TokioTimer::new())
                 .keep_alive_interval(limits.head_timeout)
-                .keep_alive_timeout(ANSWER)
+                .keep_alive_timeout(limits.stall_timeout)
                 .max_header_list_size(HEAD_BYTES)
                 .max_concurrent_streams(STREAMS);
             until_goodbye(builder.serve_connection(stream, service), goodbye).await;

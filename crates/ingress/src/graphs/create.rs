@@ -6,7 +6,7 @@
 use millstream_core::entropy;
 use millstream_core::graph::{GraphSpec, Invalid};
 use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, Name};
-use millstream_core::problem::Problems;
+use millstream_core::problem::{Problem as Fault, Problems};
 use millstream_core::raw::RawJson;
 use millstream_rpc::graph_start::{self, NewGraph};
 use millstream_store::event_log::{Append, Appended, Idempotency, NewExecution};
@@ -45,6 +45,9 @@ pub(crate) async fn create(
     wish: Wish,
 ) -> Result<(Made, Found), Problem> {
     let Wish { id, spec, idempotency_key, bytes } = wish;
+    if spec.name.is_empty() {
+        return Err(Problem::invalid(vec![Fault::new("name", "must have at least one character")]));
+    }
     let (input_hash, spec) = heavy(bytes, move || {
         let canonical = RawJson::of(&spec);
         (posting::hash(&[b"graph", canonical.as_str().as_bytes()]), spec)

@@ -84,7 +84,7 @@ async fn a_head_beyond_all_bounds_is_refused_and_the_door_lives_on() {
     wire.send(&"y".repeat(10 * 1024)).await;
     let answer = wire.rest().await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
-    for garbage in ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+    for garbage in ["\0\0\0\0\r\n\r\n", "GET\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"] {
         let mut wire = door.connect().await;
         wire.send(garbage).await;
         wire.rest().await;

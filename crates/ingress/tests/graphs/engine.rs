@@ -1,0 +1,244 @@
+//! A small worker for graphs: decides what was accepted, performs nodes, and says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::action::{Attempt, conclude};
+use millstream_core::entropy::{self, Entropy};
+use millstream_core::graph::{Answer, NodeId, NodeStatus, dispatch_spec, turn};
+use millstream_core::id::{ActionKey, Epoch, Name, WorkerId};
+use millstream_core::log::{Outcome, Plan, State, Waiting};
+use millstream_core::machine::evolve;
+use millstream_core::placement::Queue;
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, Phase};
+use millstream_core::terms::Terms;
+use millstream_rpc::blob;
+use millstream_rpc::graph_rows::{self, Blob};
+use millstream_store::Stores;
+use millstream_store::action_store::{Handling, Lease, SettleVerdict, Settlement, Settling};
+use millstream_store::clock::Clock;
+use millstream_store::execution_store::{
+    Commit, Company, Decided, EventVerdict, LeaseGrant, Loaded, LoadedExecution, MailboxLimits, NewAction,
+    OpenActions, SnapshotWrite, Wanted,
+};
+use millstream_store::graph_store::{Dispatch, NodeFilter};
+use millstream_store::outcome::{Whose, settling};
+use millstream_store::views::ActionView;
+use millstream_stream::Streams;
+use millstream_stream::announce::News;
+
+use crate::bench::{Bench, Counter, key};
+use crate::wire::Served;
+
+/// Every attempt is leased once, to this worker, unless a test says otherwise.
+pub(crate) const TOKEN: i64 = 1;
+
+pub(crate) struct Engine {
+    pub(crate) stores: Stores,
+    streams: Streams,
+    clock: Arc<dyn Clock>,
+    entropy: Counter,
+}
+
+impl From<&Bench> for Engine {
+    fn from(bench: &Bench) -> Self {
+        let (stores, streams) = (bench.stores.clone(), bench.streams.clone());
+        Self { stores, streams, clock: bench.clock.clone(), entropy: seeded() }
+    }
+}
+
+impl From<&Served> for Engine {
+    fn from(door: &Served) -> Self {
+        let (stores, streams) = (door.deps.stores.clone(), door.deps.streams.clone());
+        Self { stores, streams, clock: door.deps.clock.clone(), entropy: seeded() }
+    }
+}
+
+/// Far from what the door draws.
+fn seeded() -> Counter {
+    let counter = Counter::default();
+    for _ in 0..10_000 {
+        counter.next_u64();
+    }
+    counter
+}
+
+impl Engine {
+    /// The same, with its announcements going elsewhere.
+    pub(crate) fn announcing(self, streams: Streams) -> Self {
+        Self { streams, ..self }
+    }
+
+    /// Decides everything that is undecided for a graph, and announces it.
+    pub(crate) async fn decide(&self, id: &str) {
+        let wanted = Wanted { execution: key(id), known: None };
+        let loaded = self.stores.executions.load(&[wanted], MailboxLimits::default()).await.unwrap().pop();
+        let Some(Loaded::Found(loaded)) = loaded else { panic!("{id} was not found") };
+        if loaded.mailbox.is_empty() {
+            return;
+        }
+        let LoadedExecution { definition, seq, pause, state, graph, mailbox, .. } = *loaded;
+        let (state, transitions) = state.unwrap();
+        let graph = graph.map(|bytes| Arc::new(blob::decode(&bytes).unwrap()));
+        let state = transitions.iter().fold(State { graph, ..state }, |state, it| evolve(Some(state), it));
+        let turn = turn(state, &mailbox, pause, self.clock.now());
+        let (mut transitions, mut decided, mut actions) = (Vec::new(), Vec::new(), Vec::new());
+        for (event_id, outcome) in turn.outcomes {
+            let verdict = match outcome {
+                Outcome::Applied(applied) => {
+                    let (seq, decision) = (applied.transition.seq, applied.transition.decision.clone());
+                    let none = applied.actions.is_empty();
+                    let status = if none { EventStatus::Completed } else { EventStatus::Processing };
+                    actions.extend(applied.actions.into_iter().map(|planned| NewAction {
+                        terms: Terms::engine(),
+                        undoes: None,
+                        incident: None,
+                        key: ActionKey { execution: key(id), seq, action: planned.name },
+                        event_id,
+                        traceparent: None,
+                        ordinal: planned.ordinal,
+                        needs: Vec::new(),
+                        status: ActionStatus::Ready,
+                        scope: None,
+                        input: match planned.plan {
+                            Plan::Ready { input } => Some(input),
+                            other => panic!("{other:?}"),
+                        },
+                        result: None,
+                        error: None,
+                        handling: Handling::Unhandled,
+                        company: Company::Independent,
+                    }));
+                    transitions.push(applied.transition);
+                    EventVerdict::Applied { seq, from: decision.from, to: decision.to, status, error: None }
+                }
+                Outcome::Rejected { reason } => {
+                    EventVerdict::Rejected { state: turn.state.state.clone(), reason }
+                }
+                Outcome::Deferred => EventVerdict::Deferred,
+            };
+            decided.push(Decided { event_id, accept_no: accepted(&mailbox, event_id).accept_no, verdict });
+        }
+        let graph = turn.state.graph.as_ref().filter(|_| !transitions.is_empty()).map(|graph| {
+            let payload = |event_id| Some(&accepted(&mailbox, event_id).payload);
+            Box::new(graph_rows::of_commit(&transitions, &payload, graph, Blob::Skip))
+        });
+        let ended = turn.state.phase != Phase::Active;
+        let commit = Commit {
+            execution: key(id),
+            definition,
+            expected: seq,
+            snapshot: SnapshotWrite::Skip,
+            transitions,
+            decided,
+            timers: Vec::new(),
+            cancelled_timers: Vec::new(),
+            actions,
+            emitted: Vec::new(),
+            open_actions: if ended { OpenActions::Cancel } else { OpenActions::Keep },
+            state: turn.state.clone(),
+            graph,
+        };
+        self.stores.executions.commit(&me(), &[commit], &grant(), self.clock.now()).await.unwrap();
+        let news = News { execution: key(id), seq: turn.state.seq, event: None };
+        self.streams.announcer.announce(&[news]).await.unwrap();
+    }
+
+    /// What `asking` comes to while everything for the graph is decided as it comes.
+    pub(crate) async fn while_deciding<T>(&self, id: &str, asking: impl Future<Output = T>) -> T {
+        let deciding = async {
+            let mut pace = tokio::time::interval(Duration::from_millis(5));
+            loop {
+                pace.tick().await;
+                self.decide(id).await;
+            }
+        };
+        tokio::select! {
+            answer = asking => answer,
+            () = deciding => unreachable!(),
+        }
+    }
+
+    /// The last attempt at a node.
+    pub(crate) async fn attempt(&self, id: &str, node: &str) -> ActionView {
+        let all = self.stores.execution_views.actions(&key(id), None, 1_000).await.unwrap();
+        all.into_iter().rfind(|action| action.key.action.as_str() == node).unwrap()
+    }
+
+    /// Performs a node: its answer is recorded and decided.
+    pub(crate) async fn answer(&self, id: &str, node: &str, status: NodeStatus, result: &str) {
+        let attempt = self.stores.graph_views.nodes(&key(id), &only(node), None, 1).await.unwrap();
+        let answer = Answer {
+            status,
+            attempt: attempt[0].attempt,
+            result: Some(RawJson::parse(result).unwrap()),
+            error: None,
+            edits: Vec::new(),
+            known: Vec::new(),
+            executor: Some("bench".to_owned()),
+        };
+        let action = self.attempt(id, node).await;
+        let whose = Whose { key: &action.key, revision: 0, traceparent: None };
+        let performed = Attempt::Success { result: RawJson::of(&answer) };
+        let conclusion = conclude(&dispatch_spec(&name(node)), &whose.shown(), 1, performed, 0.0);
+        let now = self.clock.now();
+        let outcome = settling(whose, conclusion, now, &mut || entropy::event_id(now, &self.entropy));
+        self.settle(&action, outcome).await;
+        self.decide(id).await;
+    }
+
+    pub(crate) async fn pass(&self, id: &str, node: &str) {
+        self.answer(id, node, NodeStatus::Pass, "null").await;
+    }
+
+    /// Writes down who performs a node, and says so.
+    pub(crate) async fn dispatch(&self, id: &str, node: &str, executor: &str) {
+        let attempt = self.stores.graph_views.nodes(&key(id), &only(node), None, 1).await.unwrap();
+        let dispatch = Dispatch {
+            execution: key(id),
+            node: name(node),
+            attempt: attempt[0].attempt,
+            executor: executor.to_owned(),
+            reason: "it was there".to_owned(),
+        };
+        let contexts = self.stores.graphs.dispatch(&[dispatch], 1_000, self.clock.now()).await.unwrap();
+        assert!(contexts[0].is_some(), "{node} was not dispatched");
+        let news = News { execution: key(id), seq: millstream_core::id::Seq(1), event: None };
+        self.streams.announcer.announce(&[news]).await.unwrap();
+    }
+
+    /// The executor has accepted it for later.
+    pub(crate) async fn accepted(&self, id: &str, node: &str) {
+        let action = self.attempt(id, node).await;
+        self.settle(&action, Settling::Awaiting { until: None }).await;
+    }
+
+    async fn settle(&self, action: &ActionView, outcome: Settling) {
+        let lease = Lease { key: action.key.clone(), epoch: Epoch(TOKEN) };
+        let settlement = Settlement { lease, event_id: action.event_id, outcome };
+        let now = self.clock.now();
+        let settled = self.stores.actions.settle(&me(), &[settlement], &grant(), now).await.unwrap();
+        assert!(matches!(settled.verdicts[0], SettleVerdict::Recorded { .. }), "{settled:?}");
+    }
+}
+
+fn accepted(mailbox: &[Waiting], event_id: millstream_core::id::EventId) -> &Waiting {
+    mailbox.iter().find(|event| event.event_id == event_id).unwrap()
+}
+
+fn only(node: &str) -> NodeFilter {
+    NodeFilter { ids: vec![name(node)], statuses: Vec::new() }
+}
+
+pub(crate) fn name(node: &str) -> NodeId {
+    Name::parse(node).unwrap()
+}
+
+fn me() -> WorkerId {
+    WorkerId::parse("bench").unwrap()
+}
+
+fn grant() -> LeaseGrant {
+    LeaseGrant { slots: 1_000, ttl: Duration::from_secs(60), queues: [Queue::engine()].into() }
+}

@@ -1,0 +1,50 @@
+//! A graph is an execution: what works for executions works for it, or says what does.
+
+use serde_json::json;
+
+use crate::create::with_chain;
+
+#[tokio::test]
+async fn a_graph_can_be_looked_at_as_an_execution() {
+    let (bench, _) = with_chain("g-1").await;
+    let execution = bench.get("/v1/executions/g-1").await.json();
+    assert_eq!(
+        (&execution["definition"], &execution["status"]),
+        (&json!("millstream.graph"), &json!("active"))
+    );
+    let history = bench.get("/v1/executions/g-1/history").await.json();
+    let names: Vec<_> = history["items"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+    assert_eq!(names, ["millstream.start", "millstream.begin"]);
+    for path in ["actions", "timers"] {
+        assert_eq!(bench.get(&format!("/v1/executions/g-1/{path}")).await.status, 200);
+    }
+    assert_eq!(bench.get("/v1/executions/g-1?at_seq=1").await.json()["seq"], 1);
+    assert_eq!(
+        bench.get("/v1/executions?definition=millstream.graph").await.json()["items"][0]["execution_id"],
+        "g-1"
+    );
+}
+
+#[tokio::test]
+async fn a_graph_takes_no_events_but_says_what_it_takes() {
+    let (bench, _) = with_chain("g-1").await;
+    for name in ["pay", "millstream.edit", "millstream.node"] {
+        let problem = bench.post("/v1/executions/g-1/events", &json!({"name": name})).await;
+        let problem = problem.problem(422, "unknown-event");
+        assert!(problem["detail"].as_str().unwrap().contains("/v1/graphs/g-1/edits"), "{problem}");
+    }
+    let batch = bench.post("/v1/events", &json!([{"execution_id": "g-1", "name": "pay"}])).await;
+    assert_eq!(batch.status, 202, "{batch:?}");
+    assert_eq!(batch.json()["items"][0]["problem"]["status"], 422);
+}
+
+#[tokio::test]
+async fn nothing_that_looks_for_a_definition_breaks_over_a_graph() {
+    let (bench, engine) = with_chain("g-1").await;
+    let started = bench.post("/v1/executions", &json!({"definition": "millstream.graph"})).await;
+    started.problem(404, "not-found");
+    let key = engine.attempt("g-1", "a").await.key.with_revision(0).replace('/', "%2F");
+    let done = bench.post(&format!("/v1/tasks/{key}/complete"), &json!({"token": 1})).await;
+    done.problem(409, "conflict");
+    assert_eq!(bench.get(&format!("/v1/tasks/{key}/why")).await.status, 200);
+}

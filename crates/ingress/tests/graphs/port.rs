@@ -1,0 +1,92 @@
+//! One port: HTTP/1.1 and HTTP/2, and what slow or strange clients of either get.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode, Version};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpStream;
+
+use crate::bench::open_options;
+use crate::wire::{Served, serve};
+
+async fn get(door: &Served, path: &str, host: &str) -> (StatusCode, Version) {
+    let stream = TcpStream::connect(door.address).await.unwrap();
+    let (mut sender, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get(format!("http://{host}{path}")).body(Body::empty()).unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    (answer.status(), answer.version())
+}
+
+#[tokio::test]
+async fn both_versions_are_spoken_on_one_port() {
+    let door = serve(open_options()).await;
+    assert_eq!(get(&door, "/healthz", "localhost").await, (StatusCode::OK, Version::HTTP_2));
+    let answer = door.request("GET", "/healthz", "", "").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(get(&door, "/v1/nothing", "localhost").await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_foreign_name_is_refused_in_either_version() {
+    let door = serve(open_options()).await;
+    assert_eq!(get(&door, "/v1/graphs", "evil.example").await.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn who_says_nothing_or_half_a_preface_is_cut_off() {
+    let mut options = open_options();
+    options.limits.head_timeout = Duration::from_millis(100);
+    let door = serve(options).await;
+    for beginning in ["", "PRI * HT", "GET /healthz"] {
+        let mut wire = door.connect().await;
+        wire.send(beginning).await;
+        let answer = wire.rest().await;
+        assert!(!answer.contains("200"), "{beginning:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_does_not_hold_up_the_drain() {
+    let door = serve(open_options()).await;
+    let mut silent = door.connect().await;
+    let answer = door.request("GET", "/healthz", "", "").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    door.shutdown.cancel();
+    silent.rest().await;
+    let ended = tokio::time::timeout(Duration::from_secs(10), door.ended).await;
+    ended.expect("the drain did not end").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn an_idle_client_of_http_2_is_told_to_leave_at_the_drain() {
+    let door = serve(open_options()).await;
+    let stream = TcpStream::connect(door.address).await.unwrap();
+    let (mut sender, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = Request::get("http://localhost/healthz").body(Body::empty()).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), StatusCode::OK);
+    door.shutdown.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(10), door.ended).await;
+    ended.expect("the drain did not end").unwrap().unwrap();
+    drop(sender);
+    connection.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_never_answers_a_ping_is_cut_off() {
+    let mut options = open_options();
+    options.limits.connections = 1;
+    options.limits.head_timeout = Duration::from_millis(100);
+    options.limits.stall_timeout = Duration::from_millis(100);
+    let door = serve(options).await;
+    let mut mute = door.connect().await;
+    // A preface and empty settings, and never a word again.
+    mute.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+    let answer = door.request("GET", "/healthz", "", "").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
