@@ -13,7 +13,11 @@ fn graph(nodes: Value) -> Value {
 async fn what_is_wrong_is_told_with_its_path() {
     let bench = Bench::open();
     for (body, path, words) in [
-        (graph(json!([{"id": "a", "parents": ["b"]}, {"id": "b", "parents": ["a"]}])), "nodes", "wait for each other"),
+        (
+            graph(json!([{"id": "a", "parents": ["b"]}, {"id": "b", "parents": ["a"]}])),
+            "nodes",
+            "wait for each other",
+        ),
         (graph(json!([{"id": "a", "parents": ["a"]}])), "nodes[0].parents[0]", ""),
         (graph(json!([{"id": "a", "parents": ["x"]}])), "nodes[0].parents[0]", "there is no \"x\""),
         (graph(json!([{"id": "a"}, {"id": "a"}])), "nodes[1].id", "twice"),

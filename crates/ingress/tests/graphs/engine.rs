@@ -103,7 +103,10 @@ impl Engine {
                         scope: None,
                         input: match planned.plan {
                             Plan::Ready { input } => Some(input),
-                            other => panic!("{other:?}"),
+                            other @ (Plan::Inline { .. }
+                            | Plan::Waiting { .. }
+                            | Plan::Standby { .. }
+                            | Plan::Broken { .. }) => panic!("{other:?}"),
                         },
                         result: None,
                         error: None,

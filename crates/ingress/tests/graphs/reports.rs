@@ -1,6 +1,6 @@
 //! Executors that report on their own: results and progress, under the token of their attempt.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::bench::{Answer, Bench};
 use crate::create::with_chain;
@@ -129,7 +129,7 @@ async fn reports_that_say_nothing_useful_are_refused() {
 }
 
 fn is_running(answer: &Answer) -> bool {
-    answer.json()["status"] == Value::from("RUNNING")
+    answer.json()["status"] == "RUNNING"
 }
 
 #[tokio::test]
