@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store-postgres", &["core", "store"]),
     ("store-sqlite", &["core", "store"]),
     ("ingress", &["core", "rpc", "store", "stream"]),
-    ("worker", &["core", "store", "stream"]),
+    ("worker", &["core", "rpc", "store", "stream"]),
     // It measures from outside; what it shares with the engine are the statements of the floor.
     ("bench", &["core", "store", "store-postgres", "store-sqlite"]),
     ("sim", &["core", "store", "stream", "ingress", "worker"]),
