@@ -79,5 +79,7 @@ fn handed(request: &ExecuteNodeRequest) -> Value {
     let upstream: Vec<&str> = request.upstream_nodes.iter().map(|node| node.id.as_str()).collect();
     let item = request.node.as_ref().map(|node| node.item_json.as_str()).unwrap_or_default();
     let item: Value = serde_json::from_str(item).unwrap_or(Value::Null);
-    json!({ "attempt": request.attempt, "upstream": upstream, "item": item })
+    let failed =
+        request.upstream_nodes.iter().filter(|node| node.status == i32::from(NodeStatus::Fail)).count();
+    json!({ "attempt": request.attempt, "upstream": upstream, "item": item, "failed": failed })
 }

@@ -78,7 +78,7 @@ async fn an_edit_that_is_refused_says_why_and_changes_nothing(built: Built) {
     for (edits, word) in [
         (edit(json!({ "delete": "long" })), "RUNNING"),
         (edit(json!({ "update": node("next", "do", &["nowhere"]) })), "nowhere"),
-        (edit(json!({ "update": node("next", "do", &["next"]) })), "next"),
+        (edit(json!({ "update": node("next", "do", &["next"]) })), "own parent"),
         (edit(json!({ "insert": node("long", "do", &[]) })), "long"),
     ] {
         let problem = mill.api.post("/v1/graphs/refused/edits", &edits).await;

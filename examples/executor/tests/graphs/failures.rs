@@ -63,13 +63,13 @@ async fn an_attempt_that_takes_too_long_is_a_timeout(built: Built) {
 
 async fn answers_that_cannot_be_used_are_the_task_s_error(built: Built) {
     let mill = Mill::open(built).await;
-    let nodes = [node("elsewhere", "elsewhere", &[]), node("large", "large 1200000", &[])];
+    let nodes = [node("lost", "elsewhere", &[]), node("large", "large 1200000", &[])];
     mill.create("garbage", json!({ "nodes": nodes })).await;
     let nodes = mill.ends("garbage", "FAILED").await;
-    for id in ["elsewhere", "large"] {
+    for id in ["lost", "large"] {
         assert_eq!(nodes[id]["status"], "TASK_ERROR", "{nodes:#?}");
     }
-    let error = nodes["elsewhere"]["error"].as_str().unwrap();
+    let error = nodes["lost"]["error"].as_str().unwrap();
     assert!(error.contains("elsewhere"), "{error}");
 }
 

@@ -39,19 +39,11 @@ async fn each_result_is_recorded_once(mill: &Mill, id: &str) {
     assert_eq!(nodes.len(), NODES);
     assert!(nodes.values().all(|node| node["status"] == "PASS"), "{nodes:#?}");
     let mut passes: BTreeMap<String, usize> = BTreeMap::new();
-    let mut cursor = String::new();
-    loop {
-        let page = mill.api.get(&format!("/v1/executions/{id}/history?limit=100{cursor}")).await.expect(200);
-        for item in page["items"].as_array().unwrap() {
-            for change in item["decision"]["graph"]["nodes"].as_array().into_iter().flatten() {
-                if change["status"] == "PASS" {
-                    *passes.entry(change["id"].as_str().unwrap().to_owned()).or_default() += 1;
-                }
-            }
-        }
-        match page["next_cursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => break,
+    let watched = mill.fleet.cli(["graph", "watch", id, "--json"]);
+    for line in String::from_utf8_lossy(&watched.stdout).lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        if event["type"] == "node.completed" && event["status"] == "PASS" {
+            *passes.entry(event["node"].as_str().unwrap().to_owned()).or_default() += 1;
         }
     }
     assert_eq!(passes.len(), NODES, "every node has an outcome on the log");

@@ -130,7 +130,23 @@ async fn a_research_graph_grows_as_it_goes(built: Built) {
     assert!(logs.to_string().contains("3 topics, 4 edits"), "{logs}");
 }
 
+async fn the_examples_run(built: Built) {
+    let mut mill = Mill::idle(built).await;
+    mill.hire("all-round", &["--label", "internet"]);
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("graphs");
+    for name in ["diamond", "fan_out", "research"] {
+        let file = examples.join(format!("{name}.yaml")).display().to_string();
+        let created = mill.fleet.cli(["graph", "create", &file, "--id", name, "--wait"]);
+        assert!(created.status.success(), "{created:?}");
+    }
+    let nodes = mill.nodes("fan_out").await;
+    assert_eq!((nodes.len(), &nodes["alarm"]["status"]), (24, &json!("PASS")), "{:?}", statuses(&nodes));
+    assert_eq!(mill.node("fan_out", "report").await["result"]["failed"], 2);
+    assert!(mill.nodes("research").await.contains_key("search-1"));
+}
+
 in_both_modes! {
+    the_examples_run
     a_diamond_ends_after_both_its_sides
     a_thousand_nodes_on_three_levels_are_joined
     a_list_that_is_known_only_at_run_time_is_fanned_out_and_joined
