@@ -28,4 +28,5 @@ mod edits;
 mod failures;
 mod kills;
 mod mill;
+mod python;
 mod shapes;
