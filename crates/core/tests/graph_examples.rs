@@ -59,7 +59,8 @@ fn every_list_of_edits_fits_the_graph_of_its_name() {
         let event = EventId(uuid::Uuid::nil());
         let (_, state) = create(graph(&name, &of), None, event, None, Timestamp::EPOCH).unwrap();
         let graph = state.graph.unwrap();
-        let written = read_patch(&source, Format::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        let written =
+            read_patch(&source, Format::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"));
         assert_eq!(written.expected_revision, Some(graph.revision), "{name}");
         patch(&graph, &written.edits).unwrap_or_else(|problems| panic!("{name}: {problems}"));
     }

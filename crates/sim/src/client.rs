@@ -1,53 +1,30 @@
 //! A client: posts one thing after the other, notes every answer, and repeats what was not answered.
 //!
-//! It speaks HTTP to the real router of an ingress, without a socket. A request can get lost on its way, and
-//! so can its answer; an ingress that dies answers nobody. After that the client does not know what became
-//! of its post, and posts it again under the same key, perhaps elsewhere, or gives up.
+//! A post that nobody answers may be durable or not: the client posts it again under the same key, perhaps
+//! elsewhere, or gives up.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
-use axum::http::{Request, StatusCode, header};
+use axum::http::StatusCode;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
-use crate::dice::Dice;
 use crate::history::{Answer, Post};
-use crate::process::Door;
 use crate::tally::Count;
+use crate::wire::{Doors, Wire, is_doubtful, post};
 use crate::workload::{POISON, Script, Wish};
 use crate::world::World;
 
-/// A client that waits longer has given up on the connection.
-const PATIENCE: Duration = Duration::from_secs(4);
-const LONGEST_ANSWER: usize = 1 << 20;
-
-pub(crate) type Doors = Arc<Vec<Arc<Mutex<Option<Door>>>>>;
-
 #[derive(Debug)]
 pub(crate) struct Client {
-    world: Arc<World>,
-    doors: Doors,
-    dice: Dice,
+    wire: Wire,
     name: String,
     number: usize,
     posts: Vec<Post>,
 }
 
-/// An answer, if there is one.
-type Heard = Option<(StatusCode, Value)>;
-
 impl Client {
     pub(crate) fn new(world: &Arc<World>, doors: &Doors, number: usize) -> Self {
-        Self {
-            world: Arc::clone(world),
-            doors: Arc::clone(doors),
-            dice: world.dice.apart(),
-            name: format!("c{number}"),
-            number,
-            posts: Vec::new(),
-        }
+        Self { wire: Wire::new(world, doors), name: format!("c{number}"), number, posts: Vec::new() }
     }
 
     /// Everything that it posted, in order.
@@ -72,7 +49,7 @@ impl Client {
         let marker = self.marker(0);
         let body = json!({ "definition": definition, "execution_id": execution, "input": { "k": marker } });
         let request = || post("/v1/executions", None, "application/json", body.to_string());
-        let heard = self.until_answered(request).await;
+        let heard = self.wire.until_answered(request).await;
         // The answer tells the execution and not the start event.
         let answer = match heard {
             Some((status, _)) if status.is_success() => Answer::Started,
@@ -87,7 +64,7 @@ impl Client {
         let body = json!({ "name": name, "payload": { "k": marker, "n": self.posts.len() } });
         let path = format!("/v1/executions/{execution}/events");
         let request = || post(&path, Some(&marker), "application/json", body.to_string());
-        let heard = self.until_answered(request).await;
+        let heard = self.wire.until_answered(request).await;
         let answer = heard.map_or(Answer::Unknown, |(status, body)| answer(status, &body));
         self.note(execution.to_owned(), name, marker, answer);
     }
@@ -96,7 +73,7 @@ impl Client {
         let marker = self.marker(0);
         let body = json!({ "name": name, "payload": { "k": marker, "n": self.posts.len() } });
         let path = format!("/v1/executions/{execution}/events");
-        let heard = self.exchange(post(&path, None, "application/json", body.to_string())).await;
+        let heard = self.wire.exchange(post(&path, None, "application/json", body.to_string())).await;
         let answer = heard.filter(|(status, _)| !is_doubtful(*status));
         let answer = answer.map_or(Answer::Unknown, |(status, body)| self::answer(status, &body));
         self.note(execution.to_owned(), name, marker, answer);
@@ -113,7 +90,7 @@ impl Client {
         };
         let lines: Vec<String> = events.iter().zip(&markers).map(line).collect();
         let request = || post("/v1/events", None, "application/x-ndjson", lines.join("\n"));
-        let heard = self.until_answered(request).await;
+        let heard = self.wire.until_answered(request).await;
         for (at, ((execution, name), marker)) in events.into_iter().zip(markers).enumerate() {
             let answer = match &heard {
                 None => Answer::Unknown,
@@ -134,7 +111,7 @@ impl Client {
         let path = format!("/v1/executions/{execution}/cancel");
         let body = json!({ "reason": marker });
         let request = || post(&path, Some(&marker), "application/json", body.to_string());
-        let heard = self.until_answered(request).await;
+        let heard = self.wire.until_answered(request).await;
         let answer = heard.map_or(Answer::Unknown, |(status, body)| answer(status, &body));
         self.note(execution, "millstream.cancel", marker, answer);
     }
@@ -148,11 +125,12 @@ impl Client {
             return;
         };
         let path = format!("/v1/events/{event}/retry");
-        let heard = self.until_answered(|| post(&path, None, "application/json", "{}".to_owned())).await;
-        self.world
+        let heard = self.wire.until_answered(|| post(&path, None, "application/json", "{}".to_owned())).await;
+        self.wire
+            .world
             .line(&self.name, || format!("retry {event} → {:?}", heard.as_ref().map(|(status, _)| status)));
         if heard.is_some_and(|(status, _)| status.is_success()) {
-            self.world.count(Count::Retried);
+            self.wire.world.count(Count::Retried);
         }
     }
 
@@ -162,80 +140,14 @@ impl Client {
     }
 
     fn note(&mut self, execution: String, name: &str, marker: String, answer: Answer) {
-        self.world.line(&self.name, || format!("{execution} {name} {marker} → {answer:?}"));
-        self.world.count(match answer {
+        self.wire.world.line(&self.name, || format!("{execution} {name} {marker} → {answer:?}"));
+        self.wire.world.count(match answer {
             Answer::Acknowledged { .. } | Answer::Started => Count::Acknowledged,
             Answer::Refused { .. } => Count::RefusedPosts,
             Answer::Unknown => Count::LeftUnanswered,
         });
         self.posts.push(Post { client: self.number, execution, name: name.to_owned(), marker, answer });
     }
-
-    /// Repeats until there is an answer that says something; now and then it gives up.
-    async fn until_answered(&self, request: impl Fn() -> Request<Body>) -> Heard {
-        for tries in 0..200 {
-            if tries > 0 {
-                self.world.count(Count::PostedAgain);
-                tokio::time::sleep(self.dice.millis(20, 600)).await;
-            }
-            match self.exchange(request()).await {
-                Some((status, body)) if !is_doubtful(status) => {
-                    if tries > 0 && status.is_success() {
-                        self.world.count(Count::AnsweredAsRepeat);
-                    }
-                    return Some((status, body));
-                }
-                Some(_) | None if tries > 0 && self.dice.one_in(12) => return None,
-                Some(_) | None => {}
-            }
-        }
-        None
-    }
-
-    /// One request and its answer, if it arrives.
-    async fn exchange(&self, request: Request<Body>) -> Heard {
-        let world = &self.world;
-        world.count(Count::Posts);
-        let door = self.doors.get(self.dice.index(self.doors.len()))?;
-        let door = door.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        tokio::time::sleep(world.delay()).await;
-        if world.strikes(world.plan.rates.lost_request) {
-            world.count(Count::RequestLost);
-            return None;
-        }
-        let answered = async {
-            door.role.alive().await;
-            let response = door.router.clone().oneshot(request).await.ok()?;
-            let status = response.status();
-            let bytes = to_bytes(response.into_body(), LONGEST_ANSWER).await.ok()?;
-            door.role.alive().await;
-            Some((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
-        };
-        let heard = tokio::select! {
-            biased;
-            () = door.role.died() => None,
-            heard = tokio::time::timeout(PATIENCE, answered) => heard.ok().flatten(),
-        };
-        if world.strikes(world.plan.rates.lost_answer) {
-            world.count(Count::AnswerLost);
-            return None;
-        }
-        tokio::time::sleep(world.delay()).await;
-        heard
-    }
-}
-
-fn post(path: &str, key: Option<&str>, media: &str, body: String) -> Request<Body> {
-    let mut request = Request::post(path).header(header::CONTENT_TYPE, media);
-    if let Some(key) = key {
-        request = request.header("idempotency-key", key);
-    }
-    request.body(Body::from(body)).unwrap_or_default()
-}
-
-/// Whether the post may or may not have become durable.
-fn is_doubtful(status: StatusCode) -> bool {
-    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
 fn answer(status: StatusCode, body: &Value) -> Answer {

@@ -1,23 +1,31 @@
 //! Reads the history of a run out of the store.
 
-use millstream_core::id::{ExecutionId, ExecutionKey, Seq, TenantId};
+use millstream_core::id::{ActionKey, ExecutionKey, Seq, TenantId};
 use millstream_core::log::{Entry, Origin};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
-use millstream_store::views::{ActionView, EventFilter, EventView, HistoryEntry};
+use millstream_store::incidents::{IncidentFilter, IncidentStatus};
+use millstream_store::views::{ActionView, EventFilter, EventView, ExecutionFilter, HistoryEntry};
 use millstream_store::{Result, Stores};
 use millstream_stream::doorbell::StreamCare;
 use millstream_worker::replay::{self, Until};
 use serde_json::Value;
 
-use crate::history::{Action, Event, Execution, Left, Logged, Timer};
+use crate::history::{Action, Event, Execution, Left, Logged, Timer, Work};
 use crate::tally::Count;
+use crate::workload::POISON;
 use crate::world::World;
 
 /// What is still to be done.
 pub(crate) async fn left(world: &World, clients: usize) -> Result<Left> {
+    let tenant = TenantId::default_tenant();
     let undecided = world.truth.events.undecided(None, None, 1_000).await?;
     let backlog = world.truth.event_views.backlog().await?;
+    let open = IncidentFilter { status: Some(IncidentStatus::Open), ..IncidentFilter::default() };
+    let open = world.truth.incidents.list_incidents(&tenant, &open, None, 1_000).await?;
+    let concerned: Vec<_> = open.iter().map(|incident| (tenant.clone(), incident.event_id)).collect();
+    let concerned = world.truth.event_views.events(&concerned).await?;
+    let is_hopeless = |event: &EventView| event.name.as_str() == POISON;
     let stats = world.bus.current().stream.stats().await.unwrap_or_default();
     Ok(Left {
         undecided: undecided.into_iter().map(|key| key.execution.to_string()).collect(),
@@ -25,42 +33,49 @@ pub(crate) async fn left(world: &World, clients: usize) -> Result<Left> {
         bells: stats.iter().map(|lane| lane.length).sum(),
         locks: world.locks.count(),
         clients,
+        incidents: concerned.iter().flatten().filter(|event| !is_hopeless(event)).count(),
     })
 }
 
+/// All executions, also those that clients did not start.
+pub(crate) async fn everything(stores: &Stores) -> Result<Vec<ExecutionKey>> {
+    let (tenant, filter) = (TenantId::default_tenant(), ExecutionFilter::default());
+    let mut found = stores.execution_views.list_executions(&tenant, &filter, None, 10_000).await?;
+    found.reverse();
+    Ok(found.into_iter().map(|view| view.execution).collect())
+}
+
 /// How many timers are armed.
-pub(crate) async fn armed(stores: &Stores, ids: &[String]) -> Result<usize> {
+pub(crate) async fn armed(stores: &Stores) -> Result<usize> {
     let mut armed = 0;
-    for key in ids.iter().filter_map(|id| key(id)) {
+    for key in everything(stores).await? {
         armed += stores.execution_views.timers(&key, None, 1_000).await?.len();
     }
     Ok(armed)
 }
 
-fn key(id: &str) -> Option<ExecutionKey> {
-    let execution = ExecutionId::parse(id).ok()?;
-    Some(ExecutionKey { tenant: TenantId::default_tenant(), execution })
-}
-
-pub(crate) async fn execution(world: &World, id: &str) -> Result<Option<Execution>> {
+pub(crate) async fn execution(world: &World, key: &ExecutionKey) -> Result<Option<Execution>> {
     let stores = &world.truth;
-    let Some(key) = key(id) else { return Ok(None) };
     let views = &stores.execution_views;
-    let Some(view) = views.executions(std::slice::from_ref(&key)).await?.pop().flatten() else {
+    let Some(view) = views.executions(std::slice::from_ref(key)).await?.pop().flatten() else {
         return Ok(None);
     };
-    let log = views.history(&key, Seq(0), 10_000).await?.entries;
+    let log = views.history(key, Seq(0), 10_000).await?.entries;
     let filter = EventFilter { execution: Some(key.execution.clone()), ..EventFilter::default() };
     let events = stores.event_views.list_events(&key.tenant, &filter, None, 10_000).await?;
-    let actions = views.actions(&key, None, 10_000).await?;
-    let timers = views.timers(&key, None, 10_000).await?;
-    let mismatches = match replay::replay(stores, &key, Until::End).await {
+    let actions = views.actions(key, None, 10_000).await?;
+    let timers = views.timers(key, None, 10_000).await?;
+    let mismatches = match replay::replay(stores, key, Until::End).await {
         Ok(replayed) => replayed.mismatches.iter().map(|mismatch| format!("{mismatch:?}")).collect(),
         Err(error) => vec![error.to_string()],
     };
     count(world, &events);
     Ok(Some(Execution {
-        id: id.to_owned(),
+        id: key.execution.to_string(),
+        parent: view.state.parent.as_ref().map(|parent| {
+            let execution = ExecutionKey { execution: parent.execution.clone(), ..key.clone() };
+            ActionKey { execution, seq: parent.seq, action: parent.action.clone() }.to_string()
+        }),
         status: view.status,
         state: view.state.state.to_string(),
         context: view.state.context.iter().map(|(name, value)| (name.clone(), value.to_string())).collect(),
@@ -129,13 +144,23 @@ fn event(view: &EventView) -> Event {
 
 fn action(view: &ActionView) -> Action {
     let name = view.key.action.as_str();
+    let (work, on_success, on_failure) = match name {
+        "join" => (Work::Effect, Some("joined"), Some("lost")),
+        "left" | "right" => (Work::Effect, None, Some("lost")),
+        "sort" => (Work::Effect, Some("sorted"), Some("lost")),
+        "child" => (Work::Child, Some("grown"), Some("lost")),
+        "guest" => (Work::Child, None, None),
+        _ if view.key.action.is_reserved() => (Work::Owed, None, None),
+        _ => (Work::Effect, None, None),
+    };
     Action {
         key: view.key.to_string(),
+        work,
         status: view.status,
         epoch: view.epoch.0,
         token: view.result.as_ref().and_then(|result| json(result)["body"]["token"].as_i64()),
-        on_success: (name == "join").then(|| "joined".to_owned()),
-        on_failure: (name != "strict").then(|| "lost".to_owned()),
+        on_success: on_success.map(str::to_owned),
+        on_failure: on_failure.map(str::to_owned),
     }
 }
 

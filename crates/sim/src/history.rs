@@ -46,6 +46,8 @@ pub struct Execution {
     pub status: ExecutionStatus,
     pub state: String,
     pub context: BTreeMap<String, String>,
+    /// The key of the action that began it.
+    pub parent: Option<String>,
     pub log: Vec<Logged>,
     pub events: Vec<Event>,
     pub actions: Vec<Action>,
@@ -93,9 +95,21 @@ pub struct Event {
     pub error: Option<String>,
 }
 
+/// What an action does, as far as checks go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Something at the sink.
+    Effect,
+    /// A child execution.
+    Child,
+    /// What the engine owes others at the end of an execution.
+    Owed,
+}
+
 #[derive(Debug, Clone)]
 pub struct Action {
     pub key: String,
+    pub work: Work,
     pub status: ActionStatus,
     pub epoch: i64,
     /// The token that its recorded result was made under, as the sink tells it.
@@ -126,6 +140,8 @@ pub struct Left {
     pub locks: usize,
     /// Clients that still wait for an answer.
     pub clients: usize,
+    /// Incidents that somebody could do something about.
+    pub incidents: usize,
 }
 
 impl History {

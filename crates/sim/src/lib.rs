@@ -6,8 +6,8 @@
 //! the spot. After a while the faults stop; when everything is quiet the whole history is checked.
 //!
 //! Reading order: [`dice`] and [`plan`] (what a seed means), [`world`] and [`role`] (how a call meets its
-//! fate), [`bus`], [`stores`], [`streams`] and [`sink`] (the outside), [`process`], [`workload`] and
-//! [`client`] (who acts), [`run`] (one seed), [`history`] and [`check`] (pure: what must hold), [`fleet`]
+//! fate), [`bus`], [`stores`], [`streams`] and [`sink`] (the outside), [`process`], [`workload`],
+//! [`wire`], [`client`], [`hand`] and [`person`] (who acts), [`run`] (one seed), [`history`] and [`check`] (pure: what must hold), [`fleet`]
 //! (many seeds).
 //!
 //! Refuses: sockets, files, threads within a run, wall clocks, and any randomness that is not the seed's.
@@ -20,7 +20,9 @@ mod dice;
 pub mod fleet;
 mod graphs;
 mod guard;
+mod hand;
 pub mod history;
+mod person;
 mod plan;
 mod process;
 mod role;
@@ -31,6 +33,7 @@ mod streams;
 pub mod tally;
 pub mod trace;
 mod views;
+mod wire;
 mod work;
 mod workload;
 mod world;

@@ -9,17 +9,22 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::check::{Check, Violation, check};
-use crate::client::{Client, Doors};
+use crate::client::Client;
 use crate::collect;
+use crate::hand::Hand;
 use crate::history::{History, Post};
+use crate::person::Person;
 use crate::process::{self, Slots};
 use crate::tally::{Count, Counts};
 use crate::trace::Record;
+use crate::wire::Doors;
 use crate::workload::{self, Target};
 use crate::world::World;
 
 /// So long after the last fault everything must be quiet: a sweeper that died holds its turn for 15 s.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// External workers.
+const HANDS: usize = 2;
 const LOOKS: Duration = Duration::from_millis(500);
 
 /// What came of a seed.
@@ -94,6 +99,10 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
         fleet.spawn(process::tend_worker(world.clone(), slots.clone(), slot));
     }
     fleet.spawn(process::strike(world.clone(), slots));
+    for number in 0..HANDS {
+        fleet.spawn(Hand::new(world, &doors, number).work());
+    }
+    fleet.spawn(Person::new(world, &doors).look_after());
     let mut clients = JoinSet::new();
     for script in workload::scripts(&world.dice, targets) {
         clients.spawn(Client::new(world, &doors, script.client).play(script));
@@ -103,7 +112,6 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
     tokio::time::sleep(plan.faulty_for).await;
     world.calm_down();
 
-    let ids: Vec<String> = targets.iter().map(|target| target.id.clone()).collect();
     let mut posts: Vec<Post> = Vec::new();
     let end = Instant::now() + PATIENCE;
     let left = loop {
@@ -111,7 +119,7 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
             posts.extend(played.unwrap_or_default());
         }
         let left = collect::left(world, clients.len()).await?;
-        let quiet = left == Default::default() && collect::armed(&world.truth, &ids).await? == 0;
+        let quiet = left == Default::default() && collect::armed(&world.truth).await? == 0;
         if quiet || Instant::now() >= end {
             break left;
         }
@@ -120,14 +128,17 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
     fleet.shutdown().await;
 
     let mut history = History { posts, sink: world.sink.calls(), left, ..History::default() };
-    for id in &ids {
-        history.executions.extend(collect::execution(world, id).await?);
+    for key in collect::everything(&world.truth).await? {
+        history.executions.extend(collect::execution(world, &key).await?);
     }
     let paused = |status| matches!(status, millstream_core::status::ExecutionStatus::Paused);
     let cancelled = |status| matches!(status, millstream_core::status::ExecutionStatus::Cancelled);
     for execution in &history.executions {
         world.tally.add(Count::PausedExecutions, usize::from(paused(execution.status)));
-        world.tally.add(Count::Cancelled, usize::from(cancelled(execution.status)));
+        let is_child = execution.parent.is_some();
+        world.tally.add(Count::Cancelled, usize::from(cancelled(execution.status) && !is_child));
+        world.tally.add(Count::Children, usize::from(is_child));
+        world.tally.add(Count::ChildrenCancelled, usize::from(is_child && cancelled(execution.status)));
     }
     Ok(history)
 }

@@ -15,6 +15,7 @@ use crate::check::{Check, Violation};
 use crate::history::SinkCall;
 use crate::role::Role;
 use crate::tally::Count;
+use crate::world::World;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sink(Mutex<Book>);
@@ -26,7 +27,38 @@ struct Book {
     calls: Vec<SinkCall>,
 }
 
+/// What became of a request at the sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// Carried out, now or by a request before it.
+    Done { again: bool },
+    /// Its holder has been replaced.
+    OldToken,
+}
+
 impl Sink {
+    /// The effect, or its refusal, at one instant.
+    pub(crate) fn serve(&self, world: &World, key: &str, token: i64) -> Served {
+        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let highest = book.highest.entry(key.to_owned()).or_insert(token);
+        let is_old = token < *highest;
+        *highest = token.max(*highest);
+        let done = book.done.get(key).copied().unwrap_or(0);
+        let effect = !is_old && done == 0;
+        book.calls.push(SinkCall { key: key.to_owned(), token, effect, refused: is_old });
+        if is_old {
+            world.count(Count::OldTokenAtSink);
+            return Served::OldToken;
+        }
+        if effect {
+            book.done.insert(key.to_owned(), 1);
+            world.count(Count::Effects);
+        } else {
+            world.count(Count::KeyRepeatedAtSink);
+        }
+        Served::Done { again: !effect }
+    }
+
     pub(crate) fn calls(&self) -> Vec<SinkCall> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).calls.clone()
     }
@@ -148,29 +180,16 @@ impl ToSink {
         }
     }
 
-    /// The effect, or its refusal, at one instant.
     fn serve(&self, key: &str, token: i64) -> Attempt {
         let world = &self.0.world;
-        let mut book = world.sink.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let highest = book.highest.entry(key.to_owned()).or_insert(token);
-        let is_old = token < *highest;
-        *highest = token.max(*highest);
-        let done = book.done.get(key).copied().unwrap_or(0);
-        let effect = !is_old && done == 0;
-        book.calls.push(SinkCall { key: key.to_owned(), token, effect, refused: is_old });
-        if is_old {
-            world.count(Count::OldTokenAtSink);
-            return failed(409);
+        match world.sink.serve(world, key, token) {
+            Served::OldToken => failed(409),
+            Served::Done { again } => {
+                let body = json!({ "token": token, "again": again });
+                let result = json!({ "status": 200, "headers": {}, "body": body });
+                Attempt::Success { result: RawJson::of(&result) }
+            }
         }
-        if effect {
-            book.done.insert(key.to_owned(), 1);
-            world.count(Count::Effects);
-        } else {
-            world.count(Count::KeyRepeatedAtSink);
-        }
-        let body = json!({ "token": token, "again": !effect });
-        let result = json!({ "status": 200, "headers": {}, "body": body });
-        Attempt::Success { result: RawJson::of(&result) }
     }
 }
 

@@ -63,6 +63,13 @@ pub enum Count {
     TimersFired,
     StaleTimers,
     Deferred,
+    TasksTaken,
+    TasksDone,
+    TasksDropped,
+    TasksRefused,
+    Children,
+    ChildrenCancelled,
+    Decided,
 }
 
 impl Count {
@@ -122,6 +129,13 @@ impl Count {
         Self::TimersFired,
         Self::StaleTimers,
         Self::Deferred,
+        Self::TasksTaken,
+        Self::TasksDone,
+        Self::TasksDropped,
+        Self::TasksRefused,
+        Self::Children,
+        Self::ChildrenCancelled,
+        Self::Decided,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -181,6 +195,13 @@ impl Count {
             Self::TimersFired => "timers fired",
             Self::StaleTimers => "timers that came too late",
             Self::Deferred => "events deferred",
+            Self::TasksTaken => "tasks taken",
+            Self::TasksDone => "tasks completed",
+            Self::TasksDropped => "tasks dropped without a word",
+            Self::TasksRefused => "words about tasks refused",
+            Self::Children => "children",
+            Self::ChildrenCancelled => "children cancelled",
+            Self::Decided => "incidents decided by a person",
         }
     }
 }

@@ -5,6 +5,8 @@
 //!   is handled in `paid` as well, where only a timer of a state that was left could bring it.
 //! - `job` does two things side by side and a third that needs both, with events for every outcome, and one
 //!   thing whose failure nothing handles.
+//! - `family` begins children, which end by themselves and do something at their end, and hands out tasks. It
+//!   may leave while both are under way, and then begins one that goes with nobody but its parent.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -90,10 +92,63 @@ actions:
     timeout: 900ms
 ";
 
+const FAMILY: &str = "
+name: family
+initial: home
+context: { grown: 0, sorted: 0, lost: 0 }
+states:
+  home:
+    on:
+      raise: { do: [child] }
+      sort: { do: [sort] }
+      leave: { to: gone, do: [guest] }
+      grown: { set: { grown: context.grown + 1 } }
+      sorted: { set: { sorted: context.sorted + 1 } }
+      lost: { set: { lost: context.lost + 1 } }
+  gone: { final: true }
+actions:
+  child:
+    start: { definition: kid, input: { n: 1 } }
+    retry: { attempts: 20, backoff: 50ms, max: 400ms }
+    on_success: grown
+    on_failure: lost
+  guest:
+    start: { definition: guest }
+    retry: { attempts: 20, backoff: 50ms, max: 400ms }
+  sort:
+    task: { type: sort, input: { n: event.payload.n } }
+    timeouts: { heartbeat: 900ms, start_to_close: 3s }
+    retry: { attempts: 6, backoff: 50ms, max: 400ms }
+    on_success: sorted
+    on_failure: lost
+";
+
+const GUEST: &str = "
+name: guest
+initial: staying
+states:
+  staying: { on: { go: { to: away } } }
+  away: { final: true }
+";
+
+const KID: &str = "
+name: kid
+initial: young
+context: { n: 0 }
+states:
+  young: { on: { grow: { to: old, do: [wave] } }, after: [ { in: 400ms, send: grow } ] }
+  old: { final: true }
+actions:
+  wave:
+    http: { method: POST, url: 'http://sink.example/wave', body: { n: context.n } }
+    retry: { attempts: 4, backoff: 50ms, max: 400ms }
+    timeout: 900ms
+";
+
 /// Parsed once for all runs.
 pub(crate) fn definitions() -> &'static [NewDefinition] {
     static PARSED: OnceLock<Vec<NewDefinition>> = OnceLock::new();
-    PARSED.get_or_init(|| [COUNTER, ORDER, JOB].into_iter().map(parsed).collect())
+    PARSED.get_or_init(|| [COUNTER, ORDER, JOB, FAMILY, KID, GUEST].into_iter().map(parsed).collect())
 }
 
 #[expect(clippy::expect_used, reason = "literals of this file")]
@@ -143,7 +198,13 @@ pub(crate) struct Target {
 }
 
 pub(crate) fn targets(dice: &Dice) -> Vec<Target> {
-    let kinds = [("counter", 1 + dice.below(2)), ("order", 1 + dice.below(2)), ("job", 1 + dice.below(2))];
+    let kinds = [
+        ("counter", 1 + dice.below(2)),
+        ("order", 1 + dice.below(2)),
+        ("job", 1 + dice.below(2)),
+        // It brings children.
+        ("family", 1),
+    ];
     let of = |(definition, many): (&'static str, u64)| {
         (0..many).map(move |n| Target { id: format!("{definition}{n}"), definition })
     };
@@ -171,6 +232,9 @@ pub(crate) fn scripts(dice: &Dice, targets: &[Target]) -> Vec<Script> {
     if dice.one_in(3) {
         once(&mut scripts, Wish::Keyed(vec![("counter0".to_owned(), POISON)]));
     }
+    if dice.one_in(3) {
+        once(&mut scripts, Wish::Keyed(vec![("family0".to_owned(), "leave")]));
+    }
     if dice.one_in(4) {
         let target = targets[dice.index(targets.len())].id.clone();
         once(&mut scripts, Wish::Cancel(target));
@@ -188,6 +252,7 @@ fn wish(dice: &Dice, targets: &[Target]) -> Wish {
         let names: &[&str] = match target.definition {
             "counter" => &["add"],
             "order" => &["pay", "pay", "again", "ship", "note"],
+            "family" => &["raise", "sort", "sort"],
             _ => &["go", "go", "charge"],
         };
         (target.id.clone(), dice.pick(names).unwrap_or("add"))

@@ -44,7 +44,8 @@ SELECT k.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::byt
         .execute(&mut *connection)
         .await?;
     let nodes: Vec<_> = nodes_of(graphs).collect();
-    insert_nodes(connection, &nodes).await?;
+    let inserted = insert_nodes(connection, &nodes).await?;
+    check_written(&nodes, inserted)?;
     let entries: Vec<_> = graphs.iter().map(|(key, _)| (*key, Seq::FIRST, Seq::FIRST)).collect();
     feed_transitions(connection, &entries, now).await
 }
@@ -72,9 +73,10 @@ pub(crate) async fn commit(
         graphs.iter().flat_map(|(key, rows)| rows.deleted.iter().map(|node| (*key, node))).collect();
     delete_nodes(connection, &deleted).await?;
     let nodes: Vec<_> = nodes_of(&graphs).collect();
-    update_nodes(connection, &nodes).await?;
-    let specified: Vec<_> = nodes.into_iter().filter(|(_, node)| node.spec.is_some()).collect();
-    insert_nodes(connection, &specified).await?;
+    let updated = update_nodes(connection, &nodes).await?;
+    let specified: Vec<_> = nodes.iter().copied().filter(|(_, node)| node.spec.is_some()).collect();
+    let inserted = insert_nodes(connection, &specified).await?;
+    check_written(&nodes, updated + inserted)?;
     let entries: Vec<_> = commits
         .iter()
         .filter(|commit| commit.graph.is_some())
@@ -127,8 +129,16 @@ WHERE g.tenant = k.tenant AND g.execution_id = k.execution_id";
     Ok(())
 }
 
-/// New ones; those that exist were updated before.
-async fn insert_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeWrite)]) -> Attempt<()> {
+/// A node that is neither there nor has a spec cannot be written, nor can one that comes twice.
+fn check_written(nodes: &[(&ExecutionKey, &NodeWrite)], written: u64) -> Attempt<()> {
+    if usize::try_from(written).is_ok_and(|written| written == nodes.len()) {
+        return Ok(());
+    }
+    Err(Failure::Undecodable(format!("of {} changes to nodes {written} could be written", nodes.len())))
+}
+
+/// New ones; those that exist were updated before. Returns how many.
+async fn insert_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeWrite)]) -> Attempt<u64> {
     const INSERT: &str = "
 INSERT INTO graph_nodes (tenant, execution_id, node, status, attempt, seq, why, spec, children, result, error,
                          started_at, ended_at, instance_of, item)
@@ -139,20 +149,22 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bi
     AS k(tenant, execution_id, node, status, attempt, seq, why, spec, children, result, error, started_at,
          ended_at, instance_of, item)
 ON CONFLICT (execution_id, tenant, node) DO NOTHING";
+    let mut inserted = 0;
     for chunk in nodes.chunks(CHUNK) {
         let columns = NodeColumns::of(chunk);
-        columns
+        let done = columns
             .bound(INSERT)
             .bind(chunk.iter().map(|(_, node)| Some(node.instance.as_ref()?.0.as_str())).collect::<Vec<_>>())
             .bind(chunk.iter().map(|(_, node)| Some(node.instance.as_ref()?.1.as_str())).collect::<Vec<_>>())
             .execute(&mut *connection)
             .await?;
+        inserted += done.rows_affected();
     }
-    Ok(())
+    Ok(inserted)
 }
 
-/// What is null stays as it is, but for `why`. A node that is not there must be one that is inserted next.
-async fn update_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeWrite)]) -> Attempt<()> {
+/// What is null stays as it is, but for `why`. Returns how many there are.
+async fn update_nodes(connection: &mut PgConnection, nodes: &[(&ExecutionKey, &NodeWrite)]) -> Attempt<u64> {
     const UPDATE: &str = "
 UPDATE graph_nodes n
 SET status = k.status, attempt = k.attempt, seq = k.seq, why = k.why, spec = coalesce(k.spec, n.spec),
@@ -169,11 +181,7 @@ WHERE n.tenant = k.tenant AND n.execution_id = k.execution_id AND n.node = k.nod
         let columns = NodeColumns::of(chunk);
         updated += columns.bound(UPDATE).execute(&mut *connection).await?.rows_affected();
     }
-    let known = nodes.iter().filter(|(_, node)| node.spec.is_none()).count();
-    if usize::try_from(updated).unwrap_or(usize::MAX) < known {
-        return Err(Failure::Undecodable("a node is new and has no spec".to_owned()));
-    }
-    Ok(())
+    Ok(updated)
 }
 
 /// Their logs stay: they may have run before they were taken out.

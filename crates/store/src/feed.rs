@@ -2,7 +2,8 @@
 //!
 //! Entries are written in the transactions that they tell of. Positions grow; entries of one execution are
 //! seen in the order of their positions. Entries of different executions may become visible in another order
-//! than that of their positions, which is why the publisher goes by a mark and not by a cursor.
+//! than that of their positions, which is why the publisher goes by a mark and not by a cursor. Entries go with
+//! their execution: what retention removes unpublished is not told any more.
 
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::raw::RawJson;

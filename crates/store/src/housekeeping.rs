@@ -10,8 +10,8 @@ pub trait Housekeeping: Send + Sync {
     /// A round trip to the store that proves it can be written to, and the store's time.
     async fn ping(&self) -> Result<Timestamp>;
 
-    /// Remove up to `limit` ended executions (with events, log, actions, timers, decisions) that were
-    /// outlived their time (see [`Outlived`]), none of whose actions are open and none of whose events are
+    /// Remove up to `limit` ended executions (with events, log, actions, timers, decisions, graph and feed) that
+    /// have outlived their time (see [`Outlived`]), none of whose actions are open and none of whose events are
     /// undecided. Returns how many went. Their ids are free again.
     async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64>;
 

@@ -18,16 +18,13 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use millstream_rpc::proto::node_edit::Kind;
-use millstream_rpc::proto::{Parent, ExecuteNodeRequest, ExecuteNodeResponse, Node, NodeEdit, NodeStatus};
+use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse, Node, NodeEdit, NodeStatus, Parent};
 use serde_json::{Value, json};
 use tonic::Status;
 
 use crate::perform::{edit, passed};
 
-pub(crate) async fn perform(
-    request: &ExecuteNodeRequest,
-    goal: &str,
-) -> Result<ExecuteNodeResponse, Status> {
+pub(crate) async fn perform(request: &ExecuteNodeRequest, goal: &str) -> Result<ExecuteNodeResponse, Status> {
     let goal = match goal.strip_prefix("note ").map(|rest| rest.split_once(' ').unwrap_or((rest, ""))) {
         Some((path, rest)) => {
             note(path, request).map_err(|error| Status::internal(format!("{path}: {error}")))?;
@@ -82,5 +79,7 @@ fn handed(request: &ExecuteNodeRequest) -> Value {
     let upstream: Vec<&str> = request.upstream_nodes.iter().map(|node| node.id.as_str()).collect();
     let item = request.node.as_ref().map(|node| node.item_json.as_str()).unwrap_or_default();
     let item: Value = serde_json::from_str(item).unwrap_or(Value::Null);
-    json!({ "attempt": request.attempt, "upstream": upstream, "item": item })
+    let failed =
+        request.upstream_nodes.iter().filter(|node| node.status == i32::from(NodeStatus::Fail)).count();
+    json!({ "attempt": request.attempt, "upstream": upstream, "item": item, "failed": failed })
 }

@@ -1,12 +1,13 @@
-//! What the executor can do: plan, search and write, without knowing anything.
+//! What the executor can do: plan, search, write and crawl, without knowing anything. It performs the graphs in
+//! `examples/graphs`.
 //!
-//! A planner inserts a search node for every topic of the workflow's input, and the final node that summarises
-//! them waits for all of them: the graph grows while it runs.
+//! A planner inserts a search node for every topic (or source) of the workflow's input, and the node after it that
+//! summarises them waits for all of them: the graph grows while it runs.
 
 use millstream_rpc::proto::node_edit::Kind;
 use millstream_rpc::proto::node_service_server::NodeService;
 use millstream_rpc::proto::{
-    Agent, Parent, ExecuteNodeRequest, ExecuteNodeResponse, Node, NodeEdit, NodeStatus, Task,
+    Agent, ExecuteNodeRequest, ExecuteNodeResponse, Node, NodeEdit, NodeStatus, Parent, Task,
 };
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status};
@@ -28,6 +29,7 @@ impl NodeService for Performer {
             "planner" => plan(&request),
             "searcher" => passed(&json!({ "found": format!("everything about {goal}") })),
             "writer" => passed(&summary(&request)),
+            "crawler" => crawl(&request),
             _ => drill::perform(&request, &goal).await?,
         };
         // An answer says whose it is.
@@ -57,6 +59,7 @@ fn plan(request: &ExecuteNodeRequest) -> ExecuteNodeResponse {
     let input: Value = serde_json::from_str(&request.input_json).unwrap_or(Value::Null);
     let topics: Vec<String> = input["topics"]
         .as_array()
+        .or_else(|| input["sources"].as_array())
         .map(|topics| topics.iter().filter_map(|topic| topic.as_str().map(str::to_owned)).collect())
         .unwrap_or_default();
     let mut edits = Vec::new();
@@ -83,6 +86,21 @@ fn summary(request: &ExecuteNodeRequest) -> Value {
         Some(json!([node.id, results["found"]]))
     });
     json!({ "summary": found.collect::<Vec<_>>() })
+}
+
+/// Lists the links of a site, or looks at one: every seventh is broken.
+fn crawl(request: &ExecuteNodeRequest) -> ExecuteNodeResponse {
+    let item = request.node.as_ref().map(|node| node.item_json.as_str()).unwrap_or_default();
+    let Ok(link) = serde_json::from_str::<String>(item) else {
+        let links: Vec<String> = (1..=20).map(|number| format!("/page/{number}")).collect();
+        return passed(&json!({ "links": links }));
+    };
+    let number = link.rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+    if number % 7 == 0 {
+        let error = format!("{link} does not answer");
+        return ExecuteNodeResponse { status: NodeStatus::Fail.into(), error, ..Default::default() };
+    }
+    passed(&json!({ "alive": link }))
 }
 
 fn node(id: &str, role: &str, goal: &str, parents: &[&str]) -> Node {

@@ -76,6 +76,8 @@ async fn an_event_reaches_whoever_has_the_correlation_now_or_later(mode: Mode) {
     let sent = api.execution_in("s-1", "completed").await;
     assert_eq!(sent["context"]["told"]["execution_id"], "early", "{sent}");
     api.execution_until("early", |seen| seen["context"]["heard"] == json!([7])).await;
+    let path = format!("/v1/signals/{}", text(&sent["context"]["told"], "event_id"));
+    assert_eq!(api.client.get(&path).await.expect(200)["status"], "delivered", "it went as a signal");
 
     for (sender, n) in [("s-2", 1), ("s-3", 2)] {
         api.begin("by-correlation", sender, json!({ "to": "bob", "n": n }), &["go"]).await;

@@ -71,7 +71,9 @@ async fn a_signal_is_delivered_to_whoever_has_the_correlation(mode: Mode) {
     assert_eq!((&shown["status"], &shown["execution_id"]), (&json!("delivered"), &json!("o-1")), "{shown}");
 
     // The correlation follows the context.
-    api.send_and_settle("o-1", "rename", json!({ "to": "new" })).await;
+    let rename = api.send_and_settle("o-1", "rename", json!({ "to": "new" })).await;
+    let other = api.client.get(&format!("/v1/signals/{}", text(&rename, "event_id"))).await.problem(404);
+    assert!(text(&other, "detail").contains("signal"), "an event that was posted is none: {other}");
     assert_eq!(post(api, &hear("new", 2)).await["status"], "delivered");
     heard(api, "o-1", &[1, 2]).await;
     assert_eq!(post(api, &hear("17", 3)).await["status"], "buffered", "nobody is called that any more");

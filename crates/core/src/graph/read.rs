@@ -36,13 +36,18 @@ fn decode<T: DeserializeOwned>(source: &str, format: Format) -> Result<T, Proble
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." { String::new() } else { path };
-        Problem::new(path, without_place(&error.into_inner().to_string())).into()
+        Problem::new(path, in_plain_words(&error.into_inner().to_string())).into()
     })
 }
 
-/// The line and column are those of JSON that nobody wrote; the path says where.
-fn without_place(message: &str) -> &str {
-    message.rsplit_once(" at line ").map_or(message, |(message, _)| message)
+/// The line and column are those of JSON that nobody wrote (the path says where), and names of our types say
+/// nothing to those who write YAML.
+fn in_plain_words(message: &str) -> String {
+    let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
+    match message.split_once(", expected struct ") {
+        Some((what, _)) => format!("{what}, expected an object"),
+        None => message.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +94,7 @@ mod tests {
             told("{ name: x, nodes: [{ id: a, graph: { name: y, nodes: [{ id: 7 }] } }] }"),
             "nodes[0].graph.nodes[0].id: invalid type: integer `7`, expected a string"
         );
-        assert_eq!(told("[]"), "invalid length 0, expected struct GraphSpec with 5 elements");
+        assert_eq!(told("[]"), "invalid length 0, expected an object");
         assert!(told("name: [").starts_with("not valid YAML: "));
         assert!(told("{ name: x, name: y, nodes: [] }").starts_with("not valid YAML: "));
     }

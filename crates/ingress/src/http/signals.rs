@@ -206,7 +206,7 @@ async fn submit(
     draft: Draft,
 ) -> Result<AcceptedSignalOut, Problem> {
     let now = door.clock.now();
-    let signal_id = entropy::event_id(now, &*door.entropy);
+    let signal_id = entropy::signal_id(entropy::event_id(now, &*door.entropy));
     let idempotency = draft.idempotency();
     let Draft { correlation, definition, said, wait, idempotency_key: _ } = draft;
     let signal = NewSignal {
@@ -278,6 +278,9 @@ async fn read(
     params.finish()?;
     let nothing = || Problem::not_found("signal", &id);
     let signal_id = uuid::Uuid::parse_str(&id).map(EventId).map_err(|_| nothing())?;
+    if !entropy::is_signal(signal_id) {
+        return Err(nothing());
+    }
     let out = match locate(&door, &caller.tenant, signal_id).await?.ok_or_else(nothing)? {
         Place::Waiting(signal) => SignalOut {
             signal_id,

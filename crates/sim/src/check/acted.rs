@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use millstream_core::status::ActionStatus;
 
 use super::violation::{Check, Violation};
-use crate::history::{Action, Execution, History};
+use crate::history::{Action, Execution, History, Work};
 
 pub(super) fn once(history: &History) -> Vec<Violation> {
     let mut effects: BTreeMap<&str, usize> = BTreeMap::new();
@@ -35,14 +35,19 @@ pub(super) fn once(history: &History) -> Vec<Violation> {
 fn outcome(execution: &Execution, action: &Action, effects: usize) -> Vec<Violation> {
     let mut wrong = Vec::new();
     let mut accuse = |what: String| wrong.push(Violation::new(Check::C5, &execution.id, what));
-    let Action { key, status, epoch, token, on_success, on_failure } = action;
+    let Action { key, work, status, epoch, token, on_success, on_failure } = action;
     let told = match status {
         ActionStatus::Succeeded => {
-            if effects != 1 {
-                accuse(format!("{key} succeeded with {effects} effects"));
-            }
-            if *token != Some(*epoch) {
-                accuse(format!("{key} is settled by token {token:?}, its last lease is {epoch}"));
+            match work {
+                Work::Effect => {
+                    if effects != 1 {
+                        accuse(format!("{key} succeeded with {effects} effects"));
+                    }
+                    if *token != Some(*epoch) {
+                        accuse(format!("{key} is settled by token {token:?}, its last lease is {epoch}"));
+                    }
+                }
+                Work::Child | Work::Owed => {}
             }
             on_success
         }

@@ -4,6 +4,7 @@ mod accepted;
 mod acted;
 mod ordered;
 mod quiet;
+mod related;
 mod timed;
 mod violation;
 

@@ -75,7 +75,14 @@ pub(super) fn replays(execution: &Execution) -> Vec<Violation> {
     let accuse = |what: String| Violation::new(Check::C4, &execution.id, what);
     let mut wrong: Vec<Violation> = execution.mismatches.iter().cloned().map(accuse).collect();
     // What the workload counts in the context is what the log holds.
-    for (name, counted) in [("add", "total"), ("pay", "paid"), ("joined", "joined"), ("lost", "lost")] {
+    for (name, counted) in [
+        ("add", "total"),
+        ("pay", "paid"),
+        ("joined", "joined"),
+        ("lost", "lost"),
+        ("grown", "grown"),
+        ("sorted", "sorted"),
+    ] {
         let applied = execution.log.iter().filter(|step| step.name == name).count();
         if let Some(told) = execution.context.get(counted)
             && *told != applied.to_string()

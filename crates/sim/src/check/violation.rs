@@ -21,6 +21,8 @@ pub enum Check {
     C7,
     /// Nothing is there twice, and nothing that was refused.
     C8,
+    /// One child per action that starts one, whose end is its outcome; none is left behind.
+    C9,
     /// Only who holds a lock releases or extends it.
     Lock,
     /// Only the newest lease renews, records, settles and releases.
@@ -38,6 +40,7 @@ impl Check {
             Self::C6 => "C6 timers",
             Self::C7 => "C7 quiet",
             Self::C8 => "C8 never twice",
+            Self::C9 => "C9 families",
             Self::Lock => "lock",
             Self::Lease => "lease",
         }

@@ -81,10 +81,14 @@ fn dispatch(key: &ExecutionKey, n: usize) -> Dispatch {
 /// Nobody looks at the tables but the store: no worker of the database reads them on its own account.
 async fn undisturbed(fixture: &Fixture) {
     for table in ["actions", "events", "graph_nodes", "graph_feed", "graphs", "transitions", "mailbox"] {
-        let sql = format!("ALTER TABLE {table} SET (autovacuum_enabled = false)");
-        let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
-        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        execute(fixture, &format!("ALTER TABLE {table} SET (autovacuum_enabled = false)")).await;
     }
+}
+
+async fn execute(fixture: &Fixture, sql: &str) {
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    sqlx::query(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
 }
 
 /// How many index entries and rows `work` reads on a store of its own, whose plans know nothing.
@@ -197,14 +201,13 @@ async fn the_feed_is_read_by_execution_and_by_what_is_unpublished() {
     })
     .await;
     assert!(read < 10, "one execution's entries cost {read}");
-    // Entries of the index that are dead are read once and known to be so from then on.
-    for most in [400, 20] {
-        let read = reads(&fixture, |store| async move {
-            assert_eq!(store.unpublished(10).await.unwrap().len(), 2);
-        })
-        .await;
-        assert!(read < most, "what is unpublished cost {read}");
-    }
+    // What was published leaves the index when the table is next cleaned up.
+    execute(&fixture, "VACUUM graph_feed").await;
+    let read = reads(&fixture, |store| async move {
+        assert_eq!(store.unpublished(10).await.unwrap().len(), 2);
+    })
+    .await;
+    assert!(read < 20, "what is unpublished cost {read}");
 }
 
 /// A node is written when it runs, when it is dispatched and when it has ended.
@@ -213,11 +216,14 @@ async fn changes_of_nodes_concern_no_index() {
     const UPDATES: &str = "
 SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'graph_nodes'";
     let fixture = Fixture::fresh().await;
+    undisturbed(&fixture).await;
     let key = key("hot");
     start_graph(&fixture, &key, 200).await;
     let now = fixture.store.ping().await.unwrap();
     let batch: Vec<_> = (0..200).map(|n| dispatch(&key, n)).collect();
     assert!(fixture.store.dispatch(&batch, 0, now).await.unwrap().iter().all(Option::is_some));
+    // Versions that nobody sees any more make room; it is not the test's business when that is.
+    execute(&fixture, "VACUUM graph_nodes").await;
     let ended = |n| NodeWrite { spec: None, result: Some(raw("1")), ..node(n, &[], NodeStatus::Pass) };
     let commit = change(&fixture, &key, (0..200).map(ended).collect()).await;
     fixture.store.commit(&worker(), &[commit], &grant(0), now).await.unwrap();

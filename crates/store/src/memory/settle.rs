@@ -133,7 +133,10 @@ fn company(tables: &Tables, item: &Settlement) -> Company {
 /// The actions of one transition.
 pub(super) fn graph(row: &Execution, seq: Seq) -> Graph {
     let of_seq = row.actions.iter().filter(|((of, _), _)| *of == seq);
-    Graph { members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(), wanted: row.wanted() }
+    Graph {
+        members: of_seq.map(|((_, name), row)| (name.clone(), member(row))).collect(),
+        wanted: row.wanted(),
+    }
 }
 
 /// One that has nothing to do with the others.

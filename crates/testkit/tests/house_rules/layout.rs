@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store-postgres", &["core", "store"]),
     ("store-sqlite", &["core", "store"]),
     ("ingress", &["core", "rpc", "store", "stream"]),
-    ("worker", &["core", "store", "stream"]),
+    ("worker", &["core", "rpc", "store", "stream"]),
     // It measures from outside; what it shares with the engine are the statements of the floor.
     ("bench", &["core", "store", "store-postgres", "store-sqlite"]),
     ("sim", &["core", "store", "stream", "ingress", "worker"]),
@@ -139,4 +139,61 @@ fn migrations_come_in_pairs_of_the_same_name() {
     let (postgres, sqlite) = (names("postgres"), names("sqlite"));
     assert!(!postgres.is_empty(), "there are migrations");
     assert_eq!(postgres, sqlite);
+}
+
+/// The secrets of actions are for workers: an ingress must not have them in its environment.
+#[test]
+fn a_role_reads_no_settings_but_its_own_and_those_of_all() {
+    for role in ["ingress", "worker"] {
+        let unit = if role == "worker" { "worker@" } else { role };
+        let path = root().join(format!("deploy/millstream-{unit}.service"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let read: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("EnvironmentFile=")).collect();
+        assert_eq!(
+            read,
+            ["/etc/millstream/env", &format!("-/etc/millstream/{role}.env")],
+            "{}",
+            path.display()
+        );
+    }
+}
+
+/// A link that leads nowhere is a section that somebody lost.
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let rule = |file: &SourceFile| {
+        let links = file.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let ours = links.filter(|link| !link.contains("://") && !link.contains(char::is_whitespace));
+        ours.filter_map(|link| {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() {
+                root().join(&file.path)
+            } else {
+                root().join(&file.path).parent().unwrap().join(path)
+            };
+            if !target.exists() {
+                return Some(format!("{link} is not there"));
+            }
+            if anchor.is_empty() || target.extension().is_none_or(|ending| ending != "md") {
+                return None;
+            }
+            let text = std::fs::read_to_string(&target).unwrap();
+            (!headings(&text).contains(anchor)).then(|| format!("{link}: there is no such section"))
+        })
+        .collect::<Vec<String>>()
+    };
+    let lost = SourceFile::sample("README.md", "[a](docs/none.md) [b](#none) [c](https://x.example/#y)");
+    assert_eq!(rule(&lost).len(), 2);
+    enforce(&files(&[".md"]), rule);
+}
+
+/// As links name them.
+fn headings(markdown: &str) -> BTreeSet<String> {
+    let titles =
+        markdown.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#'));
+    let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    titles
+        .map(|title| title.trim().to_lowercase().chars().filter(|c| kept(*c)).collect::<String>())
+        .map(|title| title.replace(' ', "-"))
+        .collect()
 }

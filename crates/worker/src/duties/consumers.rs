@@ -1,4 +1,4 @@
-//! Removes consumers of workers that are gone, and their rows.
+//! Removes consumers of workers that are gone, and their rows; and executors that are gone.
 //!
 //! A consumer with pending entries is never removed: removing it would destroy them for ever. They
 //! are taken over first (see [`crate::reclaim`]), and then nothing is pending any more.
@@ -19,6 +19,8 @@ pub(crate) async fn clean_up(worker: Arc<Worker>) -> Result<(), Undone> {
     if removed > 0 {
         tracing::info!(consumers = removed, "removed consumers that are gone");
     }
-    worker.deps.stores.housekeeping.purge_workers(worker.now().minus(GONE)).await?;
+    let gone = worker.now().minus(GONE);
+    worker.deps.stores.housekeeping.purge_workers(gone).await?;
+    worker.deps.stores.executors.forget_executors(gone).await?;
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! without a second event.
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
-use millstream_core::entropy::derived_event_id;
+use millstream_core::entropy::{derived_event_id, signal_id};
 use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, TenantId};
 use millstream_core::log::Origin;
 use millstream_core::machine::{EmitInput, EmitTo, valid_correlation};
@@ -39,7 +39,8 @@ pub(crate) async fn perform(
     let emitted = match &input.to {
         EmitTo::Execution(id) => to_execution(worker, tenant, id, &input, event_id, actor, action).await,
         EmitTo::Correlation(correlation) => {
-            to_correlation(worker, tenant, correlation, &input, event_id, actor, action).await
+            let signal_id = signal_id(event_id);
+            to_correlation(worker, tenant, correlation, &input, signal_id, actor, action).await
         }
     };
     match emitted {

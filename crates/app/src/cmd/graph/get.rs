@@ -95,7 +95,7 @@ fn row(node: &Value) -> Value {
 fn node_page(node: &Value) -> String {
     let mut head = node.clone();
     let spec = &node["spec"];
-    head["goal"] = spec["task"]["goal"].clone();
+    head["goal"] = json!(plain(&spec["task"]["goal"]).trim_end());
     let parents: Vec<&Value> = spec["parents"].as_array().into_iter().flatten().map(parent).collect();
     head["parents"] = json!(parents);
     let mut parts = vec![fields(&without_nothing(head), NODE)];

@@ -1,0 +1,61 @@
+//! Somebody who looks after incidents: tries again whatever failed.
+//!
+//! After the last fault nothing fails any more, so that in the end nothing may wait for a person but what
+//! kills whoever decides it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::tally::Count;
+use crate::wire::{Doors, Wire, get, post_json};
+use crate::workload::POISON;
+use crate::world::World;
+
+const NAME: &str = "person";
+
+#[derive(Debug)]
+pub(crate) struct Person(Wire);
+
+impl Person {
+    pub(crate) fn new(world: &Arc<World>, doors: &Doors) -> Self {
+        Self(Wire::new(world, doors))
+    }
+
+    /// Comes by for ever.
+    pub(crate) async fn look_after(self) {
+        let Self(wire) = &self;
+        loop {
+            tokio::time::sleep(wire.dice.millis(1_000, 4_000)).await;
+            let found = wire.exchange(get("/v1/incidents?status=open")).await;
+            let open = found.map(|(_, body)| body["items"].as_array().cloned().unwrap_or_default());
+            for incident in open.unwrap_or_default() {
+                if !self.is_hopeless(&incident).await {
+                    self.retry(&incident).await;
+                }
+            }
+        }
+    }
+
+    async fn is_hopeless(&self, incident: &Value) -> bool {
+        if !incident["action"].is_null() {
+            return false;
+        }
+        let path = format!("/v1/events/{}", incident["event_id"].as_str().unwrap_or_default());
+        // One that is not seen now is looked at again.
+        self.0.exchange(get(&path)).await.is_none_or(|(_, event)| event["name"] == POISON)
+    }
+
+    async fn retry(&self, incident: &Value) {
+        let Self(wire) = self;
+        let path = format!("/v1/incidents/{}/retry", incident["incident_id"].as_str().unwrap_or_default());
+        let heard = wire.until_answered(|| post_json(&path, &json!({ "reason": "again" }))).await;
+        wire.world.line(NAME, || {
+            let status = heard.as_ref().map(|(status, _)| status.as_u16());
+            format!("retry {} → {status:?}", incident["reason"])
+        });
+        if heard.is_some_and(|(status, _)| status.is_success()) {
+            wire.world.count(Count::Decided);
+        }
+    }
+}

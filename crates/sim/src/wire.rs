@@ -1,0 +1,112 @@
+//! The way from anybody outside to the doors: HTTP to the real router of an ingress, without a socket.
+//!
+//! A request can get lost on its way, and so can its answer; an ingress that dies answers nobody.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode, header};
+use serde_json::Value;
+use tower::ServiceExt;
+
+use crate::dice::Dice;
+use crate::process::Door;
+use crate::tally::Count;
+use crate::world::World;
+
+/// Whoever waits longer has given up on the connection.
+const PATIENCE: Duration = Duration::from_secs(4);
+const LONGEST_ANSWER: usize = 1 << 20;
+
+pub(crate) type Doors = Arc<Vec<Arc<Mutex<Option<Door>>>>>;
+
+/// An answer, if there is one.
+pub(crate) type Heard = Option<(StatusCode, Value)>;
+
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) world: Arc<World>,
+    doors: Doors,
+    pub(crate) dice: Dice,
+}
+
+impl Wire {
+    pub(crate) fn new(world: &Arc<World>, doors: &Doors) -> Self {
+        Self { world: Arc::clone(world), doors: Arc::clone(doors), dice: world.dice.apart() }
+    }
+
+    /// Repeats until there is an answer that says something; now and then it gives up.
+    pub(crate) async fn until_answered(&self, request: impl Fn() -> Request<Body>) -> Heard {
+        for tries in 0..200 {
+            if tries > 0 {
+                self.world.count(Count::PostedAgain);
+                tokio::time::sleep(self.dice.millis(20, 600)).await;
+            }
+            match self.exchange(request()).await {
+                Some((status, body)) if !is_doubtful(status) => {
+                    if tries > 0 && status.is_success() {
+                        self.world.count(Count::AnsweredAsRepeat);
+                    }
+                    return Some((status, body));
+                }
+                Some(_) | None if tries > 0 && self.dice.one_in(12) => return None,
+                Some(_) | None => {}
+            }
+        }
+        None
+    }
+
+    /// One request and its answer, if it arrives.
+    pub(crate) async fn exchange(&self, request: Request<Body>) -> Heard {
+        let world = &self.world;
+        world.count(Count::Posts);
+        let door = self.doors.get(self.dice.index(self.doors.len()))?;
+        let door = door.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        tokio::time::sleep(world.delay()).await;
+        if world.strikes(world.plan.rates.lost_request) {
+            world.count(Count::RequestLost);
+            return None;
+        }
+        let answered = async {
+            door.role.alive().await;
+            let response = door.router.clone().oneshot(request).await.ok()?;
+            let status = response.status();
+            let bytes = to_bytes(response.into_body(), LONGEST_ANSWER).await.ok()?;
+            door.role.alive().await;
+            Some((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+        };
+        let heard = tokio::select! {
+            biased;
+            () = door.role.died() => None,
+            heard = tokio::time::timeout(PATIENCE, answered) => heard.ok().flatten(),
+        };
+        if world.strikes(world.plan.rates.lost_answer) {
+            world.count(Count::AnswerLost);
+            return None;
+        }
+        tokio::time::sleep(world.delay()).await;
+        heard
+    }
+}
+
+pub(crate) fn get(path: &str) -> Request<Body> {
+    Request::get(path).body(Body::empty()).unwrap_or_default()
+}
+
+pub(crate) fn post(path: &str, key: Option<&str>, media: &str, body: String) -> Request<Body> {
+    let mut request = Request::post(path).header(header::CONTENT_TYPE, media);
+    if let Some(key) = key {
+        request = request.header("idempotency-key", key);
+    }
+    request.body(Body::from(body)).unwrap_or_default()
+}
+
+pub(crate) fn post_json(path: &str, body: &Value) -> Request<Body> {
+    post(path, None, "application/json", body.to_string())
+}
+
+/// Whether the post may or may not have become durable.
+pub(crate) fn is_doubtful(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+}
