@@ -1,6 +1,6 @@
 //! The gRPC services, on the same port as everything else: they translate, what happens is elsewhere.
 //!
-//! Reading order follows a call: [`routes`](self::routes) (which services there are), `telling` (ids, the log
+//! Reading order follows a call: `routes` (which services there are), `telling` (ids, the log
 //! line), `intake` (what is refused before anybody looks at it), `call` (who is calling), then one file per
 //! service or stream. `status` is the one place that makes a gRPC status of what went wrong.
 
