@@ -29,7 +29,7 @@ use crate::query::Params;
 use crate::tasks::handed::Held;
 
 /// A result becomes part of an event, which has at most 256 KiB.
-const MAX_RESULT: usize = 192 * 1024;
+pub(super) const MAX_RESULT: usize = 192 * 1024;
 const BODY_BYTES: usize = 256 * 1024;
 const MAX_MESSAGE: usize = 4 * 1024;
 
