@@ -14,7 +14,7 @@ use millstream_core::placement::Capability;
 use millstream_rpc::length::{length_out, time_out};
 use millstream_rpc::proto::{LeaseTasksRequest, LeaseTasksResponse, LeasedTask};
 use millstream_store::action_store::LeasedAction;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
@@ -25,6 +25,7 @@ use crate::http::problem::{Kind, Problem};
 use crate::http::tasks::{ANSWER, LONGEST_WAIT, MANY, MOST, worker_of};
 use crate::tasks::board::Patience;
 use crate::tasks::hand_out::{Task, prepare};
+use crate::tasks::ticket::{Ticket, Undelivered};
 
 /// Room for more than this many tasks is not remembered.
 const ROOM: usize = 65_536;
@@ -87,13 +88,13 @@ struct Leasing {
 }
 
 struct Pending {
-    leased: oneshot::Receiver<Vec<LeasedAction>>,
+    ticket: Ticket,
     asked: millstream_core::time::Timestamp,
 }
 
 /// What came first.
 enum Came {
-    Leased(Vec<LeasedAction>),
+    Leased(Vec<LeasedAction>, Undelivered),
     Request(Result<Option<LeaseTasksRequest>, Status>),
     TimeUp,
     Draining,
@@ -123,7 +124,7 @@ impl Leasing {
                 return Ok(None);
             }
             match self.came().await {
-                Came::Leased(leased) => {
+                Came::Leased(leased, undelivered) => {
                     let asked = self.pending.take().map(|pending| pending.asked);
                     let asked = asked.unwrap_or_else(|| self.door.clock.now());
                     if leased.is_empty() && self.asks_only() {
@@ -131,6 +132,7 @@ impl Leasing {
                     }
                     let tasks = prepare(&self.door, leased, asked).await;
                     let tasks = tasks.map_err(|error| status(error.into()))?;
+                    undelivered.delivered();
                     self.room = self.room.saturating_sub(tasks.len());
                     if !tasks.is_empty() {
                         let tasks = tasks.into_iter().map(shown).collect();
@@ -174,20 +176,20 @@ impl Leasing {
         if self.room > 0 && self.pending.is_none() {
             let patience = if self.asks_only() { Patience::Asks } else { Patience::Waits };
             let most = self.room.min(MOST);
-            let leased = self.door.board.wait(self.worker.clone(), self.can.clone(), most, patience);
-            self.pending = Some(Pending { leased, asked: self.door.clock.now() });
+            let ticket = self.door.board.wait(self.worker.clone(), self.can.clone(), most, patience);
+            self.pending = Some(Pending { ticket, asked: self.door.clock.now() });
         }
         let draining = self.door.draining.clone();
         let until = self.until;
         let (asking, pending) = (&mut self.asking, &mut self.pending);
         tokio::select! {
             biased;
-            leased = async {
+            (leased, undelivered) = async {
                 match pending {
-                    Some(pending) => (&mut pending.leased).await.unwrap_or_default(),
+                    Some(pending) => pending.ticket.leased().await,
                     None => std::future::pending().await,
                 }
-            } => Came::Leased(leased),
+            } => Came::Leased(leased, undelivered),
             request = async {
                 match asking {
                     Some(asking) => asking.message().await,

@@ -29,6 +29,7 @@ use super::incidents::{action_of, find, incident_of};
 use super::posting::{self, Draft};
 use super::problem::{Kind, Problem};
 use super::route::Route;
+use super::task_outcomes::MAX_RESULT;
 use crate::auth::{Admin, Caller};
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
@@ -133,8 +134,8 @@ async fn skip(
     let reason = reason(&mut fields);
     let result = fields.raw_or_null("result");
     fields.finish().map_err(Problem::invalid)?;
-    if let Some(result) = result.as_ref().filter(|result| result.len() > limit) {
-        let detail = format!("result is {} bytes, at most {limit} are accepted", result.len());
+    if let Some(result) = result.as_ref().filter(|result| result.len() > MAX_RESULT) {
+        let detail = format!("result is {} bytes, at most {MAX_RESULT} are accepted", result.len());
         return Err(Problem::new(Kind::TooLarge, detail));
     }
 

@@ -121,17 +121,18 @@ async fn lease(
     loop {
         let (asked, asked_at) = (door.clock.now(), tokio::time::Instant::now());
         let patience = if wait.is_zero() { Patience::Asks } else { Patience::Waits };
-        let leased = door.board.wait(worker.clone(), can.clone(), most, patience);
+        let mut ticket = door.board.wait(worker.clone(), can.clone(), most, patience);
         let leased = tokio::select! {
             biased;
-            leased = leased => leased.unwrap_or_default(),
-            () = tokio::time::sleep_until(if wait.is_zero() { asked_at + ANSWER } else { until }) => Vec::new(),
-            () = door.draining.cancelled() => Vec::new(),
+            leased = ticket.leased() => Some(leased),
+            () = tokio::time::sleep_until(if wait.is_zero() { asked_at + ANSWER } else { until }) => None,
+            () = door.draining.cancelled() => None,
         };
-        if leased.is_empty() {
+        let Some((leased, undelivered)) = leased.filter(|(leased, _)| !leased.is_empty()) else {
             return Ok(Json(Tasks { tasks: Vec::new() }));
-        }
+        };
         let tasks = prepare(&door, leased, asked).await?;
+        undelivered.delivered();
         // Everything that was leased had to be given up.
         if tasks.is_empty() && tokio::time::Instant::now() < until {
             continue;

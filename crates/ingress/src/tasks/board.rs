@@ -19,7 +19,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::placement::{Capability, Queue};
-use millstream_store::action_store::LeasedAction;
+use millstream_store::action_store::{Lease, LeasedAction};
 use millstream_store::clock::Clock;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::task_board::Presence;
@@ -28,6 +28,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use super::ticket::Ticket;
 
 /// How often the store is asked while somebody waits and nothing is announced.
 const TICK: Duration = Duration::from_millis(500);
@@ -54,6 +56,8 @@ pub(crate) struct Board {
 struct Waiting {
     workers: VecDeque<Waiter>,
     next_ticket: u64,
+    /// Leased for workers that it did not reach.
+    returned: Vec<Lease>,
     /// Who came lately, to be told to the store.
     seen: BTreeMap<(TenantId, WorkerId), Presence>,
 }
@@ -123,14 +127,8 @@ impl Board {
         board
     }
 
-    /// Waits for up to `most` tasks that the worker can do. Dropping the receiver is going away.
-    pub(crate) fn wait(
-        &self,
-        worker: WorkerId,
-        can: Capability,
-        most: usize,
-        patience: Patience,
-    ) -> oneshot::Receiver<Vec<LeasedAction>> {
+    /// Waits for up to `most` tasks that the worker can do.
+    pub(crate) fn wait(&self, worker: WorkerId, can: Capability, most: usize, patience: Patience) -> Ticket {
         let (reply, leased) = oneshot::channel();
         let presence = Presence {
             tenant: can.tenant.clone(),
@@ -145,7 +143,13 @@ impl Board {
         waiting.workers.push_back(Waiter { worker, can, most, reply, patience, ticket });
         drop(waiting);
         self.came.notify_one();
-        leased
+        Ticket { leased, board: self.clone() }
+    }
+
+    /// They are released soon; if not, they run out.
+    pub(super) fn give_back(&self, leases: impl IntoIterator<Item = Lease>) {
+        self.waiting().returned.extend(leases);
+        self.came.notify_one();
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -167,6 +171,12 @@ impl Board {
                     idle = Idle::at(Instant::now());
                 }
                 () = self.came.notified() => {}
+            }
+            let returned = std::mem::take(&mut self.waiting().returned);
+            if !returned.is_empty() {
+                // If it fails the leases run out.
+                let _ = stores.actions.release(&returned, clock.now()).await;
+                idle = Idle::at(Instant::now());
             }
             // Who comes from now on may not have been looked at.
             let later = self.waiting().next_ticket;
@@ -199,9 +209,10 @@ impl Board {
         for tenant in tenants {
             let open = stores.tasks.open_queues(&Queue::tasks_of(&tenant)).await?;
             self.note_unserved(&tenant, &open, idle);
-            let mut asking = FuturesUnordered::new();
+            let (mut asking, mut failed) = (FuturesUnordered::new(), None);
             loop {
                 while asking.len() < AT_ONCE
+                    && failed.is_none()
                     && let Some(group) = self.next(&tenant, &open, &idle.empty)
                 {
                     asking.push(self.lease(stores, clock, group));
@@ -213,11 +224,15 @@ impl Board {
                         idle.empty.insert(can);
                         self.put_back(unserved);
                     }
+                    // The others that are under way come to their end: what they lease has its takers.
                     Some(Err((unserved, error))) => {
                         self.put_back(unserved);
-                        return Err(error);
+                        failed = Some(error);
                     }
                 }
+            }
+            if let Some(error) = failed {
+                return Err(error);
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! others, and one that has been lost too often, or too late, is given up instead.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_core::action::{self, ActionError, Attempt, ErrorClass};
 use millstream_core::definition::ActionSpec;
@@ -10,11 +11,14 @@ use millstream_core::machine::{self, ActionInput, Machine, TaskInput};
 use millstream_core::schedule;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::action_store::{LeasedAction, Settlement};
+use millstream_store::action_store::{LeasedAction, Settlement, Settling};
 use millstream_store::outcome::{self, Whose};
 
 use crate::door::Door;
 use crate::tasks::handed::Held;
+
+/// How long a task that this build cannot hand out is kept from being leased again.
+const FOREIGN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A task that a worker may do now.
 #[derive(Debug)]
@@ -25,8 +29,8 @@ pub(crate) struct Task {
     pub(crate) deadline: Timestamp,
 }
 
-/// Makes tasks of what was leased. What cannot become one is settled, or given back when this build cannot
-/// read its definition.
+/// Makes tasks of what was leased. What cannot become one is settled, or put off when this build cannot
+/// read its definition: another may.
 pub(crate) async fn prepare(door: &Door, leased: Vec<LeasedAction>, asked: Timestamp) -> Result<Vec<Task>> {
     let mut tasks = Vec::with_capacity(leased.len());
     for action in leased {
@@ -39,12 +43,12 @@ pub(crate) async fn prepare(door: &Door, leased: Vec<LeasedAction>, asked: Times
             Ok(Some((_, machine))) => machine,
             Ok(None) | Err(_) => {
                 tracing::error!(action.key = %key, "the definition of a task cannot be read here");
-                give_back(door, &action).await;
+                put_off(door, &action).await?;
                 continue;
             }
         };
         let Some(spec) = machine.action(&key.action) else {
-            give_back(door, &action).await;
+            put_off(door, &action).await?;
             continue;
         };
         match ready(door, &machine, spec, &action).await? {
@@ -117,10 +121,12 @@ async fn give_up(door: &Door, spec: &ActionSpec, action: &LeasedAction, error: A
     Ok(())
 }
 
-async fn give_back(door: &Door, action: &LeasedAction) {
-    // If it fails the lease runs out.
-    let leases = std::slice::from_ref(&action.lease);
-    let _ = door.stores.actions.release(leases, door.clock.now()).await;
+/// Not at once: whoever waits here would be given it again in the same moment.
+async fn put_off(door: &Door, action: &LeasedAction) -> Result<()> {
+    let outcome = Settling::Postponed { at: door.clock.now().plus(FOREIGN_PATIENCE) };
+    let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
+    door.reports.settle(settlement).await?;
+    Ok(())
 }
 
 fn internal(message: &str) -> ActionError {

@@ -29,5 +29,6 @@ mod sockets;
 mod tail;
 mod tasks;
 mod trouble;
+mod undelivered;
 mod waiting;
 mod wire;
