@@ -312,4 +312,23 @@ mod tests {
         assert_eq!(accepted.status, EventStatus::Unknown);
         assert!(!accepted.status.is_final());
     }
+
+    /// The words are written down twice on purpose: here a new one is no break for who matches on them.
+    #[test]
+    fn every_word_of_the_engine_is_known_here() {
+        use millstream_core::status;
+        fn known<T: DeserializeOwned + std::fmt::Display>(words: impl IntoIterator<Item = &'static str>) {
+            for word in words {
+                let read: T = serde_json::from_value(Value::from(word)).unwrap();
+                assert_eq!(read.to_string(), word);
+            }
+        }
+        known::<EventStatus>(status::EventStatus::ALL.iter().map(|status| status.as_str()));
+        known::<ActionStatus>(status::ActionStatus::ALL.iter().map(|status| status.as_str()));
+        known::<ExecutionStatus>(status::ExecutionStatus::ALL.iter().map(|status| status.as_str()));
+        let finals = |status: &&status::EventStatus| status.is_final();
+        for word in status::EventStatus::ALL.iter().filter(finals).map(|status| status.as_str()) {
+            assert!(serde_json::from_value::<EventStatus>(Value::from(word)).unwrap().is_final(), "{word}");
+        }
+    }
 }
