@@ -1,7 +1,7 @@
 //! An attempt at a node of a graph: choose an executor, record it, call it, and make an answer of what came.
 //!
 //! Every outcome is told to the graph as an [`Answer`], good or bad: whether there is another attempt is the
-//! graph's decision. Only what keeps the engine itself from performing (the store is away) is an error.
+//! graph's decision. A store that is away is no outcome: the same attempt is made when it is back.
 //!
 //! A node that nobody can perform now waits: for a place at an executor as long as that may come any moment,
 //! and from then on as an action that is looked at again later.
@@ -30,6 +30,8 @@ use crate::worker::Worker;
 
 /// How long a node waits here for an executor before it is put back.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long until an attempt that the store did not allow is made.
+const STORE_AWAY: Duration = Duration::from_secs(1);
 /// How long at most until it is looked at again.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -73,7 +75,14 @@ pub(crate) async fn perform(
         Work::Execute => execute(worker, action, held, &input, credentials).await,
         Work::Graph | Work::Execution => node_child::perform(worker, action, &input, credentials).await,
     };
-    performed.unwrap_or_else(|error| Done::Attempt(unavailable(&error)))
+    performed.unwrap_or_else(|error| {
+        worker.store_outage.met(&error);
+        if error.is_transient() {
+            Done::Postponed { at: worker.now().plus(worker.around(STORE_AWAY)) }
+        } else {
+            Done::Attempt(unavailable(&error))
+        }
+    })
 }
 
 async fn execute(
@@ -128,12 +137,12 @@ async fn execute(
     match heard {
         Ok(Heard::Now { mut answer, logs }) => {
             measure(answer.status, elapsed);
-            keep_log(worker, action, input, logs).await?;
+            keep_log(worker, action, input, logs).await;
             add_known(worker, action, &mut answer).await?;
             Ok(answered(&answer))
         }
         Ok(Heard::Later { logs }) => {
-            keep_log(worker, action, input, logs).await?;
+            keep_log(worker, action, input, logs).await;
             remember_accepted(worker, action).await?;
             Ok(Done::Awaiting { until: Some(worker.now().plus(limit)) })
         }
@@ -227,9 +236,10 @@ async fn add_known(worker: &Worker, action: &LeasedAction, answer: &mut Answer) 
     Ok(())
 }
 
-async fn keep_log(worker: &Worker, action: &LeasedAction, input: &NodeInput, text: String) -> Result<()> {
+/// A log that cannot be kept is no reason to do the work again.
+async fn keep_log(worker: &Worker, action: &LeasedAction, input: &NodeInput, text: String) {
     if text.is_empty() {
-        return Ok(());
+        return;
     }
     let log = NodeLog {
         execution: action.lease.key.execution.clone(),
@@ -237,7 +247,9 @@ async fn keep_log(worker: &Worker, action: &LeasedAction, input: &NodeInput, tex
         attempt: input.attempt,
         text,
     };
-    worker.deps.stores.graphs.keep_logs(&[log], worker.now()).await
+    if let Err(error) = worker.deps.stores.graphs.keep_logs(&[log], worker.now()).await {
+        tracing::warn!(action.key = %action.lease.key, error = %error, "what an executor wrote could not be kept");
+    }
 }
 
 const ACCEPTED: &str = r#"{"accepted":true}"#;

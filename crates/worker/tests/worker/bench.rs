@@ -132,6 +132,16 @@ impl Bench {
         self.start_worker(self.stores.clone(), self.streams.clone(), options, Some(nodes))
     }
 
+    /// The same on a store that may fail.
+    pub(crate) fn worker_performing_on(
+        &self,
+        stores: Stores,
+        nodes: Arc<dyn PerformNodes>,
+        options: WorkerOptions,
+    ) -> Running {
+        self.start_worker(stores, self.streams.clone(), options, Some(nodes))
+    }
+
     fn start_worker(
         &self,
         stores: Stores,

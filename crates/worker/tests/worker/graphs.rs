@@ -1,6 +1,7 @@
 //! Graphs, with executors that are functions.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use millstream_worker::{PerformNodes, WorkerOptions};
 use tokio::time::Instant;
 
 use crate::bench::{Bench, key};
+use crate::faulty::{self, Call, Fault};
 
 type Answering = dyn Fn(&ExecuteNodeRequest) -> Result<ExecuteNodeResponse, CallFailure> + Send + Sync;
 
@@ -209,4 +211,26 @@ async fn a_node_that_nobody_can_perform_waits_until_somebody_can() {
     let (status, _) = ended(&bench, &graph).await;
     assert_eq!(status, ExecutionStatus::Completed);
     assert!(bench.now().since(bench.execution(&graph).await.created_at) < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn a_store_that_fails_for_a_moment_costs_a_node_neither_an_attempt_nor_its_answer() {
+    let bench = Bench::new();
+    let answer = |request: &ExecuteNodeRequest| {
+        Ok(ExecuteNodeResponse { logs: "done\n".to_owned(), ..passed(request, "1") })
+    };
+    let desk = desk(answer);
+    let (dispatches, logs) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let hook = faulty::on(Fault::Unavailable, move |call| match call {
+        Call::Dispatch => dispatches.fetch_add(1, Ordering::SeqCst) == 0,
+        Call::KeepLogs => logs.fetch_add(1, Ordering::SeqCst) == 0,
+        _ => false,
+    });
+    let stores = faulty::stores(&bench.stores, &hook);
+    let _worker = bench.worker_performing_on(stores, desk.clone(), options(&bench));
+    let graph =
+        create(&bench, "hiccup", serde_json::json!({"name": "hiccup", "nodes": [{"id": "only"}]})).await;
+    let (status, nodes) = ended(&bench, &graph).await;
+    assert_eq!((status, nodes["only"].attempt), (ExecutionStatus::Completed, 1), "{nodes:#?}");
+    assert_eq!(desk.asked.lock().unwrap().len(), 1, "it is performed once");
 }
