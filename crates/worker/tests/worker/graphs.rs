@@ -221,10 +221,10 @@ async fn a_store_that_fails_for_a_moment_costs_a_node_neither_an_attempt_nor_its
     };
     let desk = desk(answer);
     let (dispatches, logs) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let hook = faulty::on(Fault::Unavailable, move |call| match call {
-        Call::Dispatch => dispatches.fetch_add(1, Ordering::SeqCst) == 0,
-        Call::KeepLogs => logs.fetch_add(1, Ordering::SeqCst) == 0,
-        _ => false,
+    let first = |calls: &AtomicUsize| calls.fetch_add(1, Ordering::SeqCst) == 0;
+    let hook = faulty::on(Fault::Unavailable, move |call| {
+        (matches!(call, Call::Dispatch) && first(&dispatches))
+            || (matches!(call, Call::KeepLogs) && first(&logs))
     });
     let stores = faulty::stores(&bench.stores, &hook);
     let _worker = bench.worker_performing_on(stores, desk.clone(), options(&bench));
