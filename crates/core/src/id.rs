@@ -118,6 +118,14 @@ text_id!(
     ExecutionId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
 );
 text_id!(
+    /// A piece of work for devices, unique within its tenant. Chosen by the caller or made for it.
+    RunId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
+);
+text_id!(
+    /// A device that takes work, unique within its tenant. It names itself.
+    DeviceId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
+);
+text_id!(
     /// One worker process or loop: `hostname-pid-random`. New at every start.
     WorkerId, 160, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
 );
@@ -254,6 +262,19 @@ pub struct ExecutionKey {
 impl fmt::Display for ExecutionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.tenant, self.execution)
+    }
+}
+
+/// A run, named completely.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunKey {
+    pub tenant: TenantId,
+    pub run: RunId,
+}
+
+impl fmt::Display for RunKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tenant, self.run)
     }
 }
 

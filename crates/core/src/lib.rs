@@ -5,13 +5,16 @@
 //! simulation and property tests possible.
 //!
 //! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
-//! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`action`]), and the
+//! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`claim`] with
+//! [`election`], [`action`]), and the
 //! small decisions of the shells ([`retry`], [`lane`], [`sweep`]).
 
 pub mod action;
+pub mod claim;
 pub mod crash;
 pub mod definition;
 pub mod duration;
+pub mod election;
 pub mod entropy;
 pub mod error_class;
 pub mod expr;

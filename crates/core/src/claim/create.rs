@@ -1,0 +1,130 @@
+//! A run comes to be.
+
+use std::collections::BTreeSet;
+
+use super::change::{Change, Entry};
+use super::row::{Assign, FORMAT, Run, WaitingAction};
+use super::seat::{Seat, Token};
+use super::settings::Settings;
+use super::status::Status;
+use super::word::Word;
+use crate::id::{DeviceId, Name};
+use crate::problem::Problem;
+use crate::raw::RawJson;
+use crate::time::Timestamp;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSpec {
+    pub kind: Name,
+    pub input: RawJson,
+    pub requires: BTreeSet<Name>,
+    pub prefer: BTreeSet<Name>,
+    pub priority: i32,
+    pub preempt: bool,
+    pub prefer_coordinator: bool,
+    pub min_battery: Option<u8>,
+    pub assign: Assign,
+    /// How many devices work on it in parallel.
+    pub devices: u16,
+    pub settings: Settings,
+    pub creator: Option<Creator>,
+    pub waiting: Option<WaitingAction>,
+}
+
+/// The device that created it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Creator {
+    pub device: DeviceId,
+    /// Whether it wants it for itself.
+    pub willing: bool,
+}
+
+impl RunSpec {
+    /// More would be no run but a campaign.
+    pub const MAX_DEVICES: u16 = 100;
+    pub const MAX_CAPABILITIES: usize = 100;
+
+    /// Everything plain: one device, any device.
+    pub fn of(kind: Name, input: RawJson) -> Self {
+        Self {
+            kind,
+            input,
+            requires: BTreeSet::new(),
+            prefer: BTreeSet::new(),
+            priority: 0,
+            preempt: false,
+            prefer_coordinator: false,
+            min_battery: None,
+            assign: Assign::Auto,
+            devices: 1,
+            settings: Settings::default(),
+            creator: None,
+            waiting: None,
+        }
+    }
+
+    /// What is wrong with it, each with where.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut wrong = |path: &str, message: String| problems.push(Problem::new(path, message));
+        if self.devices == 0 || self.devices > Self::MAX_DEVICES {
+            wrong("devices", format!("is {}, must be 1 to {}", self.devices, Self::MAX_DEVICES));
+        }
+        if self.min_battery.is_some_and(|percent| percent > 100) {
+            wrong("min_battery", "is a percentage: 0 to 100".to_owned());
+        }
+        for (path, names) in [("requires", &self.requires), ("prefer", &self.prefer)] {
+            if names.len() > Self::MAX_CAPABILITIES {
+                let most = Self::MAX_CAPABILITIES;
+                wrong(path, format!("has {} capabilities, at most {most} are allowed", names.len()));
+            }
+        }
+        if self.settings.heartbeat >= self.settings.heartbeat_timeout {
+            wrong("settings.heartbeat", "must be shorter than heartbeat_timeout".to_owned());
+        }
+        problems
+    }
+}
+
+/// The run as it is created, to be placed before it is written. A number of devices that [`RunSpec::problems`]
+/// would object to is made to fit.
+pub fn create(spec: RunSpec, by: Option<&str>, now: Timestamp) -> Change {
+    let seats = spec.devices.clamp(1, RunSpec::MAX_DEVICES);
+    let creator = spec.creator;
+    let device = creator.as_ref().map(|creator| creator.device.clone());
+    let run = Run {
+        format: FORMAT,
+        kind: spec.kind,
+        input: spec.input,
+        requires: spec.requires,
+        prefer: spec.prefer,
+        priority: spec.priority,
+        preempt: spec.preempt,
+        prefer_coordinator: spec.prefer_coordinator,
+        min_battery: spec.min_battery,
+        assign: spec.assign,
+        settings: spec.settings,
+        created_by: device.clone(),
+        creator_willing: creator.is_some_and(|creator| creator.willing),
+        created_at: now,
+        token: Token::NONE,
+        seats: (0..seats).map(|_| Seat::new()).collect(),
+        paused_at: None,
+        waiting: spec.waiting,
+    };
+    let entry = |seat| Entry {
+        at: now,
+        seat: Some(seat),
+        word: Word::Create,
+        from: None,
+        to: Status::Created,
+        device: device.clone(),
+        token: None,
+        ended: None,
+        why: None,
+        by: by.map(str::to_owned),
+        detail: None,
+    };
+    Change { run, log: (0..seats).map(entry).collect(), told: None, unheard: Vec::new() }
+}

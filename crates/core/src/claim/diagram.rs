@@ -1,0 +1,47 @@
+//! The table, drawn and listed: what `docs/STATE-MACHINES.md` shows.
+
+use std::fmt::Write as _;
+
+use super::status::Status;
+use super::table::{Kind, MOVES, Move};
+use super::word::Word;
+
+/// A Mermaid state diagram. What leads nowhere (signs of life, a pause, repetitions) is left out.
+pub fn diagram() -> String {
+    let mut drawn = String::from("stateDiagram-v2\n    [*] --> created: create\n");
+    for from in Status::ALL {
+        for to in Status::ALL {
+            let words: Vec<&str> = MOVES
+                .iter()
+                .filter(|way| way.from == *from && way.to == *to && way.from != way.to)
+                .map(|way| way.on.as_str())
+                .collect();
+            if !words.is_empty() {
+                let _ = writeln!(drawn, "    {from} --> {to}: {}", words.join(", "));
+            }
+        }
+    }
+    for end in Status::ALL.iter().filter(|status| status.is_ended()) {
+        let _ = writeln!(drawn, "    {end} --> [*]");
+    }
+    drawn
+}
+
+/// A Markdown table of all that is legal: a line per status, and what each input leads to.
+pub fn listing() -> String {
+    let mut listed = String::from("| in | on | leads to |\n|---|---|---|\n");
+    for from in Status::ALL {
+        for on in Word::ALL {
+            let ways: Vec<&Move> = MOVES.iter().filter(|way| way.from == *from && way.on == *on).collect();
+            let Some(first) = ways.first() else { continue };
+            let to: Vec<String> = ways.iter().map(|way| format!("`{}`", way.to)).collect();
+            let note = match first.kind {
+                Kind::Asked => "",
+                Kind::Follows => " (follows, in the same commit)",
+                Kind::Repeat => " (repeated: answered, nothing changes)",
+            };
+            let _ = writeln!(listed, "| `{from}` | `{on}` | {}{note} |", to.join(" or "));
+        }
+    }
+    listed
+}

@@ -1,0 +1,66 @@
+//! When somebody has to look at a run again: what the monitor finds.
+
+use super::row::{Assign, Run};
+use super::seat::SeatState;
+use crate::status::words;
+use crate::time::Timestamp;
+
+words! {
+    /// What there is to do when the time has come.
+    Due {
+        /// A device is to be chosen.
+        Place = "place",
+        AssignmentTimeout = "assignment_timeout",
+        ClaimExpiry = "claim_expiry",
+        HeartbeatTimeout = "heartbeat_timeout",
+        BackoffOver = "backoff_over",
+    }
+}
+
+/// The next time for a seat, and for what. `None` where the run is paused, assigned by hand or has ended; a
+/// claim is watched in any case.
+pub fn due(run: &Run, seat: u16) -> Option<(Timestamp, Due)> {
+    let all = Due::ALL.iter().filter_map(|what| Some((due_of(run, seat, *what)?, *what)));
+    all.min()
+}
+
+/// Everything of a run whose time has come.
+pub fn overdue(run: &Run, now: Timestamp) -> Vec<(u16, Due)> {
+    let seats = run.numbered().map(|(number, _)| number);
+    let next = seats.filter_map(|number| due(run, number).map(|(at, what)| (number, at, what)));
+    next.filter(|(_, at, _)| *at <= now).map(|(number, _, what)| (number, what)).collect()
+}
+
+/// When this is due for a seat, if at all.
+pub fn due_of(run: &Run, number: u16, what: Due) -> Option<Timestamp> {
+    let settings = &run.settings;
+    let runs = !run.is_paused();
+    let is_placed_here = runs && run.assign == Assign::Auto;
+    match (&run.seat(number)?.state, what) {
+        (SeatState::Created, Due::Place) => is_placed_here.then_some(run.created_at),
+        (SeatState::Assigned { asked_at, .. }, Due::AssignmentTimeout) => {
+            runs.then(|| asked_at.plus(settings.assignment_timeout))
+        }
+        (SeatState::Claimed { counted_from, .. }, Due::ClaimExpiry) => {
+            runs.then(|| counted_from.plus(settings.claim_timeout))
+        }
+        (
+            SeatState::Claimed { heard_at, .. } | SeatState::Processing { heard_at, .. },
+            Due::HeartbeatTimeout,
+        ) => Some(heard_at.plus(settings.heartbeat_timeout)),
+        (SeatState::Reassigning { since, rest_until: None }, Due::Place) => is_placed_here.then_some(*since),
+        (SeatState::Reassigning { rest_until: Some(until), .. }, Due::BackoffOver) => {
+            is_placed_here.then_some(*until)
+        }
+        (
+            SeatState::Created
+            | SeatState::Assigned { .. }
+            | SeatState::Claimed { .. }
+            | SeatState::Processing { .. }
+            | SeatState::Reassigning { .. }
+            | SeatState::Completed { .. }
+            | SeatState::Failed { .. },
+            Due::Place | Due::AssignmentTimeout | Due::ClaimExpiry | Due::HeartbeatTimeout | Due::BackoffOver,
+        ) => None,
+    }
+}

@@ -1,0 +1,43 @@
+//! Which seat gives way to work of higher priority.
+
+use super::row::Run;
+use super::seat::Token;
+use super::status::Status;
+use crate::id::{DeviceId, RunKey};
+use crate::time::Timestamp;
+
+/// A seat that a device has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Occupied {
+    pub run: RunKey,
+    pub seat: u16,
+    pub device: DeviceId,
+    pub token: Token,
+    pub status: Status,
+    pub priority: i32,
+    pub assigned_at: Timestamp,
+}
+
+/// The one of the lowest priority, below that of the run, among those that a device works on; of equal ones the
+/// one that was assigned last, which has the least to lose. `occupied` are the seats of devices that can do
+/// the run and have no room.
+pub fn victim<'a>(run: &Run, occupied: &'a [Occupied]) -> Option<&'a Occupied> {
+    if !run.preempt {
+        return None;
+    }
+    let works = |seat: &&Occupied| match seat.status {
+        Status::Claimed | Status::Processing => true,
+        Status::Created
+        | Status::AssigningToSelf
+        | Status::AssigningToOther
+        | Status::Assigned
+        | Status::Reassigning
+        | Status::Completed
+        | Status::Failed => false,
+    };
+    let below = occupied.iter().filter(works).filter(|seat| seat.priority < run.priority);
+    below.min_by(|one, other| {
+        let by_time = other.assigned_at.cmp(&one.assigned_at);
+        one.priority.cmp(&other.priority).then(by_time).then_with(|| one.run.cmp(&other.run))
+    })
+}

@@ -1,0 +1,111 @@
+//! How long devices may take, per type of run.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// How long a device that was asked may think about it.
+    #[serde(with = "length")]
+    pub assignment_timeout: Duration,
+    /// How long one that accepted may take to begin.
+    #[serde(with = "length")]
+    pub claim_timeout: Duration,
+    /// How often a device that has a claim shall be heard of.
+    #[serde(with = "length")]
+    pub heartbeat: Duration,
+    /// After how long a silence it has lost its claim.
+    #[serde(with = "length")]
+    pub heartbeat_timeout: Duration,
+    /// A device that was not heard of for longer is not chosen.
+    #[serde(with = "length")]
+    pub reachable: Duration,
+    /// How often a seat may go to another device before the run has failed. Pre-emption is not counted.
+    pub max_reassignments: u32,
+    pub backoff: Backoff,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            assignment_timeout: Duration::from_secs(60),
+            claim_timeout: Duration::from_secs(300),
+            heartbeat: Duration::from_secs(30),
+            heartbeat_timeout: Duration::from_secs(90),
+            reachable: Duration::from_secs(90),
+            max_reassignments: 10,
+            backoff: Backoff::default(),
+        }
+    }
+}
+
+/// How long nobody is asked after everybody has declined, or nobody could do it. Each rest is twice as long as the one
+/// before; after the last one the run has failed. After a rest those who declined may be asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Backoff {
+    #[serde(with = "length")]
+    pub first: Duration,
+    #[serde(with = "length")]
+    pub max: Duration,
+    pub rounds: u32,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_secs(5), max: Duration::from_secs(600), rounds: 10 }
+    }
+}
+
+impl Backoff {
+    /// While devices are only busy nobody waits longer than this: one of them is free at any moment.
+    pub const LONGEST_WHILE_BUSY: Duration = Duration::from_secs(30);
+
+    /// The rest after so many before it.
+    pub fn rest(&self, before: u32) -> Duration {
+        let doubled = self.first.saturating_mul(2u32.saturating_pow(before.min(30)));
+        doubled.min(self.max).max(Duration::from_millis(1))
+    }
+}
+
+mod length {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::duration;
+
+    pub(super) fn serialize<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&duration::format(*length))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        duration::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_double_up_to_the_longest() {
+        let backoff = Backoff::default();
+        let seconds: Vec<u64> = (0..9).map(|before| backoff.rest(before).as_secs()).collect();
+        assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 320, 600, 600]);
+        assert_eq!(backoff.rest(u32::MAX).as_secs(), 600);
+    }
+
+    #[test]
+    fn settings_are_read_back_as_they_were_written_and_gaps_are_defaults() {
+        let written = serde_json::to_string(&Settings::default()).unwrap();
+        assert_eq!(serde_json::from_str::<Settings>(&written).unwrap(), Settings::default());
+        let short: Settings = serde_json::from_str(r#"{"heartbeat_timeout":"9s"}"#).unwrap();
+        assert_eq!(short.heartbeat_timeout.as_secs(), 9);
+        assert_eq!(short.claim_timeout, Settings::default().claim_timeout);
+        assert!(serde_json::from_str::<Settings>(r#"{"heartbeat_timeout":9}"#).is_err());
+    }
+}

@@ -1,0 +1,11 @@
+//! The lifecycle told in sentences.
+
+mod acting;
+mod asking;
+mod choosing;
+mod coverage;
+mod cut_off;
+mod ending;
+mod operating;
+mod seats;
+mod stage;

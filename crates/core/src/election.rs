@@ -1,0 +1,66 @@
+//! Who comes first among equals: an order that everybody computes alike, without asking anybody.
+//!
+//! The most capable comes first, and of those that are equally capable the one with the smallest id. There
+//! are no rounds and no terms: whoever has the same list has the same order.
+
+/// A member as the election sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member<'a, Id> {
+    pub id: &'a Id,
+    pub capability: u64,
+}
+
+/// All of them, the first one first.
+pub fn order<'a, Id: Ord>(members: impl IntoIterator<Item = Member<'a, Id>>) -> Vec<&'a Id> {
+    let mut members: Vec<Member<'a, Id>> = members.into_iter().collect();
+    members.sort_by(|one, other| other.capability.cmp(&one.capability).then_with(|| one.id.cmp(other.id)));
+    members.into_iter().map(|member| member.id).collect()
+}
+
+/// The first of them.
+pub fn coordinator<'a, Id: Ord>(members: impl IntoIterator<Item = Member<'a, Id>>) -> Option<&'a Id> {
+    order(members).first().copied()
+}
+
+/// A place in an order of so many, scaled: the first has 1, the last has 0, and one alone is the first.
+pub fn rank(place: usize, of: usize) -> f64 {
+    if of <= 1 {
+        return 1.0;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 members")]
+    let behind = place.min(of - 1) as f64 / (of - 1) as f64;
+    1.0 - behind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members<'a>(all: &'a [(&'static str, u64)]) -> Vec<Member<'a, &'static str>> {
+        all.iter().map(|(id, capability)| Member { id, capability: *capability }).collect()
+    }
+
+    #[test]
+    fn the_most_capable_comes_first_and_then_the_smallest_id() {
+        let all = members(&[("c", 8), ("b", 16), ("a", 8), ("d", 0)]);
+        assert_eq!(order(all.clone()), [&"b", &"a", &"c", &"d"]);
+        assert_eq!(coordinator(all), Some(&"b"));
+        assert_eq!(coordinator(members(&[])), None);
+    }
+
+    #[test]
+    fn whoever_asks_and_in_whatever_order_the_answer_is_the_same() {
+        let mut all = members(&[("x", 1), ("y", 1), ("z", 3), ("w", 2)]);
+        let first = order(all.clone());
+        for _ in 0..all.len() {
+            all.rotate_left(1);
+            assert_eq!(order(all.clone()), first);
+        }
+    }
+
+    #[test]
+    fn ranks_go_from_one_to_nothing() {
+        assert_eq!([rank(0, 3), rank(1, 3), rank(2, 3)], [1.0, 0.5, 0.0]);
+        assert_eq!((rank(0, 1), rank(0, 0), rank(9, 2)), (1.0, 1.0, 0.0));
+    }
+}

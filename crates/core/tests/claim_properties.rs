@@ -1,0 +1,48 @@
+//! What holds for every run, whatever devices, people and time do to it.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test says that it failed, also in the functions around it"
+)]
+
+#[path = "claim_properties/dice.rs"]
+mod dice;
+#[path = "claim_properties/fleet.rs"]
+mod fleet;
+
+use proptest::prelude::*;
+
+use dice::Dice;
+use fleet::Fleet;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_run_keeps_its_promises_until_it_ends(
+        shape in any::<u64>(),
+        moves in prop::collection::vec(any::<u64>(), 0..120),
+    ) {
+        let mut fleet = Fleet::new(&mut Dice(shape));
+        for number in moves {
+            fleet.make_move(&mut Dice(number));
+        }
+        // Whatever happened: from here on nobody answers, and time alone brings it to its end.
+        fleet.fall_silent();
+        prop_assert!(fleet.run().status().is_ended(), "it does not end: {:?}", fleet.run());
+    }
+
+    #[test]
+    fn a_fleet_that_does_its_work_completes_every_run(
+        shape in any::<u64>(),
+        moves in prop::collection::vec(any::<u64>(), 0..60),
+    ) {
+        let mut fleet = Fleet::new(&mut Dice(shape));
+        for number in moves {
+            fleet.make_move(&mut Dice(number));
+        }
+        fleet.work_on();
+        prop_assert!(fleet.run().status().is_ended(), "it does not end: {:?}", fleet.run());
+    }
+}
