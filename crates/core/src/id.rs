@@ -137,6 +137,13 @@ impl TenantId {
     }
 }
 
+impl WorkerId {
+    /// Who takes nothing: for outcomes that are settled without a worker, by whoever writes something else.
+    pub fn nobody() -> Self {
+        Self("nobody".into())
+    }
+}
+
 impl Name {
     /// Event names that only the engine may use start with this.
     pub const RESERVED_PREFIX: &'static str = "millstream.";
@@ -275,6 +282,19 @@ pub struct RunKey {
 impl fmt::Display for RunKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.tenant, self.run)
+    }
+}
+
+/// A device, named completely.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DeviceKey {
+    pub tenant: TenantId,
+    pub device: DeviceId,
+}
+
+impl fmt::Display for DeviceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tenant, self.device)
     }
 }
 

@@ -16,6 +16,7 @@ mod bus;
 pub mod check;
 mod client;
 mod collect;
+mod devices;
 mod dice;
 pub mod fleet;
 mod graphs;

@@ -190,6 +190,11 @@ impl Housekeeping for Scheduled {
         self.role.call("purge_keys", String::new, self.truth.housekeeping.purge_keys(before, limit)).await
     }
 
+    async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64> {
+        let effect = self.truth.housekeeping.purge_runs(outlived, limit);
+        self.role.call("purge_runs", String::new, effect).await
+    }
+
     async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
         self.role.call("purge_workers", String::new, self.truth.housekeeping.purge_workers(before)).await
     }

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use millstream_core::action::ErrorClass;
 use millstream_core::graph::NodeStatus;
 use millstream_core::id::{
-    AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
+    AcceptNo, ActionKey, DefinitionRef, DeviceId, EventId, ExecutionId, ExecutionKey, Name, RunId, RunKey,
+    Seq, TenantId, WorkerId,
 };
 use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
 use millstream_core::placement::Queue;
@@ -48,8 +49,17 @@ macro_rules! parsed_word {
     )+};
 }
 
-parsed_id!(TenantId, ExecutionId, Name, WorkerId);
-parsed_word!(NodeStatus, ActionStatus, EventStatus, Phase, Resolution, Queue, millstream_core::status::Role);
+parsed_id!(TenantId, ExecutionId, Name, WorkerId, DeviceId, RunId);
+parsed_word!(
+    millstream_core::claim::Status,
+    NodeStatus,
+    ActionStatus,
+    EventStatus,
+    Phase,
+    Resolution,
+    Queue,
+    millstream_core::status::Role
+);
 
 impl Parsed for ErrorClass {
     fn parsed(text: &str) -> std::result::Result<Self, String> {
@@ -107,6 +117,13 @@ pub(crate) fn number(row: &PgRow, column: &str) -> Attempt<u32> {
     u32::try_from(number).map_err(|error| undecodable(column, &number.to_string(), error))
 }
 
+pub(crate) fn number_option(row: &PgRow, column: &str) -> Attempt<Option<u32>> {
+    match row.try_get::<Option<i64>, _>(column)? {
+        Some(_) => number(row, column).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Of a node that is an instance of a fan-out: of which, and its item.
 pub(crate) fn instance(row: &PgRow) -> Attempt<Option<(Name, RawJson)>> {
     match parsed_option(row, "instance_of")? {
@@ -117,6 +134,10 @@ pub(crate) fn instance(row: &PgRow) -> Attempt<Option<(Name, RawJson)>> {
 
 pub(crate) fn execution_key(row: &PgRow) -> Attempt<ExecutionKey> {
     Ok(ExecutionKey { tenant: parsed(row, "tenant")?, execution: parsed(row, "execution_id")? })
+}
+
+pub(crate) fn run_key(row: &PgRow) -> Attempt<RunKey> {
+    Ok(RunKey { tenant: parsed(row, "tenant")?, run: parsed(row, "run_id")? })
 }
 
 pub(crate) fn action_key(row: &PgRow) -> Attempt<ActionKey> {

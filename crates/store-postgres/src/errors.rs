@@ -38,6 +38,14 @@ impl Failure {
         }
     }
 
+    /// Data of ours that cannot be read is told by the contract's own error.
+    pub(crate) fn from_store(error: StoreError) -> Self {
+        Self::Undecodable(match error {
+            StoreError::Corrupt(reason) => reason,
+            StoreError::Unavailable(_) | StoreError::Contention(_) => error.to_string(),
+        })
+    }
+
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
             Self::Sql(error) => classify(&error),

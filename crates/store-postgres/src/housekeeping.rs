@@ -39,6 +39,32 @@ WHERE k.tenant = g.tenant AND k.key = g.key";
         .await
     }
 
+    async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64> {
+        // Nobody changes a run that has ended but by a retry, which holds its row.
+        const PURGE: &str = "
+WITH gone AS (
+    SELECT r.tenant, r.run_id FROM runs r
+    WHERE r.ended_at < greatest($1::bigint, $2)
+      AND r.ended_at < CASE r.status WHEN 'completed' THEN $1 ELSE $2 END
+    ORDER BY r.ended_at
+    LIMIT $3
+    FOR UPDATE SKIP LOCKED
+), seats AS (
+    DELETE FROM run_seats s USING gone g WHERE s.tenant = g.tenant AND s.run_id = g.run_id
+), log AS (
+    DELETE FROM run_log l USING gone g WHERE l.tenant = g.tenant AND l.run_id = g.run_id
+)
+DELETE FROM runs r USING gone g WHERE r.tenant = g.tenant AND r.run_id = g.run_id";
+        self.patiently(|| async {
+            let query = sqlx::query(PURGE)
+                .bind(outlived.completed.as_millis())
+                .bind(outlived.failed.as_millis())
+                .bind(rows(limit));
+            Ok(query.execute(&self.pool).await?.rows_affected())
+        })
+        .await
+    }
+
     async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
         const PURGE: &str = "
 WITH external AS (

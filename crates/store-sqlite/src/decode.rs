@@ -8,7 +8,9 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use millstream_core::id::{AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, Name, Seq};
+use millstream_core::id::{
+    AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, Name, RunKey, Seq,
+};
 use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
 use millstream_core::raw::RawJson;
 use millstream_core::status::PauseState;
@@ -76,6 +78,10 @@ impl<'r> Fields<'r> {
     }
 
     pub(crate) fn flag(self, column: impl Column) -> Attempt<bool> {
+        self.get(column)
+    }
+
+    pub(crate) fn real(self, column: impl Column) -> Attempt<f64> {
         self.get(column)
     }
 
@@ -178,6 +184,10 @@ impl<'r> Fields<'r> {
 
     pub(crate) fn execution(self) -> Attempt<ExecutionKey> {
         Ok(ExecutionKey { tenant: self.id("tenant")?, execution: self.id("execution_id")? })
+    }
+
+    pub(crate) fn run_key(self) -> Attempt<RunKey> {
+        Ok(RunKey { tenant: self.id("tenant")?, run: self.id("run_id")? })
     }
 
     pub(crate) fn action_key(self) -> Attempt<ActionKey> {

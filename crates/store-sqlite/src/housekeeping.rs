@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use millstream_core::id::ExecutionKey;
+use millstream_core::id::{ExecutionKey, RunKey};
 use millstream_core::time::Timestamp;
 use millstream_store::housekeeping::{Housekeeping, Outlived};
 use millstream_store::{Result, StoreError};
@@ -58,6 +58,15 @@ impl Housekeeping for SqliteStore {
         .await
     }
 
+    async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64> {
+        self.write(move |connection| {
+            let ended = find_ended_runs(connection, outlived, limit)?;
+            let removed = ended.iter().map(|key| remove_run(connection, key));
+            Ok(removed.sum::<Attempt<usize>>()? as u64)
+        })
+        .await
+    }
+
     async fn purge_workers(&self, before: Timestamp) -> Result<u64> {
         const PURGE_WORKERS: &str = "DELETE FROM workers WHERE seen_at < ?1";
         const PURGE_TASK_WORKERS: &str = "DELETE FROM task_workers WHERE seen_at < ?1";
@@ -100,6 +109,37 @@ fn find_ended(connection: &Connection, outlived: Outlived, limit: usize) -> Atte
         ended.push(Fields(row).execution()?);
     }
     Ok(ended)
+}
+
+fn find_ended_runs(connection: &Connection, outlived: Outlived, limit: usize) -> Attempt<Vec<RunKey>> {
+    const FIND_ENDED: &str = "
+        SELECT tenant, run_id FROM runs
+        WHERE ended_at < max(?1, ?2) AND ended_at IS NOT NULL
+          AND ended_at < CASE status WHEN 'completed' THEN ?1 ELSE ?2 END
+        ORDER BY ended_at
+        LIMIT ?3";
+    let mut find = connection.prepare_cached(FIND_ENDED)?;
+    let (completed, failed) = (outlived.completed.as_millis(), outlived.failed.as_millis());
+    let mut rows = find.query((completed, failed, param::limit(limit)))?;
+    let mut ended = Vec::new();
+    while let Some(row) = rows.next()? {
+        ended.push(Fields(row).run_key()?);
+    }
+    Ok(ended)
+}
+
+/// A run with its seats and its log. Returns how many runs there were.
+fn remove_run(connection: &Connection, key: &RunKey) -> Attempt<usize> {
+    const REMOVE: [&str; 3] = [
+        "DELETE FROM run_seats WHERE tenant = ?1 AND run_id = ?2",
+        "DELETE FROM run_log WHERE tenant = ?1 AND run_id = ?2",
+        "DELETE FROM runs WHERE tenant = ?1 AND run_id = ?2",
+    ];
+    let mut removed = 0;
+    for statement in REMOVE {
+        removed = connection.prepare_cached(statement)?.execute((key.tenant.as_str(), key.run.as_str()))?;
+    }
+    Ok(removed)
 }
 
 /// Everything that belongs to an execution, together. Returns how many executions there were.

@@ -50,6 +50,11 @@ mod feed;
 mod graph_store;
 mod graph_views;
 
+mod device_store;
+mod run_rows;
+mod run_store;
+mod run_views;
+
 mod definition_store;
 mod event_views;
 mod execution_views;

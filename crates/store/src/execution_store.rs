@@ -259,6 +259,11 @@ pub struct LeaseGrant {
 }
 
 impl LeaseGrant {
+    /// For whoever performs nothing.
+    pub fn none() -> Self {
+        Self { slots: 0, ttl: Duration::ZERO, queues: Arc::new([]) }
+    }
+
     /// The same for so many.
     #[must_use]
     pub fn of(&self, slots: usize) -> Self {

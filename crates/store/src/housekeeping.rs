@@ -1,5 +1,6 @@
 //! Keeping the database healthy: readiness, time, retention.
 
+use millstream_core::claim;
 use millstream_core::status::Phase;
 use millstream_core::time::Timestamp;
 
@@ -19,6 +20,10 @@ pub trait Housekeeping: Send + Sync {
     /// signal is not gone, it is still to come.
     async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64>;
 
+    /// Remove up to `limit` runs of devices, with their logs, that have ended and outlived their time: those that
+    /// were completed by `completed`, those that have failed (or were cancelled) by `failed`. Returns how many went.
+    async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64>;
+
     /// Remove worker rows not heard of since `before`, and return how many; with them go external workers not
     /// heard of since, and buffered signals that expired before.
     async fn purge_workers(&self, before: Timestamp) -> Result<u64>;
@@ -37,6 +42,21 @@ impl Outlived {
     /// However they ended.
     pub fn before(time: Timestamp) -> Self {
         Self { completed: time, failed: time, cancelled: time }
+    }
+
+    /// `None` for a run that has not ended.
+    pub fn of_run(&self, status: claim::Status) -> Option<Timestamp> {
+        match status {
+            claim::Status::Completed => Some(self.completed),
+            claim::Status::Failed => Some(self.failed),
+            claim::Status::Created
+            | claim::Status::AssigningToSelf
+            | claim::Status::AssigningToOther
+            | claim::Status::Assigned
+            | claim::Status::Claimed
+            | claim::Status::Processing
+            | claim::Status::Reassigning => None,
+        }
     }
 
     /// `None` for an execution that has not ended.

@@ -9,7 +9,7 @@
 //!
 //! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
 //! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],
-//! [`executor_store`], [`feed`], then what people and operators need ([`intervention`], [`incidents`],
+//! [`executor_store`], [`feed`], [`run_store`] and [`device_store`] (work for devices), then what people and operators need ([`intervention`], [`incidents`],
 //! [`views`], …). [`memory`] is the reference implementation and [`conformance`] the suite that every backend
 //! must pass.
 
@@ -17,6 +17,7 @@ pub mod action_store;
 pub mod clock;
 pub mod conformance;
 pub mod definition_store;
+pub mod device_store;
 pub mod dispatching;
 pub mod error;
 pub mod event_log;
@@ -34,6 +35,9 @@ pub mod outcome;
 pub mod paging;
 pub mod relations;
 pub mod reopening;
+pub mod run_commit;
+pub mod run_seats;
+pub mod run_store;
 pub mod settling;
 pub mod stores;
 pub mod task_board;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::action_store::ActionStore;
 use crate::definition_store::DefinitionStore;
+use crate::device_store::DeviceStore;
 use crate::event_log::EventLog;
 use crate::execution_store::ExecutionStore;
 use crate::executor_store::ExecutorStore;
@@ -14,6 +15,7 @@ use crate::incidents::Incidents;
 use crate::intervention::Interventions;
 use crate::key_store::KeyStore;
 use crate::relations::Relations;
+use crate::run_store::{RunStore, RunViews};
 use crate::task_board::TaskBoard;
 use crate::timer_store::TimerStore;
 use crate::views::{EventViews, ExecutionViews};
@@ -40,6 +42,9 @@ pub struct Stores {
     pub graph_views: Arc<dyn GraphViews>,
     pub executors: Arc<dyn ExecutorStore>,
     pub feed: Arc<dyn Feed>,
+    pub devices: Arc<dyn DeviceStore>,
+    pub runs: Arc<dyn RunStore>,
+    pub run_views: Arc<dyn RunViews>,
 }
 
 impl Stores {
@@ -64,6 +69,9 @@ impl Stores {
             + GraphViews
             + ExecutorStore
             + Feed
+            + DeviceStore
+            + RunStore
+            + RunViews
             + 'static,
     {
         Self {
@@ -84,7 +92,10 @@ impl Stores {
             graphs: store.clone(),
             graph_views: store.clone(),
             executors: store.clone(),
-            feed: store,
+            feed: store.clone(),
+            devices: store.clone(),
+            runs: store.clone(),
+            run_views: store,
         }
     }
 }

@@ -330,6 +330,52 @@ macro_rules! conformance_tests {
                 an_executor_that_retires_is_off_the_list,
                 silent_executors_are_forgotten,
             }
+            devices {
+                a_device_is_known_by_its_last_word,
+                a_pause_is_a_persons_word_and_outlives_beats,
+                a_roster_comes_by_id_in_pages_with_its_seats_counted,
+                devices_of_tenants_do_not_meet,
+                a_removed_device_is_gone,
+            }
+            runs {
+                a_run_is_read_back_as_it_was_written,
+                only_who_has_seen_the_last_version_writes,
+                a_run_that_exists_is_not_created_again,
+                a_unit_is_written_together_or_not_at_all,
+                a_later_unit_sees_the_ones_before_it,
+                a_unit_that_names_a_run_twice_is_refused,
+                runs_of_tenants_do_not_meet,
+                due_runs_come_once_and_the_longest_due_first,
+            }
+            run_beats {
+                a_beat_moves_the_time_and_makes_no_version,
+                a_beat_without_the_right_is_lost,
+                progress_comes_with_a_beat_while_it_is_worked_on,
+                a_beat_says_whether_the_run_is_paused,
+                a_commit_that_knew_less_takes_nothing_back_that_was_heard,
+                a_silence_that_was_broken_does_not_count,
+            }
+            run_ends {
+                the_end_of_a_run_settles_its_action_in_the_same_commit,
+                a_unit_that_is_refused_settles_nothing,
+                a_settlement_that_comes_too_late_does_not_keep_a_run_from_ending,
+                what_waits_for_the_action_is_freed_and_counted,
+                runs_that_ended_long_ago_go_with_their_logs,
+            }
+            run_views {
+                runs_are_listed_newest_first_in_pages,
+                runs_are_found_by_status_kind_and_execution,
+                seats_of_a_device_come_by_priority_and_then_by_age,
+                a_log_is_kept_in_order_and_read_in_pages,
+            }
+            run_races {
+                of_two_who_claim_one_gets_it,
+                a_completion_and_a_reassignment_exclude_each_other,
+                an_acceptance_and_a_timeout_exclude_each_other,
+                a_sign_of_life_and_a_timeout_exclude_each_other,
+                many_who_create_one_run_create_one,
+                crossed_units_do_not_surface_a_deadlock,
+            }
             independent {
                 thousands_of_independent_actions_are_settled_in_batches,
                 an_independent_failure_that_an_event_handles_is_over,

@@ -21,6 +21,7 @@
 )]
 
 mod bench;
+mod device_fixture;
 mod fixture;
 mod graph;
 mod visit;
@@ -30,6 +31,7 @@ pub mod append_repeats;
 pub mod commit;
 pub mod commit_actions;
 pub mod definitions;
+pub mod devices;
 pub mod event_views;
 pub mod execution_views;
 pub mod executors;
@@ -48,6 +50,11 @@ pub mod mailbox;
 pub mod queues;
 pub mod relations;
 pub mod retention;
+pub mod run_beats;
+pub mod run_ends;
+pub mod run_races;
+pub mod run_views;
+pub mod runs;
 pub mod schedules;
 pub mod settle;
 pub mod settle_races;

@@ -26,7 +26,7 @@ pub(super) fn succeed(action: &LeasedAction, result: &str) -> Settlement {
     outcome(action, Settling::Succeeded { result: raw(result), emit: None })
 }
 
-fn succeed_and_tell(action: &LeasedAction, event: NewEvent) -> Settlement {
+pub(super) fn succeed_and_tell(action: &LeasedAction, event: NewEvent) -> Settlement {
     outcome(action, Settling::Succeeded { result: raw("1"), emit: Some(Box::new(event)) })
 }
 

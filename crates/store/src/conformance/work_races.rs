@@ -24,7 +24,7 @@ use crate::intervention::{Decision, Retried};
 const ROUNDS: usize = 40;
 
 /// Both, as nearly at once as two tasks can be.
-async fn at_once<A, B>(
+pub(super) async fn at_once<A, B>(
     first: impl Future<Output = A> + Send + 'static,
     second: impl Future<Output = B> + Send + 'static,
 ) -> (A, B)

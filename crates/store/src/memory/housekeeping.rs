@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::id::ExecutionKey;
+use millstream_core::id::{ExecutionKey, RunKey};
 use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 
@@ -11,6 +11,7 @@ use super::tables::Execution;
 use crate::Result;
 use crate::event_log::NewSignal;
 use crate::housekeeping::{Housekeeping, Outlived};
+use crate::run_store::StoredRun;
 
 #[async_trait::async_trait]
 impl Housekeeping for Memory {
@@ -51,6 +52,24 @@ impl Housekeeping for Memory {
             .take(limit)
             .collect();
         tables.idempotency.retain(|key, _| !gone.contains(key));
+        Ok(count(gone.len()))
+    }
+
+    async fn purge_runs(&self, outlived: Outlived, limit: usize) -> Result<u64> {
+        let mut tables = self.tables();
+        let is_over = |row: &StoredRun| {
+            let kept = outlived.of_run(row.run.status());
+            row.run.ended_at().zip(kept).is_some_and(|(ended, time)| ended < time)
+        };
+        let gone: BTreeSet<RunKey> = tables
+            .runs
+            .iter()
+            .filter(|(_, row)| is_over(row))
+            .map(|(key, _)| key.clone())
+            .take(limit)
+            .collect();
+        tables.runs.retain(|key, _| !gone.contains(key));
+        tables.run_log.retain(|(key, _)| !gone.contains(key));
         Ok(count(gone.len()))
     }
 

@@ -9,6 +9,7 @@
 mod action_store;
 mod commit;
 mod definition_store;
+mod device_store;
 mod event_log;
 mod event_views;
 mod execution_store;
@@ -25,6 +26,8 @@ mod intervention;
 mod key_store;
 mod leasing;
 mod relations;
+mod run_store;
+mod run_views;
 mod settle;
 mod tables;
 mod task_board;

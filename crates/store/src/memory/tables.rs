@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::id::{AcceptNo, DefinitionRef, EventId, ExecutionKey, Name, Seq, TenantId, WorkerId};
+use millstream_core::claim::Device;
+use millstream_core::id::{
+    AcceptNo, DefinitionRef, DeviceKey, EventId, ExecutionKey, Name, RunKey, Seq, TenantId, WorkerId,
+};
 use millstream_core::log::{ArmedTimer, Kept, Origin, State, Transition, Waiting};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, PauseState, Phase};
@@ -18,6 +21,7 @@ use crate::executor_store::Executor;
 use crate::incidents::IncidentView;
 use crate::intervention::RecordedDecision;
 use crate::key_store::KeyView;
+use crate::run_store::{RunEntry, StoredRun};
 use crate::task_board::Connected;
 use crate::views::{ActionView, EventView};
 use crate::worker_store::WorkerView;
@@ -42,6 +46,11 @@ pub(super) struct Tables {
     pub(super) last_log: i64,
     pub(super) feed: Vec<FeedRow>,
     pub(super) executors: BTreeMap<(TenantId, Name), (Executor, Timestamp)>,
+    pub(super) devices: BTreeMap<DeviceKey, Device>,
+    pub(super) runs: BTreeMap<RunKey, StoredRun>,
+    pub(super) last_run: i64,
+    /// In order: whose, and what.
+    pub(super) run_log: Vec<(RunKey, RunEntry)>,
 }
 
 /// An execution with everything that belongs to it.

@@ -79,6 +79,10 @@ mod tests {
             Ok(0)
         }
 
+        async fn purge_runs(&self, _: Outlived, _: usize) -> millstream_store::Result<u64> {
+            Ok(0)
+        }
+
         async fn purge_workers(&self, _: Timestamp) -> millstream_store::Result<u64> {
             Ok(0)
         }

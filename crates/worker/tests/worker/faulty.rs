@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, RunKey, TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
@@ -18,6 +18,7 @@ use millstream_store::execution_store::{
     Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
 };
 use millstream_store::graph_store::{Dispatch, DispatchContext, GraphStore, NodeLog};
+use millstream_store::run_store::{CommittedRuns, RunStore, SeatBeat, SeatPulse, StoredRun, Unit};
 use millstream_store::timer_store::TimerStore;
 use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
 use millstream_store::{StoreError, Stores};
@@ -41,6 +42,10 @@ pub(crate) enum Call<'a> {
     NextDue,
     Dispatch,
     KeepLogs,
+    LoadRuns,
+    CommitRuns,
+    BeatSeats,
+    DueRuns,
     Publish,
     Read,
     Ack,
@@ -84,6 +89,7 @@ pub(crate) fn stores(stores: &Stores, hook: &Hook) -> Stores {
     faulty.workers = Arc::new(Faulty { inner: stores.workers.clone(), hook: hook.clone() });
     faulty.timers = Arc::new(Faulty { inner: stores.timers.clone(), hook: hook.clone() });
     faulty.graphs = Arc::new(Faulty { inner: stores.graphs.clone(), hook: hook.clone() });
+    faulty.runs = Arc::new(Faulty { inner: stores.runs.clone(), hook: hook.clone() });
     faulty
 }
 
@@ -270,6 +276,25 @@ impl GraphStore for Faulty<dyn GraphStore> {
 
     async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Stored<()> {
         self.call(Call::KeepLogs, self.inner.keep_logs(logs, now)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl RunStore for Faulty<dyn RunStore> {
+    async fn load_runs(&self, keys: &[RunKey]) -> Stored<Vec<Option<StoredRun>>> {
+        self.call(Call::LoadRuns, self.inner.load_runs(keys)).await
+    }
+
+    async fn commit_runs(&self, units: &[Unit], now: Timestamp) -> Stored<CommittedRuns> {
+        self.call(Call::CommitRuns, self.inner.commit_runs(units, now)).await
+    }
+
+    async fn beat_seats(&self, beats: &[SeatBeat], now: Timestamp) -> Stored<Vec<SeatPulse>> {
+        self.call(Call::BeatSeats, self.inner.beat_seats(beats, now)).await
+    }
+
+    async fn due_runs(&self, now: Timestamp, limit: usize) -> Stored<Vec<RunKey>> {
+        self.call(Call::DueRuns, self.inner.due_runs(now, limit)).await
     }
 }
 

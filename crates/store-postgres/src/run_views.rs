@@ -1,0 +1,136 @@
+//! Looking at runs. Nothing in here writes.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use millstream_core::claim::{Occupied, Token};
+use millstream_core::id::{DeviceKey, RunKey, TenantId};
+use millstream_store::Result;
+use millstream_store::run_store::{RunEntry, RunFilter, RunViews, StoredRun};
+use sqlx::postgres::PgRow;
+use sqlx::{PgPool, Row};
+
+use crate::connect::PostgresStore;
+use crate::device_store::DeviceColumns;
+use crate::errors::Attempt;
+use crate::{decode, run_rows};
+
+#[async_trait]
+impl RunViews for PostgresStore {
+    async fn list_runs(
+        &self,
+        tenant: &TenantId,
+        filter: &RunFilter,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<StoredRun>> {
+        self.once(list(&self.pool, tenant, filter, after, limit)).await
+    }
+
+    async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> Result<Vec<Vec<Occupied>>> {
+        const READ: &str = "
+SELECT s.*
+FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS u(tenant, device)) k
+CROSS JOIN LATERAL (
+    SELECT s.tenant, s.run_id, s.seat, s.device, s.token, s.status, s.priority, s.assigned_at FROM run_seats s
+    WHERE s.tenant || '' = k.tenant AND s.device = k.device
+    ORDER BY s.priority DESC, s.assigned_at, s.run_id
+    LIMIT $3) s
+ORDER BY s.priority DESC, s.assigned_at, s.run_id";
+        if devices.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.once(async {
+            let columns = DeviceColumns::of(devices);
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let rows = columns.bound(READ).bind(limit).fetch_all(&self.pool).await?;
+            let mut held: HashMap<DeviceKey, Vec<Occupied>> = HashMap::new();
+            for row in &rows {
+                let seat = occupied(row)?;
+                let key = DeviceKey { tenant: seat.run.tenant.clone(), device: seat.device.clone() };
+                held.entry(key).or_default().push(seat);
+            }
+            Ok(devices.iter().map(|device| held.get(device).cloned().unwrap_or_default()).collect())
+        })
+        .await
+    }
+
+    async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> Result<Vec<RunEntry>> {
+        const READ: &str = "
+SELECT l.position, l.body FROM run_log l
+WHERE l.tenant = $1 AND l.run_id = $2 AND l.position > $3
+ORDER BY l.position LIMIT $4";
+        self.once(async {
+            let rows = sqlx::query(READ)
+                .bind(run.tenant.as_str())
+                .bind(run.run.as_str())
+                .bind(after)
+                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+                .fetch_all(&self.pool)
+                .await?;
+            let entry = |row: &PgRow| {
+                Ok(RunEntry { position: row.try_get("position")?, entry: decode::list(row, "body")? })
+            };
+            rows.iter().map(entry).collect()
+        })
+        .await
+    }
+}
+
+/// Each statement has an index for its first conditions; the rest are filters.
+async fn list(
+    pool: &PgPool,
+    tenant: &TenantId,
+    filter: &RunFilter,
+    after: Option<i64>,
+    limit: usize,
+) -> Attempt<Vec<StoredRun>> {
+    const OF_EXECUTION: &str = "
+SELECT r.* FROM runs r
+WHERE r.execution_id = $6 AND r.tenant = $1 AND r.position < $2
+  AND ($4::text IS NULL OR r.status = $4) AND ($5::text IS NULL OR r.kind = $5)
+ORDER BY r.position DESC LIMIT $3";
+    const OF_STATUS: &str = "
+SELECT r.* FROM runs r
+WHERE r.tenant || '' = $1 AND r.status = $4 AND r.position < $2
+  AND ($5::text IS NULL OR r.kind = $5) AND $6::text IS NULL
+ORDER BY r.position DESC LIMIT $3";
+    const OF_KIND: &str = "
+SELECT r.* FROM runs r
+WHERE r.tenant || '' = $1 AND r.kind = $5 AND r.position < $2 AND $4::text IS NULL AND $6::text IS NULL
+ORDER BY r.position DESC LIMIT $3";
+    const ALL: &str = "
+SELECT r.* FROM runs r
+WHERE r.tenant || '' = $1 AND r.position < $2 AND $4::text IS NULL AND $5::text IS NULL AND $6::text IS NULL
+ORDER BY r.position DESC LIMIT $3";
+    let sql = match (&filter.execution, filter.status, &filter.kind) {
+        (Some(_), _, _) => OF_EXECUTION,
+        (None, Some(_), _) => OF_STATUS,
+        (None, None, Some(_)) => OF_KIND,
+        (None, None, None) => ALL,
+    };
+    let rows = sqlx::query(sql)
+        .bind(tenant.as_str())
+        .bind(after.unwrap_or(i64::MAX))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .bind(filter.status.map(|status| status.as_str()))
+        .bind(filter.kind.as_ref().map(|kind| kind.as_str()))
+        .bind(filter.execution.as_ref().map(|execution| execution.as_str()))
+        .fetch_all(pool)
+        .await?;
+    run_rows::assemble(pool, &rows).await
+}
+
+fn occupied(row: &PgRow) -> Attempt<Occupied> {
+    let (seat, priority): (i64, i64) = (row.try_get("seat")?, row.try_get("priority")?);
+    let bad = |column: &str, number: i64| decode::undecodable(column, &number.to_string(), "out of range");
+    Ok(Occupied {
+        run: decode::run_key(row)?,
+        seat: u16::try_from(seat).map_err(|_| bad("seat", seat))?,
+        device: decode::parsed(row, "device")?,
+        token: Token(row.try_get("token")?),
+        status: decode::parsed(row, "status")?,
+        priority: i32::try_from(priority).map_err(|_| bad("priority", priority))?,
+        assigned_at: decode::time(row, "assigned_at")?,
+    })
+}

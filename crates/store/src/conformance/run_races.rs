@@ -1,0 +1,181 @@
+//! Two devices, or a device and the monitor, at the same instant: exactly one wins, and the log says who.
+
+use millstream_core::claim::{Doing, Input, Status, Token, create, replay, summary};
+use millstream_core::id::RunKey;
+use millstream_core::time::Timestamp;
+
+use super::Bench;
+use super::device_fixture::{
+    act, assign, completes, decide, decided, device, new_write, run_key, self_claim, spec, write,
+};
+use super::fixture::HOUR;
+use super::work_races::at_once;
+use crate::run_store::{RunVerdict, RunWrite, SeatBeat, SeatPulse, StoredRun, Unit};
+
+/// Of each of three races; with two backends that answer for themselves more than ten thousand in all.
+const ROUNDS: usize = 1_700;
+/// Runs that are made in one commit.
+const BATCH: usize = 100;
+
+/// Runs to which this has happened, `BATCH` at a time.
+async fn prepared(bench: &Bench, batch: usize, inputs: &[Input], at: Timestamp) -> Vec<StoredRun> {
+    let keys: Vec<RunKey> = (0..BATCH).map(|number| run_key(&format!("r{batch}-{number}"))).collect();
+    let change = decided(create(spec(), None, at), inputs, at);
+    let units: Vec<Unit> = keys.iter().map(|key| new_write(key, change.clone()).into()).collect();
+    bench.commit_units(&units).await;
+    let runs = bench.stores.runs.load_runs(&keys).await.unwrap();
+    runs.into_iter().map(|run| run.expect("it was written")).collect()
+}
+
+/// Both decide on what they have seen, and write at once; who is refused looks again and decides again. Which of
+/// them has had its way.
+async fn race(
+    bench: &Bench,
+    seen: &StoredRun,
+    (one, other): (&Input, &Input),
+    now: Timestamp,
+) -> (bool, bool) {
+    let attempt = |input: &Input| {
+        let (bench, seen, input) = (bench.clone(), seen.clone(), input.clone());
+        async move {
+            let change = decide(seen.run.clone(), &input, now).unwrap().expect("it is news");
+            match bench.commit_units(&[write(&seen, change).into()]).await.remove(0) {
+                RunVerdict::Done { .. } => true,
+                RunVerdict::Conflict { current, .. } => {
+                    let current = current.expect("it is there");
+                    assert!(current.version > seen.version);
+                    assert!(decide(current.run, &input, now).is_err(), "it is refused then: {input:?}");
+                    false
+                }
+            }
+        }
+    };
+    at_once(attempt(one), attempt(other)).await
+}
+
+async fn check_log(bench: &Bench, run: &StoredRun) {
+    let log = bench.stores.run_views.run_log(&run.key, 0, 99).await.unwrap();
+    assert_eq!(replay(log.iter().map(|one| &one.entry)), summary(&run.run), "{log:?}");
+}
+
+pub async fn of_two_who_claim_one_gets_it(bench: Bench) {
+    let now = bench.now().await;
+    let (d1, d2) = (self_claim("d1"), self_claim("d2"));
+    for batch in 0..ROUNDS / BATCH {
+        for seen in prepared(&bench, batch, &[], now).await {
+            let (first, second) = race(&bench, &seen, (&d1, &d2), now).await;
+            assert_ne!(first, second, "{}", seen.key);
+            let run = bench.run(&seen.key).await;
+            let held = run.run.seats[0].held().unwrap();
+            let winner = device(if first { "d1" } else { "d2" });
+            assert_eq!((&held.device, held.token, run.version), (&winner, Token(1), 2), "{}", seen.key);
+            check_log(&bench, &run).await;
+        }
+    }
+}
+
+pub async fn a_completion_and_a_reassignment_exclude_each_other(bench: Bench) {
+    let now = bench.now().await;
+    let working = [assign("d1"), act("d1", 1, Doing::Accept), act("d1", 1, Doing::Start)];
+    let (done, silent) = (completes("d1", 1), Input::HeartbeatTimeout { seat: 0 });
+    for batch in 0..ROUNDS / BATCH {
+        for seen in prepared(&bench, batch, &working, now.minus(HOUR)).await {
+            let (completed, reassigned) = race(&bench, &seen, (&done, &silent), now).await;
+            assert_ne!(completed, reassigned, "{}", seen.key);
+            let run = bench.run(&seen.key).await;
+            let expected = if completed { Status::Completed } else { Status::Reassigning };
+            assert_eq!((run.run.status(), run.version), (expected, 2), "{}", seen.key);
+            check_log(&bench, &run).await;
+        }
+    }
+}
+
+pub async fn an_acceptance_and_a_timeout_exclude_each_other(bench: Bench) {
+    let now = bench.now().await;
+    let (accept, timeout) = (act("d1", 1, Doing::Accept), Input::AssignmentTimeout { seat: 0 });
+    for batch in 0..ROUNDS / BATCH {
+        for seen in prepared(&bench, batch, &[assign("d1")], now.minus(HOUR)).await {
+            let (accepted, timed_out) = race(&bench, &seen, (&accept, &timeout), now).await;
+            assert_ne!(accepted, timed_out, "{}", seen.key);
+            let run = bench.run(&seen.key).await;
+            let expected = if accepted { Status::Claimed } else { Status::Reassigning };
+            assert_eq!((run.run.status(), run.version), (expected, 2), "{}", seen.key);
+            check_log(&bench, &run).await;
+        }
+    }
+}
+
+pub async fn a_sign_of_life_and_a_timeout_exclude_each_other(bench: Bench) {
+    let now = bench.now().await;
+    let working = [assign("d1"), act("d1", 1, Doing::Accept), act("d1", 1, Doing::Start)];
+    let silent = Input::HeartbeatTimeout { seat: 0 };
+    for seen in prepared(&bench, 0, &working, now.minus(HOUR)).await {
+        let beats = [SeatBeat {
+            run: seen.key.clone(),
+            seat: 0,
+            device: device("d1"),
+            token: Token(1),
+            progress: None,
+        }];
+        let (beating, losing) = (bench.clone(), bench.clone());
+        let lost = write(&seen, decide(seen.run.clone(), &silent, now).unwrap().unwrap());
+        let (pulse, verdict) = at_once(
+            async move { beating.stores.runs.beat_seats(&beats, now).await.unwrap().remove(0) },
+            async move { losing.commit_units(&[lost.into()]).await.remove(0) },
+        )
+        .await;
+        match (pulse, &verdict) {
+            (SeatPulse::Held { .. }, RunVerdict::Conflict { .. })
+            | (SeatPulse::Lost, RunVerdict::Done { .. }) => {}
+            (SeatPulse::Held { .. }, RunVerdict::Done { .. })
+            | (SeatPulse::Lost, RunVerdict::Conflict { .. }) => {
+                panic!("{}: {pulse:?}, {verdict:?}", seen.key)
+            }
+        }
+    }
+}
+
+pub async fn many_who_create_one_run_create_one(bench: Bench) {
+    let now = bench.now().await;
+    for round in 0..40 {
+        let key = run_key(&format!("r{round}"));
+        let tasks: Vec<_> = (0..6)
+            .map(|_| {
+                let (bench, unit) = (bench.clone(), new_write(&key, create(spec(), None, now)).into());
+                tokio::spawn(async move { bench.commit_units(&[unit]).await.remove(0) })
+            })
+            .collect();
+        let mut created = 0;
+        for task in tasks {
+            match task.await.unwrap() {
+                RunVerdict::Done { .. } => created += 1,
+                RunVerdict::Conflict { current, .. } => assert_eq!(current.unwrap().version, 1),
+            }
+        }
+        assert_eq!(created, 1, "round {round}");
+        assert_eq!(bench.stores.run_views.run_log(&key, 0, 9).await.unwrap().len(), 1, "round {round}");
+    }
+}
+
+pub async fn crossed_units_do_not_surface_a_deadlock(bench: Bench) {
+    let now = bench.now().await;
+    for (round, pair) in prepared(&bench, 0, &[], now).await.chunks(2).enumerate() {
+        let claim = |seen: &StoredRun, by: &str| -> RunWrite {
+            write(seen, decide(seen.run.clone(), &self_claim(by), now).unwrap().unwrap())
+        };
+        let forth = Unit { writes: pair.iter().map(|seen| claim(seen, "d1")).collect() };
+        let back = Unit { writes: pair.iter().rev().map(|seen| claim(seen, "d2")).collect() };
+        let [forth, back] = [forth, back].map(|unit| {
+            let bench = bench.clone();
+            async move { bench.commit_units(&[unit]).await.remove(0) }
+        });
+        let (forth, back) = at_once(forth, back).await;
+        let done = |verdict: &RunVerdict| matches!(verdict, RunVerdict::Done { .. });
+        assert_ne!(done(&forth), done(&back), "round {round}");
+        let keys: Vec<RunKey> = pair.iter().map(|seen| seen.key.clone()).collect();
+        let runs = bench.stores.runs.load_runs(&keys).await.unwrap();
+        let holders: Vec<_> =
+            runs.iter().flatten().map(|run| run.run.seats[0].held().unwrap().device.clone()).collect();
+        assert_eq!(holders[0], holders[1], "one has both: round {round}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Looking at runs.
+
+use millstream_core::claim::{Doing, Input, RunSpec, Status, Token, WaitingAction};
+use millstream_core::id::{ActionKey, Epoch, Seq};
+use millstream_core::time::Timestamp;
+
+use super::Bench;
+use super::device_fixture::{act, assign, device, device_of, run_key, run_of, self_claim, spec};
+use super::fixture::{HOUR, execution, name, tenant};
+use crate::run_store::{RunFilter, StoredRun};
+
+fn ids(rows: &[StoredRun]) -> Vec<&str> {
+    rows.iter().map(|row| row.key.run.as_str()).collect()
+}
+
+pub async fn runs_are_listed_newest_first_in_pages(bench: Bench) {
+    for id in ["z", "a", "m"] {
+        bench.run_after(&run_key(id), spec(), &[]).await;
+    }
+    bench.step_run(&run_key("z"), &self_claim("d1")).await;
+    let views = &bench.stores.run_views;
+    let all = views.list_runs(&tenant("acme"), &RunFilter::default(), None, 9).await.unwrap();
+    assert_eq!(ids(&all), ["m", "a", "z"], "a change does not move it");
+    assert_eq!(all[2], bench.run(&run_key("z")).await);
+    let first = views.list_runs(&tenant("acme"), &RunFilter::default(), None, 2).await.unwrap();
+    let after = Some(first[1].position);
+    let rest = views.list_runs(&tenant("acme"), &RunFilter::default(), after, 2).await.unwrap();
+    assert_eq!((ids(&first), ids(&rest)), (vec!["m", "a"], vec!["z"]));
+}
+
+pub async fn runs_are_found_by_status_kind_and_execution(bench: Bench) {
+    let waiting = |id: &str| {
+        let key = ActionKey { execution: execution(id), seq: Seq(2), action: name("render") };
+        Some(WaitingAction { key, epoch: Epoch(1), event_id: bench.event_id() })
+    };
+    let claim = [self_claim("d1")];
+    bench.run_after(&run_key("r1"), RunSpec { waiting: waiting("e1"), ..spec() }, &claim).await;
+    bench.run_after(&run_key("r2"), RunSpec { kind: name("print"), ..spec() }, &claim).await;
+    bench.run_after(&run_key("r3"), RunSpec { waiting: waiting("e2"), ..spec() }, &[]).await;
+    bench.run_after(&run_key("r4"), RunSpec { waiting: waiting("e1"), ..spec() }, &[]).await;
+    bench.run_after(&run_of("other", "r5"), RunSpec { waiting: waiting("e1"), ..spec() }, &claim).await;
+    let found = async |filter: RunFilter| {
+        let rows = bench.stores.run_views.list_runs(&tenant("acme"), &filter, None, 9).await.unwrap();
+        ids(&rows).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (claimed, created) = (Some(Status::Claimed), Some(Status::Created));
+    assert_eq!(found(RunFilter { status: claimed, ..RunFilter::default() }).await, ["r2", "r1"]);
+    let print = Some(name("print"));
+    assert_eq!(found(RunFilter { kind: print.clone(), ..RunFilter::default() }).await, ["r2"]);
+    let of_e1 = RunFilter { execution: Some(execution("e1").execution), ..RunFilter::default() };
+    assert_eq!(found(of_e1.clone()).await, ["r4", "r1"]);
+    assert_eq!(found(RunFilter { status: created, ..of_e1.clone() }).await, ["r4"]);
+    assert_eq!(found(RunFilter { kind: print.clone(), ..of_e1 }).await, Vec::<String>::new());
+    assert_eq!(found(RunFilter { status: claimed, kind: print, ..RunFilter::default() }).await, ["r2"]);
+}
+
+pub async fn seats_of_a_device_come_by_priority_and_then_by_age(bench: Bench) {
+    let now = bench.now().await;
+    let put = async |id: &str, priority: i32, at: Timestamp, inputs: &[Input]| {
+        bench.run_at(&run_key(id), RunSpec { priority, ..spec() }, inputs, at).await;
+    };
+    let (asked, claimed) = ([assign("d1")], [assign("d1"), act("d1", 1, Doing::Accept)]);
+    put("young", 1, now, &asked).await;
+    put("old", 1, now.minus(HOUR), &claimed).await;
+    put("urgent", 9, now, &claimed).await;
+    put("humble", -9, now.minus(HOUR), &claimed).await;
+    put("other", 5, now, &[assign("d2")]).await;
+    put("lost", 9, now, &[assign("d1"), act("d1", 1, Doing::Decline { reason: None })]).await;
+    bench.run_after(&run_of("other", "theirs"), spec(), &asked).await;
+    let devices = [device_of("acme", "d2"), device_of("acme", "d1"), device_of("acme", "d3")];
+    let seats = bench.stores.run_views.seats_of(&devices, 9).await.unwrap();
+    let order: Vec<&str> = seats[1].iter().map(|seat| seat.run.run.as_str()).collect();
+    assert_eq!(order, ["urgent", "old", "young", "humble"]);
+    assert_eq!((seats[0].len(), seats[2].len()), (1, 0));
+    let old = &seats[1][1];
+    assert_eq!((old.seat, &old.device, old.token), (0, &device("d1"), Token(1)));
+    assert_eq!((old.status, old.priority, old.assigned_at), (Status::Claimed, 1, now.minus(HOUR)));
+    let few = bench.stores.run_views.seats_of(&devices, 2).await.unwrap();
+    assert_eq!((few[0].len(), &few[1][..]), (1, &seats[1][..2]));
+}
+
+pub async fn a_log_is_kept_in_order_and_read_in_pages(bench: Bench) {
+    let key = run_key("r1");
+    bench.run_after(&key, spec(), &[]).await;
+    bench.step_run(&key, &assign("d1")).await;
+    bench.run_after(&run_key("r2"), spec(), &[]).await;
+    bench.step_run(&key, &act("d1", 1, Doing::Decline { reason: Some("busy\u{1f600}".to_owned()) })).await;
+    let views = &bench.stores.run_views;
+    let all = views.run_log(&key, 0, 9).await.unwrap();
+    let words: Vec<&str> = all.iter().map(|one| one.entry.word.as_str()).collect();
+    assert_eq!(words, ["create", "assign", "recorded", "decline"]);
+    let last = &all[3].entry;
+    assert_eq!((last.why.as_deref(), last.token), (Some("busy\u{1f600}"), Some(Token(1))));
+    let told = millstream_core::claim::replay(all.iter().map(|one| &one.entry));
+    assert_eq!(told, millstream_core::claim::summary(&bench.run(&key).await.run));
+    let first = views.run_log(&key, 0, 2).await.unwrap();
+    let rest = views.run_log(&key, first[1].position, 9).await.unwrap();
+    assert_eq!([first, rest].concat(), all);
+}

@@ -1,0 +1,69 @@
+//! Looking at runs, in memory.
+
+use std::cmp::Reverse;
+
+use millstream_core::claim::Occupied;
+use millstream_core::id::{DeviceKey, RunKey, TenantId};
+
+use super::Memory;
+use crate::Result;
+use crate::run_store::{RunEntry, RunFilter, RunViews, StoredRun};
+
+#[async_trait::async_trait]
+impl RunViews for Memory {
+    async fn list_runs(
+        &self,
+        tenant: &TenantId,
+        filter: &RunFilter,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<StoredRun>> {
+        let tables = self.tables();
+        let is_meant = |row: &&StoredRun| {
+            let execution = row.run.waiting.as_ref().map(|waiting| &waiting.key.execution.execution);
+            row.key.tenant == *tenant
+                && after.is_none_or(|after| row.position < after)
+                && filter.status.is_none_or(|status| row.run.status() == status)
+                && filter.kind.as_ref().is_none_or(|kind| row.run.kind == *kind)
+                && filter.execution.as_ref().is_none_or(|wanted| execution == Some(wanted))
+        };
+        let mut rows: Vec<&StoredRun> = tables.runs.values().filter(is_meant).collect();
+        rows.sort_by_key(|row| Reverse(row.position));
+        Ok(rows.into_iter().take(limit).cloned().collect())
+    }
+
+    async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> Result<Vec<Vec<Occupied>>> {
+        let tables = self.tables();
+        let seats = |device: &DeviceKey| {
+            let runs = tables.runs.values().filter(|row| row.key.tenant == device.tenant);
+            let all = runs.flat_map(|row| row.run.numbered().map(move |(number, seat)| (row, number, seat)));
+            let mut held: Vec<Occupied> = all
+                .filter_map(|(row, number, seat)| {
+                    let held = seat.held().filter(|held| held.device == device.device)?;
+                    Some(Occupied {
+                        run: row.key.clone(),
+                        seat: number,
+                        device: held.device.clone(),
+                        token: held.token,
+                        status: seat.status(),
+                        priority: row.run.priority,
+                        assigned_at: held.assigned_at,
+                    })
+                })
+                .collect();
+            held.sort_by(|one, other| {
+                let key = |seat: &Occupied| (Reverse(seat.priority), seat.assigned_at);
+                key(one).cmp(&key(other)).then_with(|| one.run.cmp(&other.run))
+            });
+            held.truncate(limit);
+            held
+        };
+        Ok(devices.iter().map(seats).collect())
+    }
+
+    async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> Result<Vec<RunEntry>> {
+        let tables = self.tables();
+        let entries = tables.run_log.iter().filter(|(key, entry)| key == run && entry.position > after);
+        Ok(entries.map(|(_, entry)| entry.clone()).take(limit).collect())
+    }
+}
