@@ -10,5 +10,6 @@ mod queues;
 mod refusals;
 mod restarts;
 mod retention;
+mod runs;
 mod support;
 mod upgrades;

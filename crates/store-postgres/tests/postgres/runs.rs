@@ -1,0 +1,126 @@
+//! Work on a run grows neither with the number of runs nor with that of devices, whatever the statistics say.
+
+use millstream_core::claim::{
+    Act, Device, Doing, Input, RunSpec, Status, Stepped, Token, Weights, create, place, step,
+};
+use millstream_core::id::{DeviceId, DeviceKey, Name, RunId, RunKey, TenantId};
+use millstream_core::time::Timestamp;
+use millstream_store::device_store::DeviceStore;
+use millstream_store::housekeeping::Housekeeping;
+use millstream_store::run_store::{
+    Expected, RunFilter, RunStore, RunVerdict, RunViews, RunWrite, SeatBeat, SeatPulse, Unit,
+};
+use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use sqlx::{Connection, PgConnection};
+
+use crate::support::{Fixture, raw, rows_read};
+
+const RUNS: usize = 4_000;
+const DEVICES: usize = 40;
+
+fn tenant() -> TenantId {
+    TenantId::parse("acme").unwrap()
+}
+
+fn device(number: usize) -> Device {
+    Device {
+        id: DeviceId::parse(format!("d{number}")).unwrap(),
+        capabilities: Default::default(),
+        capability: 1,
+        capacity: None,
+        load: 0.0,
+        quality: 1.0,
+        battery: None,
+        on_battery: false,
+        coordinates: false,
+        paused: false,
+        seen_at: Timestamp::EPOCH,
+    }
+}
+
+fn key(number: usize) -> RunKey {
+    RunKey { tenant: tenant(), run: RunId::parse(format!("r{number}")).unwrap() }
+}
+
+/// Assigned to one device after the other; all but a few have ended.
+fn unit(number: usize, roster: &[millstream_core::claim::Candidate], now: Timestamp) -> Unit {
+    let spec = RunSpec::of(Name::parse("render").unwrap(), raw("{}"));
+    let turn = u64::try_from(number).unwrap();
+    let weights = Weights { rank: 0.0, ..Weights::default() };
+    let mut change = place(create(spec, None, now), roster, &weights, turn, None, now);
+    if number >= 400 {
+        let cancel = step(change.run.clone(), &Input::Cancel { reason: None }, None, now);
+        change = change.then(cancel.unwrap());
+    }
+    RunWrite {
+        key: key(number),
+        expected: Expected::Nothing,
+        run: change.run,
+        log: change.log,
+        unheard: Vec::new(),
+        settlement: None,
+    }
+    .into()
+}
+
+#[tokio::test]
+async fn what_is_done_to_a_run_reads_that_run_and_nothing_else() {
+    let fixture = Fixture::fresh().await;
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    for table in ["runs", "run_seats", "run_log", "devices"] {
+        let off = format!("ALTER TABLE {table} SET (autovacuum_enabled = false)");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(off)).execute(&mut connection).await.unwrap();
+    }
+    connection.close().await.unwrap();
+    let now = fixture.store.ping().await.unwrap();
+    let beats: Vec<_> = (0..DEVICES).map(|number| (tenant(), device(number))).collect();
+    fixture.store.beat_devices(&beats, now).await.unwrap();
+    let roster = fixture.store.roster(&tenant(), None, usize::MAX).await.unwrap();
+    let units: Vec<Unit> = (0..RUNS).map(|number| unit(number, &roster, now)).collect();
+    for batch in units.chunks(500) {
+        fixture.store.commit_runs(batch, now).await.unwrap();
+    }
+    fixture.store.close().await;
+
+    let before = rows_read(&fixture).await;
+    let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
+    for number in 0..20 {
+        let mut held = None;
+        for doing in [Doing::Accept, Doing::Start] {
+            let seen = store.load_runs(&[key(number)]).await.unwrap().remove(0).unwrap();
+            let holding = seen.run.seats[0].held().unwrap().clone();
+            let act = Act { device: holding.device.clone(), seat: 0, token: Token(1) };
+            let stepped = step(seen.run.clone(), &Input::Act(act, doing), None, now).unwrap();
+            let Stepped::Changed(change) = stepped else { panic!("{stepped:?}") };
+            let write = RunWrite {
+                key: seen.key.clone(),
+                expected: Expected::Version(seen.version),
+                run: change.run,
+                log: change.log,
+                unheard: Vec::new(),
+                settlement: None,
+            };
+            let committed = store.commit_runs(&[write.into()], now).await.unwrap();
+            assert!(matches!(committed.verdicts[..], [RunVerdict::Done { .. }]));
+            held = Some(holding);
+        }
+        let device = held.unwrap().device;
+        let beat =
+            SeatBeat { run: key(number), seat: 0, device: device.clone(), token: Token(1), progress: None };
+        let pulses = store.beat_seats(&[beat], now).await.unwrap();
+        assert!(matches!(pulses[..], [SeatPulse::Held { .. }]));
+        let of = DeviceKey { tenant: tenant(), device };
+        assert_eq!(store.seats_of(&[of.clone()], 3).await.unwrap()[0].len(), 3);
+        assert_eq!(store.devices(&[of]).await.unwrap()[0].as_ref().unwrap().open, 10);
+        assert!(store.run_log(&key(number), 0, 9).await.unwrap().len() >= 5);
+        assert_eq!(store.due_runs(now, 5).await.unwrap(), []);
+        let open = RunFilter { status: Some(Status::Processing), ..RunFilter::default() };
+        assert!(!store.list_runs(&tenant(), &open, None, 5).await.unwrap().is_empty());
+        let kind = RunFilter { kind: Some(Name::parse("render").unwrap()), ..RunFilter::default() };
+        assert_eq!(store.list_runs(&tenant(), &kind, None, 5).await.unwrap().len(), 5);
+        assert_eq!(store.list_runs(&tenant(), &RunFilter::default(), None, 5).await.unwrap().len(), 5);
+    }
+    store.close().await;
+    let read = rows_read(&fixture).await - before;
+    assert!(read < 20 * 200, "20 runs were worked on and {read} rows read, of {RUNS}");
+}
