@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // It measures from outside; what it shares with the engine are the statements of the floor, and the words that
     // its executor of graph nodes speaks.
     ("bench", &["core", "rpc", "store", "store-postgres", "store-sqlite"]),
-    ("sim", &["core", "store", "stream", "ingress", "worker"]),
+    ("sim", &["core", "store", "stream", "ingress", "worker", "rpc"]),
     ("testkit", &[]),
     // It breaks the binary from outside; what it shares with it are the names of bugs and how times are written.
     ("torture", &["core", "testkit"]),
