@@ -45,6 +45,7 @@ mod spec;
 mod state;
 mod status;
 mod step;
+mod token;
 mod turn;
 mod why;
 
@@ -75,4 +76,5 @@ pub use spec::{
 pub use state::{Graph, Instances, Node, Tally};
 pub use status::NodeStatus;
 pub use step::step;
+pub use token::Token;
 pub use turn::turn;

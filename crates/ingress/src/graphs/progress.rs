@@ -53,7 +53,7 @@ async fn beat(
     said: &Said,
     progress: Option<RawJson>,
 ) -> Result<Wanted, Problem> {
-    let lease = Lease { key: attempt.action.key.clone(), epoch: said.token };
+    let lease = Lease { key: attempt.action.key.clone(), epoch: said.token.epoch() };
     match door.reports.beat(Beat { lease, progress }).await? {
         Pulse::Held { until: _, wanted } => Ok(wanted),
         Pulse::Lost => Err(lost(attempt, said.token)),

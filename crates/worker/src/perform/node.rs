@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use millstream_core::action::Attempt;
-use millstream_core::graph::{self, Answer, NodeInput, NodeStatus, Work};
+use millstream_core::graph::{self, Answer, NodeInput, NodeStatus, Token, Work};
 use millstream_core::raw::RawJson;
 use millstream_rpc::client::CallFailure;
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
@@ -109,7 +109,7 @@ async fn execute(
         workflow: key.execution.clone(),
         node: input.node.clone(),
         attempt: input.attempt,
-        token: action.lease.epoch,
+        token: Token::of(action.lease.key.seq, action.lease.epoch),
         idempotency_key: credentials.idempotency_key.clone(),
         input: worker.inputs.get(&*worker.deps.stores.graph_views, key).await?,
         deadline: worker.now().plus(limit),
@@ -120,6 +120,10 @@ async fn execute(
             return Ok(answered(&failed(input, NodeStatus::TaskError, unreadable.to_string(), None)));
         }
     };
+    // Waiting for a place and for the store takes its time: who is past its own deadline begins nothing.
+    if !held.is_good() {
+        return Ok(Done::Postponed { at: worker.now() });
+    }
     let started = Instant::now();
     let called = tokio::select! {
         biased;
