@@ -2,6 +2,7 @@
 
 use super::choose::{Decision, Outlook};
 use super::fit::Unfit;
+use super::row::WaitingAction;
 use super::seat::{Failure, Progress, Token};
 use super::word::Word;
 use crate::id::{DeviceId, RunId};
@@ -62,6 +63,11 @@ pub enum Input {
     },
     /// A failed run begins again.
     Retry,
+    /// The action that waits is leased anew (its worker died, or a person retries it): the outcome is settled under
+    /// this lease. A run that has failed begins again; one that is completed tells its outcome once more.
+    Adopt {
+        waiting: WaitingAction,
+    },
 }
 
 /// Who acts, on which seat, by which right.
@@ -115,6 +121,7 @@ impl Input {
             Self::Resume => Word::Resume,
             Self::Cancel { .. } => Word::Cancel,
             Self::Retry => Word::Retry,
+            Self::Adopt { .. } => Word::Adopt,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What people decide about a run, and what a more important run does to it.
 
 use super::refusal::{Refusal, Why};
+use super::row::WaitingAction;
 use super::seat::{Ended, Failure, FailureKind, SeatState};
 use super::status::Status;
 use super::step::{Done, Line, Step, Stepping};
@@ -70,12 +71,38 @@ impl Stepping<'_> {
         if let Some(waiting) = &self.run.waiting {
             return Err(self.refuse(None, Why::BelongsTo(waiting.key.execution.clone())));
         }
+        self.begin_again();
+        Ok(Done::Changed)
+    }
+
+    fn begin_again(&mut self) {
         for number in self.seats_that(|status| status == Status::Failed) {
             self.enter(number, SeatState::Reassigning { since: self.now, rest_until: None }, Line::default());
             if let Some(seat) = self.run.seats.get_mut(usize::from(number)) {
                 seat.passed_over.clear();
                 (seat.reassignments, seat.rounds, seat.waits) = (0, 0, 0);
             }
+        }
+    }
+
+    pub(super) fn adopt(&mut self, waiting: &WaitingAction) -> Step {
+        let status = self.check_run()?;
+        match &self.run.waiting {
+            Some(known) if known == waiting => return Ok(Done::Already),
+            Some(known) if known.key != waiting.key => {
+                return Err(self.refuse(None, Why::BelongsTo(known.key.execution.clone())));
+            }
+            Some(known) if known.epoch > waiting.epoch => {
+                return Err(self.refuse(None, Why::StaleToken));
+            }
+            Some(_) => {}
+            None => return Err(self.refuse(None, Why::NotNow)),
+        }
+        self.run.waiting = Some(waiting.clone());
+        if status == Status::Failed {
+            self.begin_again();
+        } else {
+            self.line(self.word, None, status, status, Line::default());
         }
         Ok(Done::Changed)
     }

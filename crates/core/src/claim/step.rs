@@ -36,6 +36,7 @@ pub fn step(run: Run, input: &Input, by: Option<&str>, now: Timestamp) -> Result
         Input::Resume => stepping.resume(),
         Input::Cancel { reason } => stepping.cancel(reason.as_deref()),
         Input::Retry => stepping.retry(),
+        Input::Adopt { waiting } => stepping.adopt(waiting),
     }?;
     Ok(match done {
         Done::Changed => Stepped::Changed(Box::new(stepping.finish())),

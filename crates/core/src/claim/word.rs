@@ -31,6 +31,8 @@ words! {
         Resume = "resume",
         Cancel = "cancel",
         Retry = "retry",
+        /// The action that waits for it is leased anew.
+        Adopt = "adopt",
         /// No device is left: follows from other inputs, and is what a notifier looks for.
         NobodyLeft = "nobody_left",
         /// Another seat has failed for good, and the run with it.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::stage::{Stage, act, assign, device, error, output, progress, self_claim};
 use crate::claim::table::{Kind, MOVES, is_legal};
 use crate::claim::{Act, Doing, Ended, Input, Outlook, Status, Stepped, Token, Word};
-use crate::id::RunId;
+use crate::id::{Epoch, RunId};
 
 const STORED: [Status; 7] = [
     Status::Created,
@@ -58,6 +58,10 @@ fn inputs(stage: &Stage, word: Word) -> Vec<Input> {
         Word::Resume => vec![Input::Resume],
         Word::Cancel => vec![Input::Cancel { reason }],
         Word::Retry => vec![Input::Retry],
+        Word::Adopt => {
+            let waiting = crate::claim::WaitingAction { epoch: Epoch(2), ..super::stage::waiting() };
+            vec![Input::Adopt { waiting }]
+        }
         Word::Create | Word::Recorded | Word::NobodyLeft | Word::RunFailed => Vec::new(),
     }
 }
@@ -72,6 +76,9 @@ fn circumstances(status: Status, word: Word) -> Vec<Stage> {
     // The rest is over, the time to answer, to begin, to be heard of has passed.
     if word == Word::BackoffOver && status == Status::Reassigning {
         plain.step(&Input::NobodyViable { seat: 0, outlook: Outlook::Declined, decision: None });
+    }
+    if word == Word::Adopt {
+        plain.run.waiting = Some(super::stage::waiting());
     }
     plain.pass(3_600);
     stages.push(plain);

@@ -2,10 +2,10 @@
 
 use super::stage::{Stage, act, assign, at, error, output, self_claim, spec, waiting};
 use crate::claim::{
-    Doing, Due, Ended, FailureKind, Input, Occupied, RunSpec, SeatState, Status, Token, Told, Why, due,
-    victim,
+    Doing, Due, Ended, FailureKind, Input, Occupied, RunSpec, SeatState, Status, Token, Told, WaitingAction,
+    Why, due, victim,
 };
-use crate::id::{RunKey, TenantId};
+use crate::id::{Epoch, RunKey, TenantId};
 
 #[test]
 fn while_a_run_is_paused_the_times_to_answer_and_to_begin_stand_still_and_then_begin_anew() {
@@ -73,6 +73,33 @@ fn a_failed_run_of_a_definition_is_retried_there() {
     stage.assign("d1").does(Doing::Accept).does(Doing::Fail { failure: error("no"), retryable: false });
     let refusal = stage.refused(&Input::Retry);
     assert!(refusal.to_string().contains("default/e-1 was told"), "{refusal}");
+}
+
+#[test]
+fn a_run_whose_action_is_leased_anew_settles_under_the_new_lease() {
+    let leased = |epoch| Input::Adopt { waiting: WaitingAction { epoch: Epoch(epoch), ..waiting() } };
+    let mut stage = Stage::of(RunSpec { waiting: Some(waiting()), ..spec() });
+    stage.assign("d1").does(Doing::Accept).does(Doing::Start).step(&leased(2));
+    assert_eq!((stage.status(), stage.run.waiting.as_ref().unwrap().epoch), (Status::Processing, Epoch(2)));
+    stage.already(&leased(2));
+    assert_eq!(stage.refused(&leased(1)).why, Why::StaleToken);
+    stage.does(Doing::Complete { output: output() });
+    let told = stage.last.as_ref().unwrap().told.clone();
+    stage.step(&leased(3));
+    assert_eq!(stage.last.as_ref().unwrap().told, told, "it is told once more");
+    let mut other = waiting();
+    other.key.seq = crate::id::Seq(9);
+    let refusal = stage.refused(&Input::Adopt { waiting: other });
+    assert!(matches!(refusal.why, Why::BelongsTo(_)));
+    assert_eq!(Stage::new().refused(&leased(1)).why, Why::NotNow, "nobody waits for it");
+}
+
+#[test]
+fn a_failed_run_begins_again_when_its_action_does() {
+    let mut stage = Stage::of(RunSpec { waiting: Some(waiting()), ..spec() });
+    stage.assign("d1").does(Doing::Accept).does(Doing::Fail { failure: error("no"), retryable: false });
+    stage.step(&Input::Adopt { waiting: WaitingAction { epoch: Epoch(2), ..waiting() } });
+    assert_eq!((stage.status(), &stage.last.as_ref().unwrap().told), (Status::Reassigning, &None));
 }
 
 fn occupied(run: &str, status: Status, priority: i32, second: u64) -> Occupied {
