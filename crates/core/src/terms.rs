@@ -35,6 +35,7 @@ impl Terms {
             }
             ActionKind::Log { .. }
             | ActionKind::Http(_)
+            | ActionKind::Device(_)
             | ActionKind::Emit(_)
             | ActionKind::Start(_)
             | ActionKind::Wait(_)

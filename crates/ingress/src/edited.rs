@@ -80,6 +80,7 @@ fn moved(queue: &Queue, input: &ActionInput) -> Vec<Fault> {
             | ActionInput::Log(_)
             | ActionInput::Call(_)
             | ActionInput::Task(_)
+            | ActionInput::Device(_)
             | ActionInput::Emit(_)
             | ActionInput::Start(_)
             | ActionInput::Wait(_)

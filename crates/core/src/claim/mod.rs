@@ -61,7 +61,7 @@ pub use row::{Assign, FORMAT, Run, WaitingAction};
 pub use seat::{
     Ended, Failure, FailureKind, Holding, MAX_PREVIOUS, Previous, Progress, Seat, SeatState, Token,
 };
-pub use settings::{Backoff, Settings};
+pub use settings::{Backoff, Overrides, Settings};
 pub use status::Status;
 pub use step::step;
 pub use told::Told;

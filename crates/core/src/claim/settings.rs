@@ -41,6 +41,43 @@ impl Default for Settings {
     }
 }
 
+/// What one run has otherwise than its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Overrides {
+    #[serde(with = "some_length", skip_serializing_if = "Option::is_none")]
+    pub assignment_timeout: Option<Duration>,
+    #[serde(with = "some_length", skip_serializing_if = "Option::is_none")]
+    pub claim_timeout: Option<Duration>,
+    #[serde(with = "some_length", skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<Duration>,
+    #[serde(with = "some_length", skip_serializing_if = "Option::is_none")]
+    pub heartbeat_timeout: Option<Duration>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_reassignments: Option<u32>,
+}
+
+impl Overrides {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// These, and else those. A device has to be heard of as long as before if only the heartbeat is given, and more
+    /// often than it may be silent in any case.
+    pub fn over(&self, settings: &Settings) -> Settings {
+        let heartbeat_timeout = self.heartbeat_timeout.unwrap_or(settings.heartbeat_timeout);
+        let heartbeat = self.heartbeat.unwrap_or(settings.heartbeat);
+        Settings {
+            assignment_timeout: self.assignment_timeout.unwrap_or(settings.assignment_timeout),
+            claim_timeout: self.claim_timeout.unwrap_or(settings.claim_timeout),
+            heartbeat: if heartbeat < heartbeat_timeout { heartbeat } else { heartbeat_timeout / 3 },
+            heartbeat_timeout,
+            max_reassignments: self.max_reassignments.unwrap_or(settings.max_reassignments),
+            ..settings.clone()
+        }
+    }
+}
+
 /// How long nobody is asked after everybody has declined, or nobody could do it. Each rest is twice as long as the one
 /// before; after the last one the run has failed. After a rest those who declined may be asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +124,31 @@ mod length {
     }
 }
 
+mod some_length {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::duration;
+
+    pub(super) fn serialize<S: Serializer>(
+        length: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match length {
+            Some(length) => serializer.serialize_some(&duration::format(*length)),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| duration::parse(&text).map_err(serde::de::Error::custom)).transpose()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +159,21 @@ mod tests {
         let seconds: Vec<u64> = (0..9).map(|before| backoff.rest(before).as_secs()).collect();
         assert_eq!(seconds, [5, 10, 20, 40, 80, 160, 320, 600, 600]);
         assert_eq!(backoff.rest(u32::MAX).as_secs(), 600);
+    }
+
+    #[test]
+    fn what_a_run_has_otherwise_goes_over_what_its_kind_has() {
+        let own: Overrides =
+            serde_json::from_str(r#"{"heartbeat_timeout":"9s","max_reassignments":2}"#).unwrap();
+        let settings = own.over(&Settings::default());
+        assert_eq!((settings.heartbeat_timeout.as_secs(), settings.max_reassignments), (9, 2));
+        assert_eq!(settings.heartbeat.as_secs(), 3, "more often than it may be silent");
+        assert_eq!(settings.claim_timeout, Settings::default().claim_timeout);
+        assert_eq!(
+            serde_json::to_string(&own).unwrap(),
+            r#"{"heartbeat_timeout":"9s","max_reassignments":2}"#
+        );
+        assert!(Overrides::default().is_empty() && !own.is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::template::{Template, Text};
+use crate::claim::Overrides;
 use crate::id::Name;
 use crate::retry::RetryPolicy;
 
@@ -81,6 +82,8 @@ pub enum ActionKind {
     },
     /// Work for an external worker, leased over HTTP.
     Task(TaskSpec),
+    /// Work for devices, each of which has it for itself.
+    Device(DeviceSpec),
     /// An event for another execution.
     Emit(EmitSpec),
     /// A child execution; its end is this action's outcome.
@@ -103,6 +106,7 @@ impl ActionKind {
             Self::Http(_) => "http",
             Self::Call { .. } => "call",
             Self::Task(_) => "task",
+            Self::Device(_) => "device",
             Self::Emit(_) => "emit",
             Self::Start(_) => "start",
             Self::Wait(_) => "wait",
@@ -181,6 +185,27 @@ pub struct TaskSpec {
     /// A worker must have all of these.
     pub labels: BTreeSet<Name>,
     pub input: Template,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceSpec {
+    /// The type of run: settings are given per kind.
+    pub kind: Name,
+    /// What a device must be able to do.
+    pub requires: BTreeSet<Name>,
+    /// What it had better be able to do.
+    pub prefer: BTreeSet<Name>,
+    pub input: Template,
+    pub priority: i32,
+    /// Whether it may take a device from work of lower priority.
+    pub preempt: bool,
+    /// How many devices work on it in parallel.
+    pub devices: u16,
+    /// Whether the elected coordinator is asked first.
+    pub coordinator: bool,
+    /// Percent.
+    pub min_battery: Option<u8>,
+    pub settings: Overrides,
 }
 
 #[derive(Debug, Clone, PartialEq)]

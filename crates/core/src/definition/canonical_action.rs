@@ -2,11 +2,13 @@
 //! only where they are given, so that its checksum stays what it was.
 
 use super::actions::{
-    ActionKind, ActionSpec, EmitTarget, FailureRule, HttpSpec, StartSpec, TaskSpec, Timeouts, WaitSpec,
+    ActionKind, ActionSpec, DeviceSpec, EmitTarget, FailureRule, HttpSpec, StartSpec, TaskSpec, Timeouts,
+    WaitSpec,
 };
 use super::canonical::{entry, name, names, template};
 use super::document::Node;
 use super::template::Template;
+use crate::claim::Overrides;
 use crate::duration;
 use crate::retry::{Jitter, RetryPolicy};
 
@@ -78,6 +80,7 @@ fn kind(kind: &ActionKind) -> Entries {
             entries
         }
         ActionKind::Task(spec) => vec![entry("task", task(spec))],
+        ActionKind::Device(spec) => vec![entry("device", device(spec))],
         ActionKind::Emit(spec) => {
             let target = match &spec.to {
                 EmitTarget::Execution(text) => entry("to", Node::text(&text.0)),
@@ -111,6 +114,40 @@ fn push_tree(entries: &mut Entries, field: &str, value: &Template) {
     if *value != Template::Null {
         entries.push(entry(field, template(value)));
     }
+}
+
+fn device(spec: &DeviceSpec) -> Node {
+    let mut entries = vec![entry("kind", name(&spec.kind))];
+    for (field, capabilities) in [("requires", &spec.requires), ("prefer", &spec.prefer)] {
+        if !capabilities.is_empty() {
+            entries.push(entry(field, names(capabilities)));
+        }
+    }
+    push_tree(&mut entries, "input", &spec.input);
+    entries.push(entry("priority", Node::Int(i64::from(spec.priority))));
+    entries.push(entry("devices", Node::Int(i64::from(spec.devices))));
+    for (field, truth) in [("preempt", spec.preempt), ("coordinator", spec.coordinator)] {
+        if truth {
+            entries.push(entry(field, Node::Bool(true)));
+        }
+    }
+    entries.extend(spec.min_battery.map(|percent| entry("min_battery", Node::Int(i64::from(percent)))));
+    let Overrides { assignment_timeout, claim_timeout, heartbeat, heartbeat_timeout, max_reassignments } =
+        spec.settings;
+    let mut settings: Entries = [
+        ("assignment_timeout", assignment_timeout),
+        ("claim_timeout", claim_timeout),
+        ("heartbeat", heartbeat),
+        ("heartbeat_timeout", heartbeat_timeout),
+    ]
+    .into_iter()
+    .filter_map(|(field, given)| Some(entry(field, length(given?))))
+    .collect();
+    settings.extend(max_reassignments.map(|most| entry("max_reassignments", Node::Int(i64::from(most)))));
+    if !settings.is_empty() {
+        entries.push(entry("settings", Node::Map(settings)));
+    }
+    Node::Map(entries)
 }
 
 fn task(spec: &TaskSpec) -> Node {

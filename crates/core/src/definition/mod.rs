@@ -19,6 +19,7 @@ pub mod model;
 mod parse;
 mod read;
 mod read_action;
+mod read_device;
 mod read_kind;
 mod read_policy;
 mod read_state;
@@ -31,8 +32,8 @@ mod tests;
 mod yaml;
 
 pub use actions::{
-    ActionKind, ActionSpec, EmitSpec, EmitTarget, FailureRule, HttpSpec, Method, ParentClose, StartSpec,
-    StatusPattern, TaskSpec, Timeouts, WaitSpec, WebhookSpec,
+    ActionKind, ActionSpec, DeviceSpec, EmitSpec, EmitTarget, FailureRule, HttpSpec, Method, ParentClose,
+    StartSpec, StatusPattern, TaskSpec, Timeouts, WaitSpec, WebhookSpec,
 };
 pub use as_json::as_json;
 pub use model::{Alternative, Definition, Ending, Mode, StateKind, StateSpec, TimerSpec};

@@ -8,6 +8,7 @@ use super::actions::{
 };
 use super::document::Node;
 use super::limits::{MAX_LABELS, MAX_RESPONSE_BYTES};
+use super::read_device::device;
 use super::read_state::template;
 use super::reader::{Fields, Reader, join};
 use super::suggest::did_you_mean;
@@ -15,8 +16,8 @@ use super::template::{Part, Template, Text};
 
 /// Fields of an action that say what it does, and `input`, which belongs to `call`.
 pub(super) const FIELDS: &[&str] =
-    &["http", "log", "noop", "call", "input", "task", "emit", "start", "wait", "webhook"];
-const KINDS: &[&str] = &["http", "log", "noop", "call", "task", "emit", "start", "wait", "webhook"];
+    &["http", "log", "noop", "call", "input", "task", "device", "emit", "start", "wait", "webhook"];
+const KINDS: &[&str] = &["http", "log", "noop", "call", "task", "device", "emit", "start", "wait", "webhook"];
 
 /// Headers that belong to the engine or to the connection.
 const OWN_HEADERS: &[&str] = &[
@@ -46,6 +47,7 @@ pub(super) fn kind(reader: &mut Reader, path: &str, fields: &Fields<'_>) -> Acti
             "log" => reader.text(path, node).map(|text| ActionKind::Log { text: Text(text.to_owned()) }),
             "call" => call(reader, path, node, fields),
             "task" => task(reader, path, node).map(ActionKind::Task),
+            "device" => device(reader, path, node).map(ActionKind::Device),
             "emit" => emit(reader, path, node).map(ActionKind::Emit),
             "start" => start(reader, path, node).map(ActionKind::Start),
             "wait" => wait(reader, path, node).map(ActionKind::Wait),
@@ -60,7 +62,7 @@ pub(super) fn kind(reader: &mut Reader, path: &str, fields: &Fields<'_>) -> Acti
     }
 }
 
-fn required<'n>(
+pub(super) fn required<'n>(
     reader: &mut Reader,
     path: &str,
     fields: &Fields<'n>,
@@ -78,7 +80,7 @@ fn text_field(reader: &mut Reader, path: &str, fields: &Fields<'_>, field: &str)
     reader.text(&path, node).map(|text| Text(text.to_owned()))
 }
 
-fn tree_field(reader: &mut Reader, fields: &Fields<'_>, field: &str) -> Template {
+pub(super) fn tree_field(reader: &mut Reader, fields: &Fields<'_>, field: &str) -> Template {
     fields.get(field).map_or(Template::Null, |(path, node)| template(reader, &path, node))
 }
 

@@ -60,6 +60,7 @@ pub(super) fn timeouts(reader: &mut Reader, fields: &Fields<'_>, kind: &ActionKi
         ActionKind::Call { .. } | ActionKind::Task(_) => Timeouts::OWN_CODE,
         ActionKind::Log { .. }
         | ActionKind::Http(_)
+        | ActionKind::Device(_)
         | ActionKind::Emit(_)
         | ActionKind::Start(_)
         | ActionKind::Wait(_)
@@ -93,7 +94,19 @@ pub(super) fn timeouts(reader: &mut Reader, fields: &Fields<'_>, kind: &ActionKi
         reader.problem(format!("{path}.schedule_to_start"), "a wait begins at once and ends at its time");
     }
     if timeouts.heartbeat.is_some() && !own_code {
-        reader.problem(format!("{path}.heartbeat"), "only call and task give signs of life");
+        let message = match kind {
+            ActionKind::Device(_) => "devices give signs of life by device.settings.heartbeat",
+            ActionKind::Log { .. }
+            | ActionKind::Http(_)
+            | ActionKind::Call { .. }
+            | ActionKind::Task(_)
+            | ActionKind::Emit(_)
+            | ActionKind::Start(_)
+            | ActionKind::Wait(_)
+            | ActionKind::Webhook(_)
+            | ActionKind::Noop { .. } => "only call and task give signs of life",
+        };
+        reader.problem(format!("{path}.heartbeat"), message);
     }
     timeouts
 }

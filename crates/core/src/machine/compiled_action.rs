@@ -2,11 +2,12 @@
 
 use super::capture::Captures;
 use super::input::{
-    ActionInput, CallInput, EmitInput, EmitTo, HttpInput, StartInput, TaskInput, WaitInput, WebhookInput,
+    ActionInput, CallInput, DeviceInput, EmitInput, EmitTo, HttpInput, StartInput, TaskInput, WaitInput,
+    WebhookInput,
 };
 use crate::definition::{
-    ActionKind, ActionSpec, EmitSpec, EmitTarget, HttpSpec, StartSpec, TaskSpec, Template, Text, WaitSpec,
-    WebhookSpec,
+    ActionKind, ActionSpec, DeviceSpec, EmitSpec, EmitTarget, HttpSpec, StartSpec, TaskSpec, Template, Text,
+    WaitSpec, WebhookSpec,
 };
 use crate::expr::template::{Compiled, CompiledText, Target};
 use crate::expr::{EvalError, Program, Root, Scope, Secrets, Step, Value, Vocabulary};
@@ -31,6 +32,7 @@ enum Form {
     Http { spec: HttpSpec, url: CompiledText, headers: Vec<(String, CompiledText)>, body: Option<Compiled> },
     Call { function: Name, input: Compiled },
     Task { spec: TaskSpec, input: Compiled },
+    Device { spec: Box<DeviceSpec>, input: Compiled },
     Emit { spec: EmitSpec, to: CompiledText, payload: Compiled },
     Start { spec: StartSpec, execution_id: Option<CompiledText>, input: Compiled },
     WaitUntil(Option<Program>),
@@ -61,6 +63,7 @@ impl CompiledAction {
             | ActionKind::Log { .. }
             | ActionKind::Call { .. }
             | ActionKind::Task(_)
+            | ActionKind::Device(_)
             | ActionKind::Emit(_)
             | ActionKind::Start(_)
             | ActionKind::Wait(_)
@@ -93,6 +96,18 @@ impl CompiledAction {
                 kind: spec.kind.clone(),
                 labels: spec.labels.clone(),
                 input: tree("input", input)?,
+            }),
+            Form::Device { spec, input } => ActionInput::Device(DeviceInput {
+                kind: spec.kind.clone(),
+                requires: spec.requires.clone(),
+                prefer: spec.prefer.clone(),
+                input: tree("input", input)?,
+                priority: spec.priority,
+                devices: spec.devices,
+                preempt: spec.preempt,
+                coordinator: spec.coordinator,
+                min_battery: spec.min_battery,
+                settings: spec.settings,
             }),
             Form::Emit { spec, to, payload } => ActionInput::Emit(EmitInput {
                 to: match spec.to {
@@ -134,6 +149,7 @@ fn secrets(kind: &ActionKind) -> Secrets {
         ActionKind::Http(_) | ActionKind::Call { .. } | ActionKind::Webhook(_) => Secrets::Allowed,
         ActionKind::Log { .. }
         | ActionKind::Task(_)
+        | ActionKind::Device(_)
         | ActionKind::Emit(_)
         | ActionKind::Start(_)
         | ActionKind::Wait(_)
@@ -204,7 +220,9 @@ impl Form {
                     body.references(visit);
                 }
             }
-            Self::Call { function: _, input } | Self::Task { spec: _, input } => input.references(visit),
+            Self::Call { function: _, input }
+            | Self::Task { spec: _, input }
+            | Self::Device { spec: _, input } => input.references(visit),
             Self::Emit { spec: _, to, payload } => {
                 to.references(visit);
                 payload.references(visit);
@@ -258,6 +276,10 @@ impl Compiler<'_> {
             ActionKind::Task(spec) => Form::Task {
                 input: self.tree(&format!("{path}.task.input"), &spec.input),
                 spec: spec.clone(),
+            },
+            ActionKind::Device(spec) => Form::Device {
+                input: self.tree(&format!("{path}.device.input"), &spec.input),
+                spec: Box::new(spec.clone()),
             },
             ActionKind::Emit(spec) => {
                 let to = match &spec.to {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::claim::{Overrides, RunSpec, Settings, WaitingAction};
 use crate::definition::{Method, ParentClose, StatusPattern};
 use crate::graph::NodeInput;
 use crate::id::{Name, Seq};
@@ -20,6 +21,7 @@ pub enum ActionInput {
     Log(String),
     Call(CallInput),
     Task(TaskInput),
+    Device(DeviceInput),
     Emit(EmitInput),
     Start(StartInput),
     Wait(WaitInput),
@@ -41,6 +43,7 @@ impl ActionInput {
             Self::Log(_) => "log",
             Self::Call(_) => "call",
             Self::Task(_) => "task",
+            Self::Device(_) => "device",
             Self::Emit(_) => "emit",
             Self::Start(_) => "start",
             Self::Wait(_) => "wait",
@@ -87,6 +90,45 @@ pub struct TaskInput {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<Name>,
     pub input: RawJson,
+}
+
+/// What a run is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInput {
+    pub kind: Name,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub requires: BTreeSet<Name>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub prefer: BTreeSet<Name>,
+    pub input: RawJson,
+    pub priority: i32,
+    pub devices: u16,
+    #[serde(default)]
+    pub preempt: bool,
+    #[serde(default)]
+    pub coordinator: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_battery: Option<u8>,
+    #[serde(default, skip_serializing_if = "Overrides::is_empty")]
+    pub settings: Overrides,
+}
+
+impl DeviceInput {
+    /// The run that it asks for. `settings` are those of its kind.
+    pub fn run(&self, settings: &Settings, waiting: WaitingAction) -> RunSpec {
+        RunSpec {
+            requires: self.requires.clone(),
+            prefer: self.prefer.clone(),
+            priority: self.priority,
+            preempt: self.preempt,
+            prefer_coordinator: self.coordinator,
+            min_battery: self.min_battery,
+            devices: self.devices,
+            settings: self.settings.over(settings),
+            waiting: Some(waiting),
+            ..RunSpec::of(self.kind.clone(), self.input.clone())
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,6 +221,18 @@ mod tests {
                 kind: name("t"),
                 labels: BTreeSet::from([name("gpu")]),
                 input: RawJson::null(),
+            }),
+            ActionInput::Device(DeviceInput {
+                kind: name("render"),
+                requires: BTreeSet::from([name("gpu")]),
+                prefer: BTreeSet::new(),
+                input: RawJson::null(),
+                priority: -1,
+                devices: 2,
+                preempt: true,
+                coordinator: false,
+                min_battery: Some(20),
+                settings: Overrides { max_reassignments: Some(3), ..Overrides::default() },
             }),
             ActionInput::Emit(EmitInput {
                 to: EmitTo::Correlation("o-1".to_owned()),

@@ -179,6 +179,7 @@ impl Performers {
             ActionInput::Node(input) => {
                 return node::perform(worker, action, held, input, credentials).await;
             }
+            ActionInput::Device(_) => Attempt::Pause { error: unserved() },
             // Nobody but an external worker performs these.
             ActionInput::Task(_) => return Done::Lost,
         })
@@ -244,6 +245,12 @@ fn outgoing(input: &HttpInput, filled: &Filled, now: Timestamp) -> Result<HttpRe
         },
         at: now,
     })
+}
+
+/// Devices are not served by this build's workers: a person decides, and may retry it once they are.
+fn unserved() -> ActionError {
+    let message = "this worker cannot give work to devices".to_owned();
+    ActionError { class: ErrorClass::Internal, message, status: None }
 }
 
 fn unfilled(missing: &MissingSecret) -> Attempt {

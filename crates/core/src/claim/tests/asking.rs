@@ -70,7 +70,7 @@ fn devices_that_are_only_busy_are_waited_for_without_end_and_without_filling_the
 fn a_seat_is_reassigned_so_often_and_not_once_more() {
     let mut stage = Stage::of(RunSpec { settings: short(2, 9), ..spec() });
     for device in ["d1", "d2", "d3"] {
-        assert_eq!(stage.run.status().is_open(), true, "{device}");
+        assert!(stage.run.status().is_open(), "{device}");
         stage.assign(device).does(Doing::Decline { reason: Some("busy".to_owned()) });
     }
     let SeatState::Failed { failure, .. } = &stage.run.seats[0].state else { panic!("{:?}", stage.run) };

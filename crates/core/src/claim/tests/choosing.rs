@@ -119,7 +119,7 @@ fn what_there_is_to_hope_for_depends_on_who_could() {
     let (declined, full) = (candidate("a"), with("b", |one| one.open = 4));
     let weak = with("c", |one| one.device.capabilities.clear());
     assert_eq!(outlook(&run, &[]), Outlook::Nobody);
-    assert_eq!(outlook(&run, &[weak.clone()]), Outlook::Nobody);
+    assert_eq!(outlook(&run, std::slice::from_ref(&weak)), Outlook::Nobody);
     assert_eq!(outlook(&run, &[weak.clone(), declined.clone()]), Outlook::Declined);
     assert_eq!(outlook(&run, &[weak, declined, full]), Outlook::Busy);
 }

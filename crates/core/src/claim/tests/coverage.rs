@@ -172,7 +172,12 @@ fn of_several_seats() -> BTreeSet<(Status, Word, Status)> {
             Status::Claimed => &[Doing::Accept],
             Status::Processing => &[Doing::Accept, Doing::Start],
             Status::Reassigning => &[Doing::Decline { reason: None }],
-            _ => &[],
+            Status::Created
+            | Status::AssigningToSelf
+            | Status::AssigningToOther
+            | Status::Assigned
+            | Status::Completed
+            | Status::Failed => &[],
         };
         for doing in follow {
             let input = stage.by_holder_of(1, doing.clone());

@@ -1,0 +1,206 @@
+//! From the tree to a definition: work for devices.
+
+use std::collections::BTreeSet;
+
+use super::actions::DeviceSpec;
+use super::document::Node;
+use super::read_kind::{required, tree_field};
+use super::reader::{Fields, Reader};
+use crate::claim::{Overrides, RunSpec};
+use crate::id::Name;
+
+const FIELDS: &[&str] = &[
+    "kind",
+    "requires",
+    "prefer",
+    "input",
+    "priority",
+    "preempt",
+    "devices",
+    "coordinator",
+    "min_battery",
+    "settings",
+];
+const SETTINGS: &[&str] =
+    &["assignment_timeout", "claim_timeout", "heartbeat", "heartbeat_timeout", "max_reassignments"];
+
+pub(super) fn device(reader: &mut Reader, path: &str, node: &Node) -> Option<DeviceSpec> {
+    let fields = reader.fields(path, node, FIELDS)?;
+    let requires = capabilities(reader, &fields, "requires");
+    let prefer = capabilities(reader, &fields, "prefer");
+    let input = tree_field(reader, &fields, "input");
+    let priority = number(reader, &fields, "priority", i64::from(i32::MIN)..=i64::from(i32::MAX));
+    let devices = number(reader, &fields, "devices", 1..=i64::from(RunSpec::MAX_DEVICES));
+    let min_battery = number(reader, &fields, "min_battery", 0..=100);
+    let preempt = flag(reader, &fields, "preempt");
+    let coordinator = flag(reader, &fields, "coordinator");
+    let settings = fields.get("settings").map(|(path, node)| settings(reader, &path, node));
+    let (path, node) = required(reader, path, &fields, "kind")?;
+    Some(DeviceSpec {
+        kind: reader.name(&path, node)?,
+        requires,
+        prefer,
+        input,
+        priority: priority.and_then(|priority| i32::try_from(priority).ok()).unwrap_or(0),
+        preempt,
+        devices: devices.and_then(|devices| u16::try_from(devices).ok()).unwrap_or(1),
+        coordinator,
+        min_battery: min_battery.and_then(|percent| u8::try_from(percent).ok()),
+        settings: settings.unwrap_or_default(),
+    })
+}
+
+fn capabilities(reader: &mut Reader, fields: &Fields<'_>, field: &str) -> BTreeSet<Name> {
+    let mut capabilities = BTreeSet::new();
+    if let Some((path, node)) = fields.get(field) {
+        for (n, capability) in reader.names(&path, node).into_iter().enumerate() {
+            if !capabilities.insert(capability) {
+                reader.problem(format!("{path}[{n}]"), "appears twice");
+            }
+        }
+        reader.limit(&path, "capabilities", capabilities.len(), RunSpec::MAX_CAPABILITIES);
+    }
+    capabilities
+}
+
+fn number(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    field: &str,
+    allowed: std::ops::RangeInclusive<i64>,
+) -> Option<i64> {
+    let (path, node) = fields.get(field)?;
+    let number = reader.int(&path, node)?;
+    if !allowed.contains(&number) {
+        reader.problem(path, format!("must be from {} to {}", allowed.start(), allowed.end()));
+        return None;
+    }
+    Some(number)
+}
+
+fn flag(reader: &mut Reader, fields: &Fields<'_>, field: &str) -> bool {
+    match fields.get(field) {
+        None => false,
+        Some((_, Node::Bool(truth))) => *truth,
+        Some((path, node)) => {
+            reader.problem(path, format!("must be true or false, not {}", node.kind()));
+            false
+        }
+    }
+}
+
+fn settings(reader: &mut Reader, path: &str, node: &Node) -> Overrides {
+    let Some(fields) = reader.fields(path, node, SETTINGS) else { return Overrides::default() };
+    let most = number(reader, &fields, "max_reassignments", 0..=10_000);
+    let mut length = |field: &str| fields.get(field).and_then(|(path, node)| reader.length(&path, node));
+    let settings = Overrides {
+        assignment_timeout: length("assignment_timeout"),
+        claim_timeout: length("claim_timeout"),
+        heartbeat: length("heartbeat"),
+        heartbeat_timeout: length("heartbeat_timeout"),
+        max_reassignments: most.and_then(|most| u32::try_from(most).ok()),
+    };
+    if let (Some(heartbeat), Some(timeout)) = (settings.heartbeat, settings.heartbeat_timeout)
+        && heartbeat >= timeout
+    {
+        reader.problem(format!("{path}.heartbeat"), "must be shorter than heartbeat_timeout");
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::definition::{ActionKind, Format, parse};
+    use crate::machine::ActionInput;
+
+    fn source(device: &str) -> String {
+        format!(
+            "{{name: x, initial: a, states: {{a: {{on: {{go: {{to: b, do: [render]}}}}}}, b: {{final: true}}}},
+              actions: {{render: {{device: {device}}}}}}}"
+        )
+    }
+
+    fn problems(device: &str) -> Vec<String> {
+        let problems = parse(&source(device), Format::Yaml).unwrap_err();
+        problems.0.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn everything_that_a_device_is_asked_for_is_read_and_written_back() {
+        let full =
+            "{kind: render, requires: [gpu], prefer: [av1], input: {scene: context.scene}, priority: -5,
+            preempt: true, devices: 3, coordinator: true, min_battery: 20,
+            settings: {assignment_timeout: 10s, claim_timeout: 1m, heartbeat: 5s, heartbeat_timeout: 15s,
+                       max_reassignments: 4}}";
+        for device in [full, "{kind: render}"] {
+            let definition = parse(&source(device), Format::Yaml).unwrap();
+            let again = parse(&definition.canonical_json(), Format::Json).unwrap();
+            assert_eq!(again, definition);
+        }
+        let definition = parse(&source(full), Format::Yaml).unwrap();
+        let ActionKind::Device(spec) = &definition.actions()["render"].kind else { panic!() };
+        assert_eq!((spec.priority, spec.devices, spec.min_battery), (-5, 3, Some(20)));
+        assert_eq!(spec.settings.heartbeat.map(|length| length.as_secs()), Some(5));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let mut found = problems(
+            "{requires: [gpu, gpu], devices: 0, min_battery: 101, preempt: 1, priorty: 3,
+              settings: {heartbeat: 9s, heartbeat_timeout: 9s, max_reassignments: -1}}",
+        );
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "actions.render.device.devices: must be from 1 to 100",
+                "actions.render.device.kind: is missing",
+                "actions.render.device.min_battery: must be from 0 to 100",
+                "actions.render.device.preempt: must be true or false, not a number",
+                "actions.render.device.priorty: unknown field (did you mean \"priority\"?)",
+                "actions.render.device.requires[1]: appears twice",
+                "actions.render.device.settings.heartbeat: must be shorter than heartbeat_timeout",
+                "actions.render.device.settings.max_reassignments: must be from 0 to 10000",
+            ]
+        );
+        assert_eq!(problems("{kind: r, input: nonsense.x}").len(), 1);
+        let both = "{kind: r}, timeouts: {heartbeat: 1s}";
+        assert_eq!(
+            problems(both),
+            ["actions.render.timeouts.heartbeat: devices give signs of life by device.settings.heartbeat"]
+        );
+    }
+
+    #[test]
+    fn a_secret_does_not_go_to_a_device() {
+        let found = problems("{kind: r, input: secret('token')}");
+        assert!(found[0].starts_with("actions.render.device.input: "), "{found:?}");
+    }
+
+    #[test]
+    fn its_input_says_what_run_it_is() {
+        let input: ActionInput = crate::raw::RawJson::parse(
+            r#"{"device":{"kind":"render","input":{"n":1},"priority":2,"devices":2,"settings":{"heartbeat_timeout":"9s"}}}"#,
+        )
+        .unwrap()
+        .decode()
+        .unwrap();
+        let ActionInput::Device(input) = input else { panic!() };
+        let execution = crate::id::ExecutionKey {
+            tenant: crate::id::TenantId::default_tenant(),
+            execution: crate::id::ExecutionId::parse("e").unwrap(),
+        };
+        let waiting = crate::claim::WaitingAction {
+            key: crate::id::ActionKey {
+                execution,
+                seq: crate::id::Seq(2),
+                action: crate::id::Name::parse("render").unwrap(),
+            },
+            epoch: crate::id::Epoch::FIRST,
+            event_id: crate::id::EventId(uuid::Uuid::nil()),
+        };
+        let run = input.run(&crate::claim::Settings::default(), waiting.clone());
+        assert_eq!((run.priority, run.devices, run.waiting), (2, 2, Some(waiting)));
+        assert_eq!((run.settings.heartbeat_timeout.as_secs(), run.settings.heartbeat.as_secs()), (9, 3));
+    }
+}
