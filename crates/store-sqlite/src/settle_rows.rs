@@ -209,7 +209,7 @@ fn ready_again(
 
 fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timestamp>) -> Attempt<()> {
     const AWAIT_OUTCOME: &str = "
-        UPDATE actions SET status = 'awaiting', due_at = ?5
+        UPDATE actions SET status = 'awaiting', queue = '', due_at = ?5
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
     let (tenant, execution, seq, action) = place(key);
     let until = until.map(Timestamp::as_millis);

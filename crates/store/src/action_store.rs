@@ -185,7 +185,8 @@ pub enum Settling {
     /// it is `cancelled`, as with `Retry`.
     Postponed { at: Timestamp },
     /// Begun; the outcome will be settled by somebody else, under the same lease, which needs no renewal.
-    /// From `until` on it can be leased again, to be given up.
+    /// From `until` on it can be leased again, to be given up, which every worker can: it stands in the
+    /// engine's queue from now on.
     Awaiting { until: Option<Timestamp> },
     /// Failed for good: dependents are skipped, and then see [`AfterFailure`].
     Failed { error: RawJson, then: AfterFailure },

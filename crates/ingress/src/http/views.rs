@@ -237,7 +237,8 @@ enum Performer {
 impl Performer {
     fn of(queue: &Queue) -> Self {
         match queue.parts() {
-            Some(QueueParts::Engine) | None => Self::Engine {},
+            // The engine hands nodes to executors.
+            Some(QueueParts::Engine | QueueParts::Node { .. }) | None => Self::Engine {},
             Some(QueueParts::Call { function }) => Self::Call { function },
             Some(QueueParts::Task { tenant: _, kind, labels }) => Self::Task { kind, labels },
         }

@@ -266,6 +266,21 @@ pub async fn what_awaits_somebody_else_is_settled_under_its_lease(bench: Bench) 
     assert_eq!(bench.action(&key, "child").await.result, Some(raw("7")));
 }
 
+pub async fn what_nobody_answered_is_given_up_by_any_worker(bench: Bench) {
+    let key = execution("one");
+    let queue = Queue::node(&tenant("acme"), "writer", &BTreeSet::new());
+    bench.acting(&key, &[ready("draft").on(on(&queue))], grant(0)).await;
+    assert!(lease(&bench, &grant(5)).await.is_empty(), "it needs an executor");
+    let draft = lease(&bench, &serving(5, std::slice::from_ref(&queue))).await.remove(0);
+    let until = bench.now().await.plus(SHORT);
+    let outcome = Settling::Awaiting { until: Some(until) };
+    let accepted = Settlement { lease: draft.lease.clone(), event_id: draft.event_id, outcome };
+    settle(&bench, vec![accepted], grant(0)).await;
+    bench.passed(until).await;
+    assert!(bench.stores.tasks.open_queues(Queue::NODES).await.unwrap().is_empty());
+    assert_eq!(names(&lease(&bench, &grant(5)).await), ["draft"], "and needs none any more");
+}
+
 pub async fn actions_are_found_by_their_keys(bench: Bench) {
     let key = execution("one");
     let (_, state, _) = bench.acting(&key, &[ready("a")], grant(0)).await;

@@ -206,6 +206,8 @@ fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
         Becomes::Awaiting(until) => {
             action.view.status = ActionStatus::Awaiting;
             action.view.lease_until = until;
+            action.terms.queue = Queue::engine();
+            action.view.queue = Queue::engine();
         }
         Becomes::Closing => {
             action.make_ready(now);

@@ -17,6 +17,7 @@ pub(crate) mod beat;
 pub(crate) mod clock;
 pub(crate) mod consumers;
 pub(crate) mod due_actions;
+pub(crate) mod due_nodes;
 pub(crate) mod due_timers;
 pub(crate) mod every;
 pub(crate) mod executors;

@@ -32,8 +32,12 @@ pub(crate) struct Errand {
 
 impl Errand {
     /// `asked` is the instant before the lease was asked for.
-    pub(crate) fn new(worker: &Worker, action: LeasedAction, slot: Slot, asked: Instant) -> Self {
-        let held = worker.leases.hold(action.lease.clone(), asked, worker.options.lease, action.heartbeat);
+    pub(crate) fn new(worker: &Worker, action: LeasedAction, mut slot: Slot, asked: Instant) -> Self {
+        let mut held =
+            worker.leases.hold(action.lease.clone(), asked, worker.options.lease, action.heartbeat);
+        if let Slot::Node(slot) = &mut slot {
+            held.waits_for_place(slot.waits());
+        }
         Self { action, held, slot }
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::call::{Beat, Pulse};
+use super::node_slots::Waits;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Leases(Arc<Table>);
@@ -58,6 +59,8 @@ pub(crate) struct Held {
     beats: watch::Sender<Beat>,
     heartbeat: Option<Duration>,
     leases: Leases,
+    /// Of a node, until it has a place at an executor.
+    waits: Mutex<Option<Waits>>,
 }
 
 impl Leases {
@@ -86,7 +89,7 @@ impl Leases {
         if heartbeat.is_some() {
             self.0.sooner.notify_one();
         }
-        Held { lease, lost, cancelled, beats, heartbeat, leases: self.clone() }
+        Held { lease, lost, cancelled, beats, heartbeat, leases: self.clone(), waits: Mutex::default() }
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<ActionKey, Entry>> {
@@ -179,6 +182,15 @@ impl Held {
             && entries
                 .get(&self.lease.key)
                 .is_some_and(|entry| entry.lease == self.lease && Instant::now() < entry.deadline)
+    }
+
+    pub(crate) fn waits_for_place(&mut self, waits: Option<Waits>) {
+        self.waits = Mutex::new(waits);
+    }
+
+    /// It has a place at an executor, or needs none.
+    pub(crate) fn placed(&self) {
+        drop(self.waits.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Its execution was cancelled.

@@ -96,7 +96,7 @@ async fn execute(
         let message = format!("the executor accepted it and told nothing within {}ms", input.timeout_ms);
         return Ok(answered(&failed(input, NodeStatus::Timeout, message, None)));
     }
-    let place = match place(worker, action, input).await {
+    let place = match place(worker, action, held, input).await {
         Ok(place) => place,
         Err(at) => return Ok(Done::Postponed { at }),
     };
@@ -164,6 +164,7 @@ fn measure(status: NodeStatus, seconds: f64) {
 async fn place(
     worker: &Worker,
     action: &LeasedAction,
+    held: &Held,
     input: &NodeInput,
 ) -> std::result::Result<Place, millstream_core::time::Timestamp> {
     let tenant = &action.lease.key.execution.tenant;
@@ -171,7 +172,10 @@ async fn place(
     let begun = Instant::now();
     loop {
         match worker.executors.place(tenant, &wanted) {
-            Ok(place) => return Ok(place),
+            Ok(place) => {
+                held.placed();
+                return Ok(place);
+            }
             Err(NoPlace::Busy) => {}
             Err(NoPlace::Nobody(missing)) if begun.elapsed() >= PATIENCE => {
                 tracing::warn!(action.key = %action.lease.key, missing = %missing, "no executor can perform a node");
@@ -179,7 +183,12 @@ async fn place(
             }
             Err(NoPlace::Nobody(_)) => {}
         }
-        worker.executors.room(&wanted, PATIENCE).await;
+        tokio::select! {
+            biased;
+            () = worker.executors.room(&wanted, PATIENCE) => {}
+            // Not begun: others may have it at once.
+            () = worker.stop.cancelled() => return Err(worker.now()),
+        }
     }
 }
 
