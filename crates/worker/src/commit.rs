@@ -4,15 +4,16 @@
 //! reserved before it asks. The outcome of a commit that failed half-way is in doubt: nothing is
 //! assumed, the decoded state is dropped, and the next visit reads what is there.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::AcceptNo;
 use millstream_core::lane::Lane;
 use millstream_core::machine;
-use millstream_core::status::{ActionStatus, PauseState};
+use millstream_core::status::{ActionStatus, PauseState, Phase};
 use millstream_store::StoreError;
-use millstream_store::execution_store::{Commit, Committed, EventVerdict, More};
+use millstream_store::execution_store::{Commit, Committed, EventVerdict, More, OpenActions};
 use tokio::time::Instant;
 
 use crate::aftermath::Aftermath;
@@ -257,6 +258,10 @@ fn committed(
     if unleased > external {
         worker.hunger.set(Instant::now());
         aftermath.ring_actions(commit.execution.clone());
+    }
+    if commit.open_actions == OpenActions::Cancel && commit.state.phase != Phase::Completed {
+        // What runs of it here is called off.
+        worker.leases.ended(&BTreeSet::from([commit.execution.clone()]));
     }
     aftermath.lines(lines);
     graph_log::told(&commit);

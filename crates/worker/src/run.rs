@@ -15,8 +15,8 @@ use crate::deps::Deps;
 use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
-    beat, clock, consumers, due_actions, due_nodes, due_timers, executors, gauges, missed_schedules, overdue,
-    retention, ring_all,
+    beat, clock, consumers, due_actions, due_nodes, due_timers, ended_graphs, executors, gauges,
+    missed_schedules, overdue, retention, ring_all,
 };
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
@@ -112,6 +112,7 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     duties.spawn(every(w(), "retention", retention::PERIOD, retention::purge));
     duties.spawn(every(w(), "beat", worker.options.beat, move |worker| beat::beat(worker, started_at)));
     duties.spawn(every(w(), "executors", executors::PERIOD, executors::read));
+    duties.spawn(every(w(), "ended graphs", ended_graphs::PERIOD, ended_graphs::notice));
     duties.spawn(every(w(), "clock", clock::PERIOD, clock::measure));
     duties.spawn(every(w(), "gauges", gauges::PERIOD, gauges::measure));
 }

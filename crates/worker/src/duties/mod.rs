@@ -19,6 +19,7 @@ pub(crate) mod consumers;
 pub(crate) mod due_actions;
 pub(crate) mod due_nodes;
 pub(crate) mod due_timers;
+pub(crate) mod ended_graphs;
 pub(crate) mod every;
 pub(crate) mod executors;
 pub(crate) mod gauges;

@@ -16,7 +16,7 @@ use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_rpc::read::{self, Asked, Heard};
 use millstream_rpc::write;
 use millstream_store::Result;
-use millstream_store::action_store::{Beat, LeasedAction};
+use millstream_store::action_store::{Begun, LeasedAction};
 use millstream_store::graph_store::{Dispatch, DispatchContext, NodeFilter, NodeLog};
 use tokio::time::Instant;
 
@@ -92,7 +92,7 @@ async fn execute(
     input: &NodeInput,
     credentials: &Credentials,
 ) -> Result<Done> {
-    if accepted_before(action) {
+    if action.begun == Begun::Awaited {
         let message = format!("the executor accepted it and told nothing within {}ms", input.timeout_ms);
         return Ok(answered(&failed(input, NodeStatus::Timeout, message, None)));
     }
@@ -143,7 +143,6 @@ async fn execute(
         }
         Ok(Heard::Later { logs }) => {
             keep_log(worker, action, input, logs).await;
-            remember_accepted(worker, action).await?;
             Ok(Done::Awaiting { until: Some(worker.now().plus(limit)) })
         }
         Err((status, message)) => {
@@ -259,18 +258,4 @@ async fn keep_log(worker: &Worker, action: &LeasedAction, input: &NodeInput, tex
     if let Err(error) = worker.deps.stores.graphs.keep_logs(&[log], worker.now()).await {
         tracing::warn!(action.key = %action.lease.key, error = %error, "what an executor wrote could not be kept");
     }
-}
-
-const ACCEPTED: &str = r#"{"accepted":true}"#;
-
-/// Whoever leases it next has to know that it is not to be called again.
-async fn remember_accepted(worker: &Worker, action: &LeasedAction) -> Result<()> {
-    let beat = Beat { lease: action.lease.clone(), progress: Some(RawJson::trusted(ACCEPTED)) };
-    let grant = worker.grant(1);
-    worker.deps.stores.actions.renew(&[beat], &worker.options.worker, &grant, worker.now()).await?;
-    Ok(())
-}
-
-fn accepted_before(action: &LeasedAction) -> bool {
-    action.progress.as_ref().is_some_and(|progress| progress.as_str() == ACCEPTED)
 }

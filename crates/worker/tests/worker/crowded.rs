@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use millstream_core::id::{ExecutionKey, Name};
+use millstream_core::lane::Lane;
 use millstream_core::status::{ActionStatus, ExecutionStatus};
 use millstream_rpc::client::CallFailure;
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
+use millstream_stream::doorbell::Bell;
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 use millstream_testkit::sink::Sink;
@@ -29,6 +32,30 @@ impl Crowd {
     fn new() -> Arc<Self> {
         Arc::new(Self { let_go: Semaphore::new(0), inside: AtomicUsize::new(0) })
     }
+
+    async fn is_inside(&self, count: usize) {
+        eventually(PATIENCE, || async {
+            let inside = self.inside.load(Ordering::SeqCst);
+            if inside == count { Ok(()) } else { Err(inside) }
+        })
+        .await;
+    }
+}
+
+/// A call that is under way; it may end by being dropped.
+struct Inside<'a>(&'a AtomicUsize);
+
+impl<'a> Inside<'a> {
+    fn enter(inside: &'a AtomicUsize) -> Self {
+        inside.fetch_add(1, Ordering::SeqCst);
+        Self(inside)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[async_trait::async_trait]
@@ -40,9 +67,8 @@ impl PerformNodes for Crowd {
         _deadline: Instant,
     ) -> Result<ExecuteNodeResponse, CallFailure> {
         if address == "slow" {
-            self.inside.fetch_add(1, Ordering::SeqCst);
+            let _inside = Inside::enter(&self.inside);
             self.let_go.acquire().await.unwrap().forget();
-            self.inside.fetch_sub(1, Ordering::SeqCst);
         }
         Ok(passed(&request, "1"))
     }
@@ -77,11 +103,7 @@ async fn a_full_executor_delays_neither_other_actions_nor_nodes_of_other_roles()
     let options = WorkerOptions { executors, action_slots: 1, node_slots: 16, ..bench.options() };
     let _worker = bench.worker_performing(crowd.clone(), options);
     let slow = create(&bench, "slow", many(500)).await;
-    eventually(PATIENCE, || async {
-        let inside = crowd.inside.load(Ordering::SeqCst);
-        if inside == 2 { Ok(()) } else { Err(inside) }
-    })
-    .await;
+    crowd.is_inside(2).await;
 
     let job = format!(
         "
@@ -122,11 +144,7 @@ async fn a_worker_that_stops_hands_back_what_waits_for_a_place() {
     let worker = bench
         .worker_performing(crowd.clone(), WorkerOptions { executors: executors.clone(), ..bench.options() });
     let slow = create(&bench, "slow", many(100)).await;
-    eventually(PATIENCE, || async {
-        let inside = crowd.inside.load(Ordering::SeqCst);
-        if inside == 4 { Ok(()) } else { Err(inside) }
-    })
-    .await;
+    crowd.is_inside(4).await;
     let draining = tokio::spawn(worker.drain());
     eventually(PATIENCE, || async {
         let leased = leased(&bench, &slow).await;
@@ -140,4 +158,56 @@ async fn a_worker_that_stops_hands_back_what_waits_for_a_place() {
     let _worker = bench.worker_performing(crowd.clone(), WorkerOptions { executors, ..bench.options() });
     let (status, _) = ended(&bench, &slow).await;
     assert_eq!(status, ExecutionStatus::Completed);
+}
+
+/// Renewals of leases come every five seconds: news of an end must not wait for one.
+const PROMPT: Duration = Duration::from_millis(2_500);
+
+#[tokio::test]
+async fn a_cancelled_graph_calls_off_what_runs_at_once() {
+    let (bench, crowd) = (Bench::new(), Crowd::new());
+    let executors = vec![executor("slow", 4)];
+    let _worker = bench.worker_performing(crowd.clone(), WorkerOptions { executors, ..bench.options() });
+    let slow = create(&bench, "slow", many(3)).await;
+    crowd.is_inside(3).await;
+    let begun = Instant::now();
+    bench.send(&slow, "millstream.cancel", r#"{"reason": "enough"}"#).await;
+    crowd.is_inside(0).await;
+    assert!(begun.elapsed() < PROMPT / 2, "{:?}", begun.elapsed());
+    bench.until_done().await;
+}
+
+#[tokio::test]
+async fn a_graph_that_times_out_calls_off_what_runs_at_once() {
+    let (bench, crowd) = (Bench::new(), Crowd::new());
+    let executors = vec![executor("slow", 4)];
+    let _worker = bench.worker_performing(crowd.clone(), WorkerOptions { executors, ..bench.options() });
+    let mut graph = many(3);
+    graph["options"]["timeout"] = serde_json::json!("1s");
+    let begun = Instant::now();
+    let slow = create(&bench, "slow", graph).await;
+    crowd.is_inside(3).await;
+    crowd.is_inside(0).await;
+    assert!(begun.elapsed() < Duration::from_secs(1) + PROMPT, "{:?}", begun.elapsed());
+    let (status, _) = ended(&bench, &slow).await;
+    assert_eq!(status, ExecutionStatus::Failed);
+    bench.until_done().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_only_performs_hears_soon_that_the_graph_was_cancelled_elsewhere() {
+    let (bench, crowd) = (Bench::new(), Crowd::new());
+    let lane = Bell::Mailbox(crate::bench::key("slow")).lane();
+    let others: Vec<Lane> = Lane::all().filter(|other| *other != lane).collect();
+    let executors = vec![executor("slow", 4)];
+    let _performs =
+        bench.worker_performing(crowd.clone(), WorkerOptions { executors, lanes: others, ..bench.options() });
+    let _decides = bench.worker();
+    let slow = create(&bench, "slow", many(3)).await;
+    crowd.is_inside(3).await;
+    let begun = Instant::now();
+    bench.send(&slow, "millstream.cancel", r#"{"reason": "enough"}"#).await;
+    crowd.is_inside(0).await;
+    assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
+    bench.until_done().await;
 }
