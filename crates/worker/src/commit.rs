@@ -264,6 +264,6 @@ fn committed(
         worker.leases.ended(&BTreeSet::from([commit.execution.clone()]));
     }
     aftermath.lines(lines);
-    graph_log::told(&commit);
+    graph_log::told(worker, &commit);
     worker.states.put(commit.execution, position, commit.state);
 }

@@ -15,7 +15,7 @@ use crate::deps::Deps;
 use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
-    beat, clock, consumers, due_actions, due_nodes, due_timers, ended_graphs, executors, gauges,
+    beat, clock, consumers, due_actions, due_nodes, due_timers, ended_graphs, executors, gauges, graph_times,
     missed_schedules, overdue, retention, ring_all,
 };
 use crate::error::WorkerError;
@@ -113,6 +113,7 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     duties.spawn(every(w(), "beat", worker.options.beat, move |worker| beat::beat(worker, started_at)));
     duties.spawn(every(w(), "executors", executors::PERIOD, executors::read));
     duties.spawn(every(w(), "ended graphs", ended_graphs::PERIOD, ended_graphs::notice));
+    duties.spawn(every(w(), "graph times", graph_times::PERIOD, graph_times::measure));
     duties.spawn(every(w(), "clock", clock::PERIOD, clock::measure));
     duties.spawn(every(w(), "gauges", gauges::PERIOD, gauges::measure));
 }

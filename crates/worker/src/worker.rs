@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
 use crate::deps::Deps;
+use crate::duties::graph_times::EndedGraphs;
 use crate::error::WorkerError;
 use crate::executors::Executors;
 use crate::options::WorkerOptions;
@@ -56,6 +57,7 @@ pub(crate) struct Worker {
     pub(crate) executors: Executors,
     pub(crate) dispatches: Dispatches,
     pub(crate) inputs: Inputs,
+    pub(crate) ended_graphs: EndedGraphs,
     /// Who calls executors.
     pub(crate) nodes: Arc<dyn PerformNodes>,
     /// When timers that this worker armed come due.
@@ -113,6 +115,7 @@ impl Worker {
             executors: Executors::new(&options.executors),
             dispatches,
             inputs: Inputs::default(),
+            ended_graphs: EndedGraphs::default(),
             nodes,
             timers: Alarm::default(),
             stream_outage: Outage::of("the stream"),

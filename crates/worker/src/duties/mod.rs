@@ -23,6 +23,7 @@ pub(crate) mod ended_graphs;
 pub(crate) mod every;
 pub(crate) mod executors;
 pub(crate) mod gauges;
+pub(crate) mod graph_times;
 pub(crate) mod missed_schedules;
 pub(crate) mod overdue;
 pub(crate) mod retention;
