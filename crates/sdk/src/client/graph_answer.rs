@@ -93,8 +93,6 @@ pub struct Graph {
     /// None until it has ended.
     #[serde(default)]
     pub ended_at: Option<Timestamp>,
-    #[serde(default)]
-    pub ended_at: Option<Timestamp>,
 }
 
 /// A node and what became of it.
