@@ -42,7 +42,6 @@ fn moments() -> Vec<Moment> {
     };
     let mut moments: Vec<Moment> = (0..ROUNDS).map(|_| moment()).collect();
     moments.sort();
-    println!("{moments:?}");
     moments
 }
 
