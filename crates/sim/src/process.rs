@@ -79,6 +79,7 @@ pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize) {
             calls: None,
             secrets: None,
             nodes: None,
+            sinks: Vec::new(),
         };
         let shutdown = CancellationToken::new();
         occupy(&slots, slot, Some(Arc::clone(&role)));
