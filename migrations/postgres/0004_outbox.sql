@@ -4,6 +4,7 @@ CREATE TABLE outbox (
     tenant          TEXT COLLATE "C" NOT NULL,
     execution_id    TEXT COLLATE "C" NOT NULL,
     told            BIGINT  NOT NULL, -- the position in the feed up to which it has heard
+    part            BIGINT  NOT NULL, -- and so many things of the entry after it
     upto            BIGINT  NOT NULL, -- the last position that it is to hear
     waiting         BIGINT  NOT NULL, -- entries between the two
     since           BIGINT  NOT NULL, -- none of them is older

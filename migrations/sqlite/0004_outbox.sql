@@ -4,6 +4,7 @@ CREATE TABLE outbox (
     tenant          TEXT    NOT NULL,
     execution_id    TEXT    NOT NULL,
     told            INTEGER NOT NULL, -- the position in the feed up to which it has heard
+    part            INTEGER NOT NULL, -- and so many things of the entry after it
     upto            INTEGER NOT NULL, -- the last position that it is to hear
     waiting         INTEGER NOT NULL, -- entries between the two
     since           INTEGER NOT NULL, -- none of them is older

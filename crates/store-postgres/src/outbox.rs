@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::outbox::{HandedOver, Limit, Outbox, Parcel, PutOff, SinkBacklog};
+use millstream_store::outbox::{HandedOver, Heard, Limit, Outbox, Parcel, PutOff, SinkBacklog};
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
 
@@ -21,7 +21,7 @@ impl Outbox for PostgresStore {
 
     async fn due(&self, sink: &Name, limit: Limit, now: Timestamp) -> Result<Vec<Parcel>> {
         const READ: &str = "
-SELECT w.tenant, w.execution_id, w.told, w.upto, w.attempts, f.position, f.first_seq, f.last_seq, f.body, f.at
+SELECT w.tenant, w.execution_id, w.told, w.part, w.upto, w.attempts, f.position, f.first_seq, f.last_seq, f.body, f.at
 FROM (SELECT o.* FROM outbox o WHERE o.sink = $1 AND o.due_at <= $2 ORDER BY o.due_at LIMIT $3) w
 LEFT JOIN LATERAL (
     SELECT f.* FROM graph_feed f
@@ -101,8 +101,8 @@ WITH taken AS MATERIALIZED (
 ), marked AS (
     UPDATE graph_feed f SET published = TRUE FROM taken t WHERE f.ctid = t.place
 ), noted AS (
-    INSERT INTO outbox (sink, tenant, execution_id, told, upto, waiting, since, due_at, attempts)
-    SELECT s.sink, t.tenant, t.execution_id, min(t.position) - 1, max(t.position), count(*), min(t.at), $3, 0
+    INSERT INTO outbox (sink, tenant, execution_id, told, part, upto, waiting, since, due_at, attempts)
+    SELECT s.sink, t.tenant, t.execution_id, min(t.position) - 1, 0, max(t.position), count(*), min(t.at), $3, 0
     FROM taken t CROSS JOIN unnest($2::text[]) AS s(sink)
     GROUP BY t.execution_id, t.tenant, s.sink
     ORDER BY t.execution_id, t.tenant, s.sink
@@ -124,17 +124,20 @@ SELECT count(*) AS spread FROM taken";
 async fn handed_over(pool: &PgPool, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Attempt<()> {
     const ADVANCE: &str = "
 WITH held AS MATERIALIZED (
-    SELECT o.place, k.upto, k.entries, k.at
-    FROM (SELECT * FROM unnest($1::text[], $2::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
-              AS u(tenant, execution_id, told, upto, entries, at)
+    SELECT o.place, k.told, k.part, k.entries, k.at
+    FROM (SELECT * FROM unnest($1::text[], $2::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+                               $8::bigint[], $9::bigint[])
+              AS u(tenant, execution_id, was_told, was_part, told, part, entries, at)
           ORDER BY u.execution_id COLLATE \"C\", u.tenant COLLATE \"C\") k
     CROSS JOIN LATERAL (
         SELECT o.ctid AS place FROM outbox o
-        WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3 AND o.told = k.told
+        WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3
+          AND o.told = k.was_told AND o.part = k.was_part
         FOR UPDATE) o
 )
 UPDATE outbox o
-SET told = h.upto, waiting = greatest(o.waiting - h.entries, 0), since = h.at, due_at = $8, attempts = 0
+SET told = h.told, part = h.part, waiting = greatest(o.waiting - h.entries, 0), since = h.at,
+    due_at = $10, attempts = 0
 FROM held h WHERE o.ctid = h.place";
     const CLOSE: &str = "
 DELETE FROM outbox o USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
@@ -144,8 +147,10 @@ WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3 AN
     let mut transaction = pool.begin().await?;
     keys.bound(ADVANCE)
         .bind(sink.as_str())
-        .bind(parcels.iter().map(|parcel| parcel.from).collect::<Vec<_>>())
-        .bind(parcels.iter().map(|parcel| parcel.to).collect::<Vec<_>>())
+        .bind(parcels.iter().map(|parcel| parcel.from.position).collect::<Vec<_>>())
+        .bind(parcels.iter().map(|parcel| i64::from(parcel.from.part)).collect::<Vec<_>>())
+        .bind(parcels.iter().map(|parcel| parcel.to.position).collect::<Vec<_>>())
+        .bind(parcels.iter().map(|parcel| i64::from(parcel.to.part)).collect::<Vec<_>>())
         .bind(entries.collect::<Vec<_>>())
         .bind(parcels.iter().map(|parcel| parcel.at.as_millis()).collect::<Vec<_>>())
         .bind(now.as_millis())
@@ -164,7 +169,7 @@ fn parcels(rows: &[PgRow]) -> Attempt<Vec<Parcel>> {
         if parcels.last().is_none_or(|last| last.execution != execution) {
             parcels.push(Parcel {
                 execution,
-                told: row.try_get("told")?,
+                heard: Heard { position: row.try_get("told")?, part: decode::number(row, "part")? },
                 upto: row.try_get("upto")?,
                 attempts: decode::number(row, "attempts")?,
                 entries: Vec::new(),

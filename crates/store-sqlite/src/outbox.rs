@@ -3,7 +3,7 @@
 use millstream_core::id::Name;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::outbox::{HandedOver, Limit, Outbox, Parcel, PutOff, SinkBacklog};
+use millstream_store::outbox::{HandedOver, Heard, Limit, Outbox, Parcel, PutOff, SinkBacklog};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
@@ -37,16 +37,17 @@ impl Outbox for SqliteStore {
             let mut rows = due.query((sink.as_str(), now.as_millis(), param::limit(limit.executions)))?;
             while let Some(row) = rows.next()? {
                 let row = Fields(row);
-                let (execution, told, upto) = (row.execution()?, row.int("told")?, row.int("upto")?);
+                let (execution, upto) = (row.execution()?, row.int("upto")?);
+                let heard = Heard { position: row.int("told")?, part: row.number("part")? };
                 let range = (
                     execution.tenant.as_str(),
                     execution.execution.as_str(),
-                    told,
+                    heard.position,
                     upto,
                     param::limit(limit.entries),
                 );
                 let entries = feed::entries(connection.prepare_cached(ENTRIES)?.query(range)?)?;
-                parcels.push(Parcel { execution, told, upto, attempts: row.number("attempts")?, entries });
+                parcels.push(Parcel { execution, heard, upto, attempts: row.number("attempts")?, entries });
             }
             Ok(parcels)
         })
@@ -56,8 +57,8 @@ impl Outbox for SqliteStore {
     async fn handed_over(&self, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Result<()> {
         const ADVANCE: &str = "
             UPDATE outbox
-            SET told = ?5, waiting = max(waiting - ?6, 0), since = ?7, due_at = ?8, attempts = 0
-            WHERE tenant = ?1 AND execution_id = ?2 AND sink = ?3 AND told = ?4";
+            SET told = ?6, part = ?7, waiting = max(waiting - ?8, 0), since = ?9, due_at = ?10, attempts = 0
+            WHERE tenant = ?1 AND execution_id = ?2 AND sink = ?3 AND told = ?4 AND part = ?5";
         const CLOSE: &str = "
             DELETE FROM outbox WHERE tenant = ?1 AND execution_id = ?2 AND sink = ?3 AND told >= upto";
         if parcels.is_empty() {
@@ -74,8 +75,10 @@ impl Outbox for SqliteStore {
                     place.0,
                     place.1,
                     place.2,
-                    parcel.from,
-                    parcel.to,
+                    parcel.from.position,
+                    parcel.from.part,
+                    parcel.to.position,
+                    parcel.to.part,
                     param::limit(parcel.entries),
                     parcel.at.as_millis(),
                     now.as_millis(),
@@ -142,8 +145,8 @@ fn unmarked(connection: &Connection, limit: usize) -> Attempt<Vec<i64>> {
 
 fn spread(connection: &Connection, sinks: &[Name], limit: usize, now: Timestamp) -> Attempt<usize> {
     const NOTE: &str = "
-        INSERT INTO outbox (sink, tenant, execution_id, told, upto, waiting, since, due_at, attempts)
-        SELECT ?2, f.tenant, f.execution_id, f.position - 1, f.position, 1, f.at, ?3, 0
+        INSERT INTO outbox (sink, tenant, execution_id, told, part, upto, waiting, since, due_at, attempts)
+        SELECT ?2, f.tenant, f.execution_id, f.position - 1, 0, f.position, 1, f.at, ?3, 0
         FROM graph_feed AS f WHERE f.position = ?1
         ON CONFLICT (tenant, execution_id, sink) DO UPDATE SET
             upto = max(upto, excluded.upto), waiting = waiting + 1";

@@ -50,8 +50,7 @@ pub struct Limit {
 #[derive(Debug, Clone)]
 pub struct Parcel {
     pub execution: ExecutionKey,
-    /// The sink has heard everything up to this position.
-    pub told: i64,
+    pub heard: Heard,
     /// There is nothing beyond this one yet.
     pub upto: i64,
     /// How often it was put off since the sink heard something of it.
@@ -60,14 +59,23 @@ pub struct Parcel {
     pub entries: Vec<FeedEntry>,
 }
 
+/// How far a sink is with an execution. An entry may tell of thousands of things, of which some were heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// Everything up to this position.
+    pub position: i64,
+    /// And so many things of the entry after it.
+    pub part: u32,
+}
+
 #[derive(Debug, Clone)]
 pub struct HandedOver {
     pub execution: ExecutionKey,
     /// Where the sink was.
-    pub from: i64,
+    pub from: Heard,
     /// Where it is.
-    pub to: i64,
-    /// How many entries that were.
+    pub to: Heard,
+    /// How many whole entries that were.
     pub entries: usize,
     /// When the last of them happened.
     pub at: Timestamp,

@@ -329,6 +329,7 @@ macro_rules! conformance_tests {
                 what_is_put_off_holds_up_nobody_else,
                 what_happens_while_a_parcel_is_under_way_is_due_after_it,
                 a_parcel_that_somebody_else_handed_over_changes_nothing,
+                a_part_of_an_entry_is_remembered,
                 what_sinks_have_not_heard_is_counted,
                 entries_that_are_gone_leave_an_empty_parcel_at_most,
                 spreading_and_handing_over_at_once_lose_nothing,

@@ -9,7 +9,7 @@ use millstream_core::time::Timestamp;
 use super::Bench;
 use super::fixture::{HOUR, execution, execution_of, name};
 use super::graph::{dispatch, node, rows, running, told};
-use crate::outbox::{HandedOver, Limit, Parcel, PutOff, SinkBacklog};
+use crate::outbox::{HandedOver, Heard, Limit, Parcel, PutOff, SinkBacklog};
 
 const ALL: Limit = Limit { executions: 99, entries: 99 };
 
@@ -27,8 +27,8 @@ fn taken(parcel: &Parcel, entries: usize) -> HandedOver {
     let last = &parcel.entries[entries - 1];
     HandedOver {
         execution: parcel.execution.clone(),
-        from: parcel.told,
-        to: last.position,
+        from: parcel.heard,
+        to: Heard { position: last.position, part: 0 },
         entries,
         at: last.at,
     }
@@ -139,6 +139,24 @@ pub async fn a_parcel_that_somebody_else_handed_over_changes_nothing(bench: Benc
     assert!(due(&bench, "one").await.is_empty());
 }
 
+pub async fn a_part_of_an_entry_is_remembered(bench: Bench) {
+    let key = execution("g");
+    graph(&bench, &key, 2).await;
+    spread(&bench, &["one"]).await;
+    let parcel = due(&bench, "one").await.remove(0);
+    assert_eq!(parcel.heard.part, 0);
+    let some = Heard { part: 3, ..parcel.heard };
+    let at = parcel.entries[0].at;
+    let part = HandedOver { execution: key.clone(), from: parcel.heard, to: some, entries: 0, at };
+    hand_over(&bench, "one", &[part.clone()]).await;
+    hand_over(&bench, "one", &[HandedOver { to: Heard { part: 2, ..some }, ..part }]).await;
+    let parcel = due(&bench, "one").await.remove(0);
+    assert_eq!((parcel.heard, parcel.entries.len()), (some, 2), "who is late takes nothing back");
+    hand_over(&bench, "one", &[taken(&parcel, 1)]).await;
+    let parcel = due(&bench, "one").await.remove(0);
+    assert_eq!((parcel.heard.part, told(&parcel.entries)), (0, vec!["2-2".to_owned()]));
+}
+
 pub async fn what_sinks_have_not_heard_is_counted(bench: Bench) {
     let outbox = &bench.stores.outbox;
     assert!(outbox.backlogs().await.unwrap().is_empty());
@@ -164,7 +182,7 @@ pub async fn entries_that_are_gone_leave_an_empty_parcel_at_most(bench: Bench) {
     graph(&bench, &key, 1).await;
     spread(&bench, &["one"]).await;
     let parcel = due(&bench, "one").await.remove(0);
-    let all = HandedOver { to: parcel.upto, ..taken(&parcel, 1) };
+    let all = HandedOver { to: Heard { position: parcel.upto, part: 0 }, ..taken(&parcel, 1) };
     hand_over(&bench, "one", &[all]).await;
     assert!(due(&bench, "one").await.is_empty());
     let nobody = HandedOver { execution: execution("nobody"), ..taken(&parcel, 1) };

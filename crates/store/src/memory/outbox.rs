@@ -7,12 +7,12 @@ use millstream_core::time::Timestamp;
 
 use super::Memory;
 use crate::Result;
-use crate::outbox::{HandedOver, Limit, Outbox, Parcel, PutOff, SinkBacklog};
+use crate::outbox::{HandedOver, Heard, Limit, Outbox, Parcel, PutOff, SinkBacklog};
 
 /// Where a sink is with an execution.
 #[derive(Debug)]
 pub(super) struct OutboxRow {
-    told: i64,
+    heard: Heard,
     upto: i64,
     waiting: u64,
     since: Timestamp,
@@ -33,7 +33,7 @@ impl Outbox for Memory {
             for sink in sinks {
                 let place = (sink.clone(), entry.execution.clone());
                 let waiting = tables.outbox.entry(place).or_insert_with(|| OutboxRow {
-                    told: entry.position - 1,
+                    heard: Heard { position: entry.position - 1, part: 0 },
                     upto: entry.position,
                     waiting: 0,
                     since: entry.at,
@@ -54,11 +54,11 @@ impl Outbox for Memory {
         due.sort_by_key(|(_, row)| row.due_at);
         let parcel = |(key, row): (&ExecutionKey, &OutboxRow)| {
             let entries = tables.feed.iter().map(|row| &row.entry).filter(|entry| {
-                entry.execution == *key && entry.position > row.told && entry.position <= row.upto
+                entry.execution == *key && entry.position > row.heard.position && entry.position <= row.upto
             });
             Parcel {
                 execution: key.clone(),
-                told: row.told,
+                heard: row.heard,
                 upto: row.upto,
                 attempts: row.attempts,
                 entries: entries.take(limit.entries).cloned().collect(),
@@ -71,13 +71,13 @@ impl Outbox for Memory {
         let mut tables = self.tables();
         for parcel in parcels {
             let place = (sink.clone(), parcel.execution.clone());
-            let Some(row) = tables.outbox.get_mut(&place).filter(|row| row.told == parcel.from) else {
+            let Some(row) = tables.outbox.get_mut(&place).filter(|row| row.heard == parcel.from) else {
                 continue;
             };
-            row.told = parcel.to;
+            row.heard = parcel.to;
             row.waiting = row.waiting.saturating_sub(parcel.entries as u64);
             (row.since, row.due_at, row.attempts) = (parcel.at, now, 0);
-            if row.told >= row.upto {
+            if row.heard.position >= row.upto {
                 tables.outbox.remove(&place);
             }
         }

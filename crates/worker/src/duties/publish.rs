@@ -25,8 +25,10 @@ use crate::worker::Worker;
 pub(crate) const DUTY: &str = "publish";
 /// Another worker takes over when the one whose turn it is was not heard of for so long.
 const TURN: Duration = Duration::from_secs(15);
-/// How often others look whether it is their turn, and how often entries are marked where nobody wants them.
+/// How often others look whether it is their turn.
 const WAIT: Duration = Duration::from_secs(5);
+/// How often entries are marked where nobody wants them.
+const IDLE: Duration = Duration::from_secs(30);
 /// How often the feed is looked at, and how soon what failed is begun anew.
 const LOOK: Duration = Duration::from_millis(250);
 const MEASURE: Duration = Duration::from_secs(5);
@@ -36,7 +38,8 @@ const PAGE: usize = 500;
 pub(crate) async fn run(worker: Arc<Worker>) {
     while !worker.stop.is_cancelled() {
         once(&worker, "publish", turn(&worker)).await;
-        pause(&worker.stop, worker.around(WAIT)).await;
+        let wait = if worker.deps.sinks.is_empty() { IDLE } else { WAIT };
+        pause(&worker.stop, worker.around(wait)).await;
     }
 }
 
@@ -58,8 +61,9 @@ async fn turn(worker: &Worker) -> Result<(), Undone> {
 
 /// Until the worker stops, or has lost its turn.
 async fn publish(worker: &Worker) {
-    let news = Notify::new();
-    let couriers = worker.deps.sinks.iter().map(|sink| tell(worker, sink, &news));
+    let sinks = &worker.deps.sinks;
+    let news: Vec<Notify> = sinks.iter().map(|_| Notify::new()).collect();
+    let couriers = sinks.iter().zip(&news).map(|(sink, news)| tell(worker, sink, news));
     let telling = async {
         tokio::join!(join_all(couriers), spread_all(worker, &news), measure_all(worker));
     };
@@ -96,7 +100,7 @@ async fn tell(worker: &Worker, sink: &Arc<dyn Sink>, news: &Notify) {
     }
 }
 
-async fn spread_all(worker: &Worker, news: &Notify) {
+async fn spread_all(worker: &Worker, news: &[Notify]) {
     let sinks: Vec<Name> = worker.deps.sinks.iter().map(|sink| sink.name().clone()).collect();
     while !worker.stop.is_cancelled() {
         let mut spread_now = 0;
@@ -106,7 +110,7 @@ async fn spread_all(worker: &Worker, news: &Notify) {
         })
         .await;
         if spread_now > 0 {
-            news.notify_waiters();
+            news.iter().for_each(Notify::notify_one);
         }
         if spread_now < PAGE {
             pause(&worker.stop, worker.around(LOOK)).await;

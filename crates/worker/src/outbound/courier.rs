@@ -33,6 +33,8 @@ const PAGE: Limit = Limit { executions: 64, entries: 64 };
 const READING: usize = 4;
 /// How long to wait for word that there is something new.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long what is under way may take when the worker stops.
+const FINISH: Duration = Duration::from_secs(1);
 /// So many refusals without a success in between: it is not the graphs.
 const TOO_MANY: u32 = 16;
 /// How often refusals are logged.
@@ -88,7 +90,7 @@ impl<'a> Courier<'a> {
         }
     }
 
-    /// Until `stop`; what is under way then is finished. An error is the store's: whoever calls begins anew.
+    /// Until `stop`; what is under way then is finished if it does not take long. An error is the store's: whoever calls begins anew.
     pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), Undone> {
         while !stop.is_cancelled() {
             let rests = self.rest.is_some_and(|until| until > Instant::now());
@@ -107,10 +109,14 @@ impl<'a> Courier<'a> {
                 () = news.notified(), if !rests => {}
             }
         }
-        while let Some(delivered) = self.sending.next().await {
-            self.settle(delivered).await?;
-        }
-        Ok(())
+        let finishing = async {
+            while let Some(delivered) = self.sending.next().await {
+                self.settle(delivered).await?;
+            }
+            Ok(())
+        };
+        // What takes longer is sent again by the next.
+        tokio::time::timeout(FINISH, finishing).await.unwrap_or(Ok(()))
     }
 
     pub(crate) fn into_log(self) -> FailureLog {

@@ -40,6 +40,12 @@ pub(crate) struct Bench {
 #[derive(Debug)]
 pub(crate) struct Seeded(AtomicU64);
 
+impl From<u64> for Seeded {
+    fn from(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+}
+
 impl Entropy for Seeded {
     fn next_u64(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

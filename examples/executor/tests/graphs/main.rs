@@ -28,5 +28,6 @@ mod edits;
 mod failures;
 mod kills;
 mod mill;
+mod outbound;
 mod python;
 mod shapes;
