@@ -50,32 +50,10 @@ ORDER BY w.due_at, w.execution_id, w.tenant, f.position";
     }
 
     async fn put_off(&self, sink: &Name, executions: &[PutOff]) -> Result<()> {
-        const PUT_OFF: &str = "
-WITH held AS MATERIALIZED (
-    SELECT o.place, k.until, k.attempts
-    FROM (SELECT * FROM unnest($1::text[], $2::text[], $4::bigint[], $5::bigint[])
-              AS u(tenant, execution_id, until, attempts)
-          ORDER BY u.execution_id COLLATE \"C\", u.tenant COLLATE \"C\") k
-    CROSS JOIN LATERAL (
-        SELECT o.ctid AS place FROM outbox o
-        WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3
-        FOR NO KEY UPDATE) o
-)
-UPDATE outbox o SET due_at = h.until, attempts = h.attempts FROM held h WHERE o.ctid = h.place";
         if executions.is_empty() {
             return Ok(());
         }
-        let keys: KeyColumns<'_> = executions.iter().map(|one| &one.execution).collect();
-        self.patiently(|| async {
-            keys.bound(PUT_OFF)
-                .bind(sink.as_str())
-                .bind(executions.iter().map(|one| one.until.as_millis()).collect::<Vec<_>>())
-                .bind(executions.iter().map(|one| i64::from(one.attempts)).collect::<Vec<_>>())
-                .execute(&self.pool)
-                .await?;
-            Ok(())
-        })
-        .await
+        self.patiently(|| put_off(&self.pool, sink, executions)).await
     }
 
     async fn backlogs(&self) -> Result<Vec<SinkBacklog>> {
@@ -120,31 +98,34 @@ SELECT count(*) AS spread FROM taken";
     Ok(usize::try_from(spread).unwrap_or_default())
 }
 
-/// What was noted meanwhile is seen by the second statement: the row stays then.
+/// In the order of their keys. A statement of its own: the next one sees what was noted meanwhile, which the same
+/// one would take for a row that it does not know.
+const LOCK: &str = "
+SELECT o.told
+FROM (SELECT * FROM unnest($1::text[], $2::text[]) AS u(tenant, execution_id)
+      ORDER BY u.execution_id COLLATE \"C\", u.tenant COLLATE \"C\") k
+CROSS JOIN LATERAL (
+    SELECT o.told FROM outbox o
+    WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3
+    FOR UPDATE) o";
+
 async fn handed_over(pool: &PgPool, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Attempt<()> {
     const ADVANCE: &str = "
-WITH held AS MATERIALIZED (
-    SELECT o.place, k.told, k.part, k.entries, k.at
-    FROM (SELECT * FROM unnest($1::text[], $2::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-                               $8::bigint[], $9::bigint[])
-              AS u(tenant, execution_id, was_told, was_part, told, part, entries, at)
-          ORDER BY u.execution_id COLLATE \"C\", u.tenant COLLATE \"C\") k
-    CROSS JOIN LATERAL (
-        SELECT o.ctid AS place FROM outbox o
-        WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3
-          AND o.told = k.was_told AND o.part = k.was_part
-        FOR UPDATE) o
-)
 UPDATE outbox o
-SET told = h.told, part = h.part, waiting = greatest(o.waiting - h.entries, 0), since = h.at,
-    due_at = $10, attempts = 0
-FROM held h WHERE o.ctid = h.place";
+SET told = k.told, part = k.part, waiting = greatest(o.waiting - k.entries, 0), since = k.at, due_at = $10,
+    attempts = 0
+FROM unnest($1::text[], $2::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+            $9::bigint[])
+    AS k(tenant, execution_id, was_told, was_part, told, part, entries, at)
+WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3
+  AND o.told = k.was_told AND o.part = k.was_part";
     const CLOSE: &str = "
 DELETE FROM outbox o USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
 WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3 AND o.told >= o.upto";
     let keys: KeyColumns<'_> = parcels.iter().map(|parcel| &parcel.execution).collect();
     let entries = parcels.iter().map(|parcel| i64::try_from(parcel.entries).unwrap_or(i64::MAX));
     let mut transaction = pool.begin().await?;
+    keys.bound(LOCK).bind(sink.as_str()).execute(&mut *transaction).await?;
     keys.bound(ADVANCE)
         .bind(sink.as_str())
         .bind(parcels.iter().map(|parcel| parcel.from.position).collect::<Vec<_>>())
@@ -157,6 +138,24 @@ WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3 AN
         .execute(&mut *transaction)
         .await?;
     keys.bound(CLOSE).bind(sink.as_str()).execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+async fn put_off(pool: &PgPool, sink: &Name, executions: &[PutOff]) -> Attempt<()> {
+    const PUT_OFF: &str = "
+UPDATE outbox o SET due_at = k.until, attempts = k.attempts
+FROM unnest($1::text[], $2::text[], $4::bigint[], $5::bigint[]) AS k(tenant, execution_id, until, attempts)
+WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3";
+    let keys: KeyColumns<'_> = executions.iter().map(|one| &one.execution).collect();
+    let mut transaction = pool.begin().await?;
+    keys.bound(LOCK).bind(sink.as_str()).execute(&mut *transaction).await?;
+    keys.bound(PUT_OFF)
+        .bind(sink.as_str())
+        .bind(executions.iter().map(|one| one.until.as_millis()).collect::<Vec<_>>())
+        .bind(executions.iter().map(|one| i64::from(one.attempts)).collect::<Vec<_>>())
+        .execute(&mut *transaction)
+        .await?;
     transaction.commit().await?;
     Ok(())
 }

@@ -17,7 +17,7 @@ use millstream_store::execution_store::{Commit, Committed, Company, ExecutionSto
 use millstream_store::feed::Feed;
 use millstream_store::graph_store::{Dispatch, GraphRows, GraphStore, GraphViews, NodeLog, NodeWrite};
 use millstream_store::housekeeping::Housekeeping;
-use millstream_store::outbox::{Limit, Outbox, PutOff};
+use millstream_store::outbox::{HandedOver, Heard, Limit, Outbox, PutOff};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{Connection, PgConnection};
 
@@ -233,6 +233,39 @@ async fn what_is_due_is_found_however_much_is_put_off() {
     })
     .await;
     assert!(read < 30, "what is due cost {read}");
+}
+
+/// Whoever waits for a row that somebody else is changing finds it changed, and moves it on all the same.
+#[tokio::test]
+async fn a_parcel_is_handed_over_while_something_new_is_noted() {
+    let fixture = Fixture::fresh().await;
+    start_graph(&fixture, &key("g"), 1).await;
+    let (store, sink) = (Arc::clone(&fixture.store), name(1));
+    let now = store.ping().await.unwrap();
+    store.spread(std::slice::from_ref(&sink), 9, now).await.unwrap();
+    let limit = Limit { executions: 9, entries: 9 };
+    let parcel = store.due(&sink, limit, now).await.unwrap().remove(0);
+    let mut noting = PgConnection::connect(&fixture.database.url).await.unwrap();
+    sqlx::query("BEGIN").execute(&mut noting).await.unwrap();
+    sqlx::query("UPDATE outbox SET upto = upto + 1, waiting = 2").execute(&mut noting).await.unwrap();
+    let to = Heard { position: parcel.entries[0].position, part: 0 };
+    let over = HandedOver { execution: key("g"), from: parcel.heard, to, entries: 1, at: now };
+    let handing = {
+        let (store, sink) = (Arc::clone(&store), sink.clone());
+        tokio::spawn(async move { store.handed_over(&sink, &[over], now).await })
+    };
+    millstream_testkit::eventually(std::time::Duration::from_secs(20), || async {
+        const WAITING: &str =
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'";
+        let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+        let waiting: i64 = sqlx::query_scalar(WAITING).fetch_one(&mut connection).await.unwrap();
+        if waiting > 0 { Ok(()) } else { Err("nobody waits") }
+    })
+    .await;
+    sqlx::query("COMMIT").execute(&mut noting).await.unwrap();
+    handing.await.unwrap().unwrap();
+    let parcel = store.due(&sink, limit, now).await.unwrap().remove(0);
+    assert_eq!((parcel.heard, parcel.upto), (to, to.position + 1));
 }
 
 /// A node is written when it runs, when it is dispatched and when it has ended.
