@@ -286,6 +286,10 @@ async fn a_graph_that_is_refused_holds_up_no_other() {
     let good: Vec<ExecutionKey> = graphs.iter().filter(|graph| **graph != key("g-3")).cloned().collect();
     hears_everything(&bench, &picky, &good).await;
     assert!(picky.heard().iter().all(|event| event.subject != "g-3"));
+    let (asked, later) = (picky.asked.load(Ordering::Relaxed), bench.now().plus(Duration::from_secs(600)));
+    eventually(IN_THE_END, || async { if bench.now() >= later { Ok(()) } else { Err(bench.now()) } }).await;
+    let again = picky.asked.load(Ordering::Relaxed) - asked;
+    assert!((1..16).contains(&again), "it was asked {again} times in ten minutes");
     pardoned.store(true, Ordering::Relaxed);
     hears_everything(&bench, &picky, &graphs).await;
     assert_eq!(picky.repetitions(), 0);
