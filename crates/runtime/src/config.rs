@@ -91,6 +91,7 @@ pub struct Ingress {
 pub struct Worker {
     pub batch: usize,
     pub action_slots: usize,
+    pub node_slots: usize,
     pub lease: Span,
     pub lock_ttl: Span,
     pub reclaim_idle: Span,

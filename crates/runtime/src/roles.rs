@@ -161,6 +161,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
     Ok(WorkerOptions {
         batch: config.worker.batch,
         action_slots: config.worker.action_slots,
+        node_slots: config.worker.node_slots,
         lease: config.worker.lease.0,
         lock_ttl: config.worker.lock_ttl.0,
         reclaim_idle: config.worker.reclaim_idle.0,

@@ -35,6 +35,7 @@ mod poison;
 mod process;
 mod programs;
 mod reading;
+mod ready_nodes;
 mod reclaim;
 mod renew;
 pub mod replay;

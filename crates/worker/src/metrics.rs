@@ -36,6 +36,8 @@ pub(crate) const OPEN_INCIDENTS: &str = "millstream_open_incidents";
 pub(crate) const OPEN_ACTIONS: &str = "millstream_open_actions";
 pub(crate) const NODE_SECONDS: &str = "millstream_worker_node_seconds";
 pub(crate) const NODES_ENDED: &str = "millstream_worker_nodes_ended_total";
+pub(crate) const NODES_RETRIED: &str = "millstream_worker_nodes_retried_total";
+pub(crate) const GRAPH_SECONDS: &str = "millstream_worker_graph_seconds";
 pub(crate) const GRAPHS_ENDED: &str = "millstream_worker_graphs_ended_total";
 pub(crate) const ACTIVE_GRAPHS: &str = "millstream_active_graphs";
 pub(crate) const NODES: &str = "millstream_graph_nodes";
@@ -80,6 +82,12 @@ pub(crate) fn describe() {
     describe_gauge!(OPEN_ACTIONS, "Actions that are not settled");
     describe_histogram!(NODE_SECONDS, Unit::Seconds, "One call of an executor, by what came of it");
     describe_counter!(NODES_ENDED, "Nodes of graphs that have ended, by status");
+    describe_counter!(NODES_RETRIED, "Attempts at nodes that failed and are followed by another one");
+    describe_histogram!(
+        GRAPH_SECONDS,
+        Unit::Seconds,
+        "A graph from its creation to its end, by how it ended"
+    );
     describe_counter!(GRAPHS_ENDED, "Graphs that have ended, by how");
     describe_gauge!(ACTIVE_GRAPHS, "Graphs that have not ended");
     describe_gauge!(NODES, "Nodes of graphs that have not ended, by status");

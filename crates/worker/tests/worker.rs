@@ -3,6 +3,8 @@
 
 #[path = "worker/bench.rs"]
 mod bench;
+#[path = "worker/crowded.rs"]
+mod crowded;
 #[path = "worker/deciding.rs"]
 mod deciding;
 #[path = "worker/draining.rs"]

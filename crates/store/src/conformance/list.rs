@@ -189,6 +189,8 @@ macro_rules! conformance_tests {
             }
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,
+                what_nobody_answered_is_given_up_by_any_worker,
+                progress_of_what_awaits_is_kept_under_its_token_and_extends_nothing,
                 several_queues_share_the_slots_of_one_call,
                 one_call_leases_for_many_workers,
                 a_long_queue_does_not_hold_up_another,

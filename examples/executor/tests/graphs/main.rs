@@ -24,6 +24,7 @@ macro_rules! in_both_modes {
     };
 }
 
+mod crowds;
 mod edits;
 mod failures;
 mod kills;
