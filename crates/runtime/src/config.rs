@@ -42,6 +42,7 @@ pub struct Config {
     pub redis: Redis,
     pub ingress: Ingress,
     pub worker: Worker,
+    pub outbound: Outbound,
     pub retention: Retention,
 }
 
@@ -103,6 +104,18 @@ pub struct Worker {
     pub executors: Vec<String>,
     pub executor_silence: Span,
     pub listen: OptionalAddress,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outbound {
+    pub stream: String,
+    pub stream_length: usize,
+    pub redis_url: String,
+    pub webhooks: Vec<String>,
+    pub timeout: Span,
+    pub types: Vec<String>,
+    pub source: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -93,6 +93,7 @@ pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize, do
             calls: None,
             secrets: None,
             nodes: Some(Arc::new(ToExecutors { role: Arc::clone(&role), doors: doors.clone() })),
+            sinks: Vec::new(),
         };
         let shutdown = CancellationToken::new();
         occupy(&slots, slot, Some(Arc::clone(&role)));

@@ -55,7 +55,8 @@ pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
         graphs: seen.clone(),
         graph_views: seen.clone(),
         executors: seen.clone(),
-        feed: seen,
+        feed: seen.clone(),
+        outbox: seen,
     }
 }
 

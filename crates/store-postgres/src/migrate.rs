@@ -20,6 +20,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (2, "work", include_str!("../../../migrations/postgres/0002_work.sql")),
     (3, "graphs", include_str!("../../../migrations/postgres/0003_graphs.sql")),
     (4, "accepted", include_str!("../../../migrations/postgres/0004_accepted.sql")),
+    (5, "outbox", include_str!("../../../migrations/postgres/0005_outbox.sql")),
 ];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {

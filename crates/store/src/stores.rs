@@ -13,6 +13,7 @@ use crate::housekeeping::Housekeeping;
 use crate::incidents::Incidents;
 use crate::intervention::Interventions;
 use crate::key_store::KeyStore;
+use crate::outbox::Outbox;
 use crate::relations::Relations;
 use crate::task_board::TaskBoard;
 use crate::timer_store::TimerStore;
@@ -40,6 +41,7 @@ pub struct Stores {
     pub graph_views: Arc<dyn GraphViews>,
     pub executors: Arc<dyn ExecutorStore>,
     pub feed: Arc<dyn Feed>,
+    pub outbox: Arc<dyn Outbox>,
 }
 
 impl Stores {
@@ -64,6 +66,7 @@ impl Stores {
             + GraphViews
             + ExecutorStore
             + Feed
+            + Outbox
             + 'static,
     {
         Self {
@@ -84,7 +87,8 @@ impl Stores {
             graphs: store.clone(),
             graph_views: store.clone(),
             executors: store.clone(),
-            feed: store,
+            feed: store.clone(),
+            outbox: store,
         }
     }
 }

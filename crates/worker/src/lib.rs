@@ -29,6 +29,7 @@ mod load;
 mod metrics;
 mod options;
 mod outage;
+pub mod outbound;
 mod perform;
 mod poison;
 mod process;

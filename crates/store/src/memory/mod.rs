@@ -24,6 +24,7 @@ mod incidents;
 mod intervention;
 mod key_store;
 mod leasing;
+mod outbox;
 mod relations;
 mod settle;
 mod tables;

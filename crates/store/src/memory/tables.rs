@@ -10,6 +10,7 @@ use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
 use super::graphs::{FeedRow, GraphTable};
+use super::outbox::OutboxRow;
 use crate::action_store::{Begun, Handling, Wanted};
 use crate::definition_store::StoredDefinition;
 use crate::event_log::{NewEvent, NewSignal};
@@ -41,6 +42,7 @@ pub(super) struct Tables {
     pub(super) last_position: i64,
     pub(super) last_log: i64,
     pub(super) feed: Vec<FeedRow>,
+    pub(super) outbox: BTreeMap<(Name, ExecutionKey), OutboxRow>,
     pub(super) executors: BTreeMap<(TenantId, Name), (Executor, Timestamp)>,
 }
 

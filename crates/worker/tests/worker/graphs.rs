@@ -49,7 +49,7 @@ impl PerformNodes for Desk {
     }
 }
 
-fn desk(
+pub(crate) fn desk(
     answer: impl Fn(&ExecuteNodeRequest) -> Result<ExecuteNodeResponse, CallFailure> + Send + Sync + 'static,
 ) -> Arc<Desk> {
     Arc::new(Desk { answer: Box::new(answer), asked: Mutex::default() })
@@ -65,7 +65,7 @@ pub(crate) fn passed(request: &ExecuteNodeRequest, results: &str) -> ExecuteNode
     }
 }
 
-fn options(bench: &Bench) -> WorkerOptions {
+pub(crate) fn options(bench: &Bench) -> WorkerOptions {
     let executor = FixedExecutor {
         name: Name::parse("desk").unwrap(),
         address: "http://127.0.0.1:1".to_owned(),

@@ -29,5 +29,6 @@ mod edits;
 mod failures;
 mod kills;
 mod mill;
+mod outbound;
 mod python;
 mod shapes;
