@@ -31,6 +31,7 @@ pub mod intervention;
 pub mod key_store;
 pub mod log_cap;
 pub mod memory;
+pub mod outbox;
 pub mod outcome;
 pub mod paging;
 pub mod relations;

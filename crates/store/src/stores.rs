@@ -14,6 +14,7 @@ use crate::housekeeping::Housekeeping;
 use crate::incidents::Incidents;
 use crate::intervention::Interventions;
 use crate::key_store::KeyStore;
+use crate::outbox::Outbox;
 use crate::relations::Relations;
 use crate::run_store::{RunStore, RunViews};
 use crate::task_board::TaskBoard;
@@ -42,6 +43,7 @@ pub struct Stores {
     pub graph_views: Arc<dyn GraphViews>,
     pub executors: Arc<dyn ExecutorStore>,
     pub feed: Arc<dyn Feed>,
+    pub outbox: Arc<dyn Outbox>,
     pub devices: Arc<dyn DeviceStore>,
     pub runs: Arc<dyn RunStore>,
     pub run_views: Arc<dyn RunViews>,
@@ -69,6 +71,7 @@ impl Stores {
             + GraphViews
             + ExecutorStore
             + Feed
+            + Outbox
             + DeviceStore
             + RunStore
             + RunViews
@@ -93,6 +96,7 @@ impl Stores {
             graph_views: store.clone(),
             executors: store.clone(),
             feed: store.clone(),
+            outbox: store.clone(),
             devices: store.clone(),
             runs: store.clone(),
             run_views: store,

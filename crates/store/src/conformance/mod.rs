@@ -47,6 +47,7 @@ pub mod keys;
 pub mod lease;
 pub mod load;
 pub mod mailbox;
+pub mod outbox;
 pub mod queues;
 pub mod relations;
 pub mod retention;

@@ -25,6 +25,7 @@ mod incidents;
 mod intervention;
 mod key_store;
 mod leasing;
+mod outbox;
 mod relations;
 mod run_store;
 mod run_views;
