@@ -5,10 +5,11 @@
 //! simulation and property tests possible.
 //!
 //! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
-//! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`action`]), and the
+//! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`action`], [`assignment`]), and the
 //! small decisions of the shells ([`retry`], [`lane`], [`sweep`]).
 
 pub mod action;
+pub mod assignment;
 pub mod crash;
 pub mod definition;
 pub mod duration;

@@ -29,6 +29,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 words! {
     /// Where an accepted event stands.
     EventStatus {
