@@ -67,40 +67,50 @@ impl PostgresStore {
         now: Timestamp,
     ) -> Attempt<Settled> {
         let mut transaction = self.pool.begin().await?;
-        let phases = lock_executions_to_pause(&mut transaction, batch).await?;
-        let events = lock_events(&mut transaction, batch).await?;
-        let keys = || batch.iter().map(|item| &item.lease.key);
-        let alone = action_groups::read_alone(&mut transaction, keys()).await?;
-        let concerned =
-            keys().filter(|key| !alone.contains(key)).map(|key| (&key.execution, key.seq)).collect();
-        let mut locked = action_groups::lock_with(&mut transaction, &concerned, &alone).await?;
-        let unwanted = read_unwanted(&mut transaction, batch).await?;
-        for (execution, group) in locked.each_mut() {
-            if unwanted.contains(execution) {
-                group.graph.wanted = Wanted::Cancelled;
-            }
-        }
-        let statuses: Statuses = events.iter().map(|(id, event)| (id.clone(), event.status)).collect();
-        let plan = settle_plan::plan(batch, locked, &statuses, grant, now);
-        let verdicts = plan.verdicts(&statuses);
-        if plan.is_empty() {
-            transaction.rollback().await?;
-            return Ok(Settled { verdicts, leased: Vec::new(), unleased: 0 });
-        }
-        let changed =
-            action_groups::update(&mut transaction, &plan.actions, Some((worker, grant)), now).await?;
-        fail_events(&mut transaction, &plan, now).await?;
-        pause_executions(&mut transaction, &plan, now).await?;
-        open_incidents(&mut transaction, &plan, &events, &phases, now).await?;
-        if !plan.emitted.is_empty() {
-            let emitted: EventColumns<'_> = plan.emitted.iter().copied().collect();
-            event_rows::emit(&mut transaction, &emitted, now).await?;
-        }
-        let leased = hand_out(&mut transaction, &plan, &changed, &events).await?;
+        let settled = settle_within(&mut transaction, worker, batch, grant, now).await?;
         transaction.commit().await?;
-        let unleased = plan.freed.len() - leased.len();
-        Ok(Settled { verdicts, leased, unleased })
+        Ok(settled)
     }
+}
+
+/// The same inside a transaction that is open, which may hold rows already of tables that come before
+/// executions in the order of locks. Nothing is written for what is stale.
+pub(crate) async fn settle_within(
+    connection: &mut PgConnection,
+    worker: &WorkerId,
+    batch: &[Settlement],
+    grant: &LeaseGrant,
+    now: Timestamp,
+) -> Attempt<Settled> {
+    let phases = lock_executions_to_pause(connection, batch).await?;
+    let events = lock_events(connection, batch).await?;
+    let keys = || batch.iter().map(|item| &item.lease.key);
+    let alone = action_groups::read_alone(connection, keys()).await?;
+    let concerned = keys().filter(|key| !alone.contains(key)).map(|key| (&key.execution, key.seq)).collect();
+    let mut locked = action_groups::lock_with(connection, &concerned, &alone).await?;
+    let unwanted = read_unwanted(connection, batch).await?;
+    for (execution, group) in locked.each_mut() {
+        if unwanted.contains(execution) {
+            group.graph.wanted = Wanted::Cancelled;
+        }
+    }
+    let statuses: Statuses = events.iter().map(|(id, event)| (id.clone(), event.status)).collect();
+    let plan = settle_plan::plan(batch, locked, &statuses, grant, now);
+    let verdicts = plan.verdicts(&statuses);
+    if plan.is_empty() {
+        return Ok(Settled { verdicts, leased: Vec::new(), unleased: 0 });
+    }
+    let changed = action_groups::update(connection, &plan.actions, Some((worker, grant)), now).await?;
+    fail_events(connection, &plan, now).await?;
+    pause_executions(connection, &plan, now).await?;
+    open_incidents(connection, &plan, &events, &phases, now).await?;
+    if !plan.emitted.is_empty() {
+        let emitted: EventColumns<'_> = plan.emitted.iter().copied().collect();
+        event_rows::emit(connection, &emitted, now).await?;
+    }
+    let leased = hand_out(connection, &plan, &changed, &events).await?;
+    let unleased = plan.freed.len() - leased.len();
+    Ok(Settled { verdicts, leased, unleased })
 }
 
 /// The events concerned.

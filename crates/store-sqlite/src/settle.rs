@@ -32,6 +32,7 @@ use crate::settle_rows::{
     Touched, free_action, free_leased, link_action, place, read_touched, skip_action, write_outcome,
 };
 
+/// Within the transaction that is open.
 pub(crate) fn settle_batch(
     connection: &Connection,
     worker: &WorkerId,

@@ -55,6 +55,7 @@ impl View {
     }
 }
 
+/// Within whatever else is done to the tables at once.
 pub(super) fn settle(
     tables: &mut Tables,
     worker: &WorkerId,
