@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::action_store::ActionStore;
+use crate::assignments::{AssignmentViews, Assignments};
 use crate::definition_store::DefinitionStore;
 use crate::event_log::EventLog;
 use crate::execution_store::ExecutionStore;
@@ -12,7 +13,9 @@ use crate::graph_store::{GraphStore, GraphViews};
 use crate::housekeeping::Housekeeping;
 use crate::incidents::Incidents;
 use crate::intervention::Interventions;
+use crate::item_store::ItemStore;
 use crate::key_store::KeyStore;
+use crate::queue_store::{PeopleStore, QueueStore};
 use crate::relations::Relations;
 use crate::task_board::TaskBoard;
 use crate::timer_store::TimerStore;
@@ -40,6 +43,11 @@ pub struct Stores {
     pub graph_views: Arc<dyn GraphViews>,
     pub executors: Arc<dyn ExecutorStore>,
     pub feed: Arc<dyn Feed>,
+    pub queues: Arc<dyn QueueStore>,
+    pub people: Arc<dyn PeopleStore>,
+    pub items: Arc<dyn ItemStore>,
+    pub assignments: Arc<dyn Assignments>,
+    pub assignment_views: Arc<dyn AssignmentViews>,
 }
 
 impl Stores {
@@ -64,6 +72,11 @@ impl Stores {
             + GraphViews
             + ExecutorStore
             + Feed
+            + QueueStore
+            + PeopleStore
+            + ItemStore
+            + Assignments
+            + AssignmentViews
             + 'static,
     {
         Self {
@@ -84,7 +97,12 @@ impl Stores {
             graphs: store.clone(),
             graph_views: store.clone(),
             executors: store.clone(),
-            feed: store,
+            feed: store.clone(),
+            queues: store.clone(),
+            people: store.clone(),
+            items: store.clone(),
+            assignments: store.clone(),
+            assignment_views: store,
         }
     }
 }

@@ -23,6 +23,7 @@
 mod bench;
 mod fixture;
 mod graph;
+mod people;
 mod visit;
 
 pub mod append;
@@ -45,6 +46,11 @@ pub mod keys;
 pub mod lease;
 pub mod load;
 pub mod mailbox;
+pub mod people_items;
+pub mod people_next;
+pub mod people_queues;
+pub mod people_races;
+pub mod people_views;
 pub mod queues;
 pub mod relations;
 pub mod retention;

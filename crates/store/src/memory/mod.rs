@@ -7,6 +7,8 @@
 //! Refuses: durability, and speed beyond what tests need (leasing looks at every action).
 
 mod action_store;
+mod assignment_views;
+mod assignments;
 mod commit;
 mod definition_store;
 mod event_log;
@@ -22,8 +24,11 @@ mod handle;
 mod housekeeping;
 mod incidents;
 mod intervention;
+mod item_store;
 mod key_store;
 mod leasing;
+mod people;
+mod queue_store;
 mod relations;
 mod settle;
 mod tables;

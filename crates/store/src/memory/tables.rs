@@ -10,6 +10,7 @@ use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
 use super::graphs::{FeedRow, GraphTable};
+use super::people::PeopleTables;
 use crate::action_store::{Handling, Wanted};
 use crate::definition_store::StoredDefinition;
 use crate::event_log::{NewEvent, NewSignal};
@@ -42,6 +43,7 @@ pub(super) struct Tables {
     pub(super) last_log: i64,
     pub(super) feed: Vec<FeedRow>,
     pub(super) executors: BTreeMap<(TenantId, Name), (Executor, Timestamp)>,
+    pub(super) people: PeopleTables,
 }
 
 /// An execution with everything that belongs to it.
