@@ -32,6 +32,8 @@ CREATE TABLE skill_sets (
     PRIMARY KEY (tenant, queue, set_id)
 );
 
+CREATE UNIQUE INDEX skill_sets_skills ON skill_sets (queue, tenant, md5(skills));
+
 -- Of items that wait in line, and of imports.
 CREATE SEQUENCE standing;
 

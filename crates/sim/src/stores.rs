@@ -55,7 +55,12 @@ pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
         graphs: seen.clone(),
         graph_views: seen.clone(),
         executors: seen.clone(),
-        feed: seen,
+        feed: seen.clone(),
+        queues: seen.clone(),
+        people: seen.clone(),
+        items: seen.clone(),
+        assignments: seen.clone(),
+        assignment_views: seen,
     }
 }
 

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use millstream_core::action::ErrorClass;
+use millstream_core::assignment::QueueState;
 use millstream_core::graph::NodeStatus;
 use millstream_core::id::{
-    AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, Name, Seq, TenantId, WorkerId,
+    AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionId, ExecutionKey, ItemId, Name, PersonId, Seq,
+    TenantId, WorkerId,
 };
 use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
 use millstream_core::placement::Queue;
@@ -48,8 +50,17 @@ macro_rules! parsed_word {
     )+};
 }
 
-parsed_id!(TenantId, ExecutionId, Name, WorkerId);
-parsed_word!(NodeStatus, ActionStatus, EventStatus, Phase, Resolution, Queue, millstream_core::status::Role);
+parsed_id!(TenantId, ExecutionId, Name, WorkerId, ItemId, PersonId);
+parsed_word!(
+    NodeStatus,
+    ActionStatus,
+    EventStatus,
+    Phase,
+    Resolution,
+    Queue,
+    QueueState,
+    millstream_core::status::Role
+);
 
 impl Parsed for ErrorClass {
     fn parsed(text: &str) -> std::result::Result<Self, String> {

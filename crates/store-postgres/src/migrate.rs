@@ -19,6 +19,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (1, "spine", include_str!("../../../migrations/postgres/0001_spine.sql")),
     (2, "work", include_str!("../../../migrations/postgres/0002_work.sql")),
     (3, "graphs", include_str!("../../../migrations/postgres/0003_graphs.sql")),
+    (5, "people", include_str!("../../../migrations/postgres/0005_people.sql")),
 ];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {

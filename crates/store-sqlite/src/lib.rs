@@ -50,6 +50,12 @@ mod feed;
 mod graph_store;
 mod graph_views;
 
+mod assignment_views;
+mod assignments;
+mod item_rows;
+mod item_store;
+mod queue_store;
+
 mod definition_store;
 mod event_views;
 mod execution_views;

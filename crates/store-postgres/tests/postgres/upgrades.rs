@@ -103,7 +103,7 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
     old_rows(&mut connection, acted, waiting).await;
 
     let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
-    assert_eq!(store.pending().await.unwrap(), ["0002 work", "0003 graphs"]);
+    assert_eq!(store.pending().await.unwrap(), ["0002 work", "0003 graphs", "0005 people"]);
     store.migrate().await.unwrap();
     let key = key("old");
     let then = Timestamp::from_millis(THEN);

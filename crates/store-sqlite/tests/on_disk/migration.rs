@@ -71,7 +71,7 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
     let path = directory.path().join("millstream.db");
     first_build(&path);
     let store = desk::open(&path).await;
-    assert_eq!(store.pending().await.unwrap(), ["0002 work", "0003 graphs"]);
+    assert_eq!(store.pending().await.unwrap(), ["0002 work", "0003 graphs", "0005 people"]);
     store.migrate().await.unwrap();
     assert_eq!(store.pending().await.unwrap(), Vec::<String>::new());
 
@@ -132,7 +132,7 @@ async fn a_migration_that_fails_leaves_the_file_as_it_was() {
     shell.execute("CREATE TABLE signals (mine TEXT)", ()).unwrap();
     let store = desk::open(&path).await;
     assert!(matches!(store.migrate().await, Err(StoreError::Unavailable(_))));
-    assert_eq!(store.pending().await.unwrap(), ["0002 work", "0003 graphs"]);
+    assert_eq!(store.pending().await.unwrap(), ["0002 work", "0003 graphs", "0005 people"]);
     let actions: i64 = shell.query_row("SELECT count(*) FROM actions", (), |row| row.get(0)).unwrap();
     assert_eq!(actions, 3);
 

@@ -176,4 +176,3 @@ pub(super) fn skip(one: &Assignment) -> Input {
 pub(super) fn submit(one: &Assignment) -> Input {
     Input::Submit { assignment: one.id, person: one.person.clone(), answer: raw("1") }
 }
-

@@ -20,18 +20,20 @@ pub async fn an_item_is_imported_once(bench: Bench) {
     let import = async |items: &[_]| store.import(&acme(), &name("q"), items, now).await.unwrap();
     assert_eq!(import(&[new_item("a")]).await, [Imported::NoQueue]);
     bench.queue("max_attempts_total: 3").await;
-    assert_eq!(import(&[new_item("a"), new_item("b"), new_item("a")]).await, [
-        Imported::Created,
-        Imported::Created,
-        Imported::Repeat
-    ]);
+    assert_eq!(
+        import(&[new_item("a"), new_item("b"), new_item("a")]).await,
+        [Imported::Created, Imported::Created, Imported::Repeat]
+    );
     let mut other = new_item("a");
     other.payload = raw("2");
     let mut greedy = new_item("c");
     greedy.own.overlap = Some(9);
     let verdicts = import(&[new_item("b"), other, greedy]).await;
     assert_eq!(verdicts[..2], [Imported::Repeat, Imported::Taken]);
-    assert!(matches!(&verdicts[2], Imported::Refused(problems) if problems[0].path == "overlap"), "{verdicts:?}");
+    assert!(
+        matches!(&verdicts[2], Imported::Refused(problems) if problems[0].path == "overlap"),
+        "{verdicts:?}"
+    );
     let loaded = bench.loaded(&item("a")).await;
     assert_eq!((loaded.version, loaded.work.payload.as_str()), (1, r#"{"of": "a"}"#));
     assert_eq!((loaded.work.item.status, loaded.work.item.created_at), (ItemStatus::Open, now));
@@ -69,12 +71,15 @@ pub async fn a_change_of_an_older_version_is_refused(bench: Bench) {
     gone.key = item("nobody");
     let batch = [stale, good.clone(), gone, good];
     let done = bench.stores.items.commit_items(&worker("door"), &batch, now).await.unwrap();
-    assert_eq!(done, [
-        ItemCommitted::Conflict { current: Some(3) },
-        ItemCommitted::Done { version: 2, settled: None },
-        ItemCommitted::Conflict { current: None },
-        ItemCommitted::Conflict { current: Some(2) },
-    ]);
+    assert_eq!(
+        done,
+        [
+            ItemCommitted::Conflict { current: Some(3) },
+            ItemCommitted::Done { version: 2, settled: None },
+            ItemCommitted::Conflict { current: None },
+            ItemCommitted::Conflict { current: Some(2) },
+        ]
+    );
     let item = bench.loaded(&item("i-0")).await;
     assert_eq!((item.version, item.work.item.status), (3, ItemStatus::Open));
 }
@@ -96,8 +101,9 @@ pub async fn the_log_of_an_item_says_what_its_rows_say(bench: Bench) {
     let log = views.item_log(&key, 0, 100).await.unwrap();
     let words: Vec<What> = log.iter().map(|entry| entry.what).collect();
     use What::{Assigned, Done, Expired, Imported, Reopened, Reserved, Skipped, Started, Submitted};
-    let expected =
-        [Imported, Assigned, Expired, Reserved, Started, Skipped, Reopened, Assigned, Started, Submitted, Done];
+    let expected = [
+        Imported, Assigned, Expired, Reserved, Started, Skipped, Reopened, Assigned, Started, Submitted, Done,
+    ];
     assert_eq!(words, expected);
     let work = bench.loaded(&key).await.work;
     assert_eq!(Outline::replay(&key.item, &log), Some(Outline::of(&work)));
@@ -118,7 +124,8 @@ pub async fn the_end_of_an_item_is_told_in_the_same_commit(bench: Bench) {
     let loaded = bench.loaded(&item("i-0")).await;
     let change = bench.item_decide(&loaded, &submit(&one), bench.now().await).await.unwrap();
     let payload = change.told.clone().unwrap().payload;
-    let emit: NewEvent = NewEvent { payload: payload.clone(), ..super::fixture::event(&bench, &key, "reviewed") };
+    let emit: NewEvent =
+        NewEvent { payload: payload.clone(), ..super::fixture::event(&bench, &key, "reviewed") };
     let told = emit.event_id;
     let outcome = Settling::Succeeded { result: payload.clone(), emit: Some(Box::new(emit)) };
     let settlement = Settlement { outcome, ..succeed(leased, "1") };

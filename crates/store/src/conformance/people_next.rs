@@ -39,7 +39,9 @@ pub async fn the_order_is_priority_then_reopened_then_import(bench: Bench) {
         new.own.priority = priority;
         new
     };
-    bench.import(vec![with("late", Some(-1)), with("a", None), with("b", None), with("urgent", Some(5))]).await;
+    bench
+        .import(vec![with("late", Some(-1)), with("a", None), with("b", None), with("urgent", Some(5))])
+        .await;
     bench.import(vec![with("c", None)]).await;
     assert_eq!(bench.taken("p1").await, "urgent");
     let a = bench.take("p2").await;
@@ -49,7 +51,8 @@ pub async fn the_order_is_priority_then_reopened_then_import(bench: Bench) {
     bench.item_act(&item("b"), &skip(&b.assignment)).await;
     bench.start_work(&a.assignment).await;
     bench.item_act(&item("a"), &skip(&a.assignment)).await;
-    let order = [bench.taken("p4").await, bench.taken("p5").await, bench.taken("p6").await, bench.taken("p7").await];
+    let order =
+        [bench.taken("p4").await, bench.taken("p5").await, bench.taken("p6").await, bench.taken("p7").await];
     assert_eq!(order, ["b", "a", "c", "late"]);
     assert_eq!(idle(bench.ask(bench.caller("p8")).await), Idle::NothingOpen);
 }
@@ -66,7 +69,11 @@ pub async fn an_item_goes_to_as_many_different_people_as_it_needs(bench: Bench) 
     assert_eq!(idle(bench.ask(bench.caller("dee")).await), Idle::NothingOpen);
     bench.start_work(&cem).await;
     bench.item_act(&item("i-1"), &skip(&cem)).await;
-    assert_eq!(idle(bench.ask(bench.caller("cem")).await), Idle::NothingOpen, "what they skipped does not return");
+    assert_eq!(
+        idle(bench.ask(bench.caller("cem")).await),
+        Idle::NothingOpen,
+        "what they skipped does not return"
+    );
     assert_eq!(bench.taken("dee").await, "i-1");
 }
 
@@ -77,7 +84,9 @@ pub async fn nobody_is_given_what_they_lack_the_skills_for(bench: Bench) {
         new.own.skills = skills.iter().map(|skill| name(skill)).collect();
         new
     };
-    bench.import(vec![with("both", &["latin", "greek"]), with("latin", &["latin"]), with("plain", &[])]).await;
+    bench
+        .import(vec![with("both", &["latin", "greek"]), with("latin", &["latin"]), with("plain", &[])])
+        .await;
     assert_eq!(idle(bench.ask(bench.caller("zoe")).await), Idle::Skills, "whom nobody knows");
     bench.skilled("ann", &["english", "greek"]).await;
     bench.skilled("bob", &["english", "latin", "greek", "music"]).await;

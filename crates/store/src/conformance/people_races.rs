@@ -80,7 +80,11 @@ pub async fn one_person_who_asks_many_times_at_once_is_given_one_thing(bench: Be
 
 /// Two inputs to the same assignment at the same instant, as often as [`ROUNDS`]: one of them is written.
 async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Input; 2]) {
-    bench.queue("timeout_seconds: 1, per_person: {open: 1000}, reassign_expired: false, reassign_skipped: false").await;
+    bench
+        .queue(
+            "timeout_seconds: 1, per_person: {open: 1000}, reassign_expired: false, reassign_skipped: false",
+        )
+        .await;
     bench.import_many(ROUNDS).await;
     let given = started(bench).await;
     let later = bench.now().await.plus(Duration::from_secs(3600));
@@ -173,7 +177,7 @@ pub async fn taking_and_taking_back_at_once_get_along(bench: Bench) {
                 let Given::Assigned(given) = bench.ask(bench.caller(&who)).await else { continue };
                 let key = item(given.item.id.as_str());
                 // Whoever is first; the others load again.
-                for _ in 0..50 {
+                loop {
                     let loaded = bench.loaded(&key).await;
                     let start = Input::Start { assignment: given.assignment.id, person: person(&who) };
                     let now = bench.now().await;
@@ -181,7 +185,9 @@ pub async fn taking_and_taking_back_at_once_get_along(bench: Bench) {
                     let input = match begun {
                         AssignmentStatus::Pending => start,
                         AssignmentStatus::InProgress => skip(&given.assignment),
-                        AssignmentStatus::Completed | AssignmentStatus::Expired | AssignmentStatus::Skipped => break,
+                        AssignmentStatus::Completed
+                        | AssignmentStatus::Expired
+                        | AssignmentStatus::Skipped => break,
                     };
                     let change = bench.item_decide(&loaded, &input, now).await.unwrap();
                     bench.commit_item(ItemCommit::of(&loaded, change, None)).await;

@@ -82,7 +82,10 @@ pub async fn totals_are_summed_by_queue_person_and_day(bench: Bench) {
         let found = views.totals(&acme(), &filter).await.unwrap();
         let of = |(queue, who, totals): (_, Option<_>, Totals)| {
             assert_eq!(queue, name("q"));
-            (who.map(|who: millstream_core::id::PersonId| who.to_string()).unwrap_or_default(), Report::of(&totals))
+            (
+                who.map(|who: millstream_core::id::PersonId| who.to_string()).unwrap_or_default(),
+                Report::of(&totals),
+            )
         };
         found.into_iter().map(of).collect::<BTreeMap<_, _>>()
     };

@@ -22,10 +22,8 @@ impl AssignmentViews for Memory {
         let tables = self.tables();
         let rows = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
         let all = rows.flat_map(|(_, row)| row.work.assignments.values());
-        let mut found: Vec<Assignment> = all
-            .filter(|one| filter.lets(one) && after.is_none_or(|after| one.id < after))
-            .cloned()
-            .collect();
+        let mut found: Vec<Assignment> =
+            all.filter(|one| filter.lets(one) && after.is_none_or(|after| one.id < after)).cloned().collect();
         found.sort_by_key(|one| std::cmp::Reverse(one.id));
         found.truncate(limit);
         Ok(found)

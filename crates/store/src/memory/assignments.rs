@@ -54,7 +54,8 @@ fn next(people: &mut PeopleTables, caller: &Caller, now: Timestamp) -> Given {
         Ok(asking) => asking,
         Err(idle) => return Given::Nothing(idle),
     };
-    let (keys, candidates): (Vec<ItemKey>, Vec<Candidate>) = candidates(people, caller, &asking).into_iter().unzip();
+    let (keys, candidates): (Vec<ItemKey>, Vec<Candidate>) =
+        candidates(people, caller, &asking).into_iter().unzip();
     let found = hand_out(&[asking], &candidates).into_iter().next().flatten();
     let Some(key) = found.and_then(|at| keys.get(at)) else { return Given::Nothing(Idle::NothingOpen) };
     let given = give(people, key, caller, now);

@@ -54,8 +54,14 @@ impl ItemStore for Memory {
             let open = row.work.assignments.values().any(|one| one.status.is_open());
             row.work.item.ended_at.is_some_and(|ended| ended < before) && !open
         };
-        let gone: Vec<ItemKey> =
-            tables.people.items.iter().filter(|(_, row)| old(row)).map(|(key, _)| key.clone()).take(limit).collect();
+        let gone: Vec<ItemKey> = tables
+            .people
+            .items
+            .iter()
+            .filter(|(_, row)| old(row))
+            .map(|(key, _)| key.clone())
+            .take(limit)
+            .collect();
         for key in &gone {
             tables.people.items.remove(key);
         }

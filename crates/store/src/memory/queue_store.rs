@@ -38,7 +38,9 @@ impl QueueStore for Memory {
         now: Timestamp,
     ) -> Result<bool> {
         let mut tables = self.tables();
-        let Some(view) = tables.people.queues.get_mut(&(tenant.clone(), queue.clone())) else { return Ok(false) };
+        let Some(view) = tables.people.queues.get_mut(&(tenant.clone(), queue.clone())) else {
+            return Ok(false);
+        };
         view.state = state;
         view.updated_at = now;
         Ok(true)
@@ -88,7 +90,8 @@ impl PeopleStore for Memory {
             Some(after) => Bound::Excluded((tenant.clone(), after.clone())),
             None => Bound::Unbounded,
         };
-        let theirs = tables.people.people.range((from, Bound::Unbounded)).filter(|((owner, _), _)| owner == tenant);
+        let theirs =
+            tables.people.people.range((from, Bound::Unbounded)).filter(|((owner, _), _)| owner == tenant);
         Ok(theirs.take(limit).map(|(_, profile)| profile.clone()).collect())
     }
 }

@@ -6,18 +6,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, TenantId, WorkerId};
+use millstream_core::assignment::NewItem;
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{ActionStore, Beat, Lease, LeasedAction, Pulse, Settled, Settlement};
+use millstream_store::assignments::{Assignments, Caller, Due, Given};
 use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
 use millstream_store::execution_store::{
     Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
 };
 use millstream_store::graph_store::{Dispatch, DispatchContext, GraphStore, NodeLog};
+use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
 use millstream_store::timer_store::TimerStore;
 use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
 use millstream_store::{StoreError, Stores};
@@ -41,6 +44,12 @@ pub(crate) enum Call<'a> {
     NextDue,
     Dispatch,
     KeepLogs,
+    Import,
+    LoadItems,
+    CommitItems,
+    PurgeItems,
+    Next,
+    DueAssignments,
     Publish,
     Read,
     Ack,
@@ -83,6 +92,8 @@ pub(crate) fn stores(stores: &Stores, hook: &Hook) -> Stores {
     faulty.events = Arc::new(Faulty { inner: stores.events.clone(), hook: hook.clone() });
     faulty.workers = Arc::new(Faulty { inner: stores.workers.clone(), hook: hook.clone() });
     faulty.timers = Arc::new(Faulty { inner: stores.timers.clone(), hook: hook.clone() });
+    faulty.items = Arc::new(Faulty { inner: stores.items.clone(), hook: hook.clone() });
+    faulty.assignments = Arc::new(Faulty { inner: stores.assignments.clone(), hook: hook.clone() });
     faulty.graphs = Arc::new(Faulty { inner: stores.graphs.clone(), hook: hook.clone() });
     faulty
 }
@@ -270,6 +281,47 @@ impl GraphStore for Faulty<dyn GraphStore> {
 
     async fn keep_logs(&self, logs: &[NodeLog], now: Timestamp) -> Stored<()> {
         self.call(Call::KeepLogs, self.inner.keep_logs(logs, now)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl ItemStore for Faulty<dyn ItemStore> {
+    async fn import(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        items: &[NewItem],
+        now: Timestamp,
+    ) -> Stored<Vec<Imported>> {
+        self.call(Call::Import, self.inner.import(tenant, queue, items, now)).await
+    }
+
+    async fn load_items(&self, wanted: &[ItemRef]) -> Stored<Vec<Option<LoadedItem>>> {
+        self.call(Call::LoadItems, self.inner.load_items(wanted)).await
+    }
+
+    async fn commit_items(
+        &self,
+        worker: &WorkerId,
+        batch: &[ItemCommit],
+        now: Timestamp,
+    ) -> Stored<Vec<ItemCommitted>> {
+        self.call(Call::CommitItems, self.inner.commit_items(worker, batch, now)).await
+    }
+
+    async fn purge_items(&self, before: Timestamp, limit: usize) -> Stored<u64> {
+        self.call(Call::PurgeItems, self.inner.purge_items(before, limit)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Assignments for Faulty<dyn Assignments> {
+    async fn next(&self, callers: &[Caller], now: Timestamp) -> Stored<Vec<Given>> {
+        self.call(Call::Next, self.inner.next(callers, now)).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<Due>> {
+        self.call(Call::DueAssignments, self.inner.due(now, limit)).await
     }
 }
 
