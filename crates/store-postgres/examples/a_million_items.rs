@@ -65,7 +65,8 @@ async fn main() {
     store.migrate().await.unwrap();
     let now = store.ping().await.unwrap();
     let config = |at: usize| {
-        let text = format!("{{name: q{at}, overlap: 2, per_person: {{open: 1000}}, pre_assignment_timeout: null}}");
+        let text =
+            format!("{{name: q{at}, overlap: 2, per_person: {{open: 1000}}, pre_assignment_timeout: null}}");
         QueueConfig::parse(&text, Format::Yaml).unwrap()
     };
     for at in 0..QUEUES {
@@ -92,7 +93,8 @@ async fn main() {
         .await
         .unwrap();
     sqlx::query("VACUUM ANALYZE openings").execute(&mut connection).await.unwrap();
-    measure_as(&store, "all skills, the head of the line was had", now, 17, |at| [queue(at % QUEUES)].into()).await;
+    measure_as(&store, "all skills, the head of the line was had", now, 17, |at| [queue(at % QUEUES)].into())
+        .await;
 }
 
 async fn fill(url: &str, config: &QueueConfig, now: Timestamp) {
@@ -123,11 +125,11 @@ async fn fill(url: &str, config: &QueueConfig, now: Timestamp) {
         "INSERT INTO items (tenant, item, queue, status, version, position, body, payload)
          SELECT 'default', 'i-' || n, 'q' || n % 10, 'open', 1, n,
                 replace(replace(b.body, 'THE-ITEM', 'i-' || n), 'THE-QUEUE', 'q' || n % 10), '{\"n\":1}'
-         FROM generate_series(1, 1000000) n JOIN bodies b ON b.set_id = n * 7919 / 10 % 1140 + 1",
+         FROM generate_series(1::bigint, 1000000) n JOIN bodies b ON b.set_id = n * 7919 / 10 % 1140 + 1",
         "INSERT INTO openings (tenant, item, queue, set_id, urgency, class, position, needs, barred)
          SELECT 'default', 'i-' || n, 'q' || n % 10, n * 7919 / 10 % 1140 + 1, 0, 1, n, 2,
                 ARRAY['p' || n * 31 / 7 % 100]
-         FROM generate_series(1, 1000000) n",
+         FROM generate_series(1::bigint, 1000000) n",
         "SELECT setval('standing', 1000000)",
         "VACUUM ANALYZE",
     ];
@@ -136,7 +138,12 @@ async fn fill(url: &str, config: &QueueConfig, now: Timestamp) {
     }
 }
 
-async fn measure(store: &PostgresStore, what: &str, now: Timestamp, queues: impl Fn(usize) -> BTreeSet<Name>) {
+async fn measure(
+    store: &PostgresStore,
+    what: &str,
+    now: Timestamp,
+    queues: impl Fn(usize) -> BTreeSet<Name>,
+) {
     for _ in 0..50 {
         one(store, 0, queues(0), now).await;
     }
@@ -167,7 +174,8 @@ async fn one(store: &PostgresStore, person: usize, queues: BTreeSet<Name>, now: 
     use millstream_core::id::{ItemKey, WorkerId};
     use millstream_store::item_store::{ItemCommit, ItemRef, ItemStore};
     let person = PersonId::parse(format!("p{person}")).unwrap();
-    let caller = Caller { tenant: tenant(), person: person.clone(), queues, next: AssignmentId(Uuid::now_v7()) };
+    let caller =
+        Caller { tenant: tenant(), person: person.clone(), queues, next: AssignmentId(Uuid::now_v7()) };
     let began = Instant::now();
     let given = store.next(std::slice::from_ref(&caller), now).await.unwrap().remove(0);
     let took = began.elapsed();
@@ -181,7 +189,9 @@ async fn one(store: &PostgresStore, person: usize, queues: BTreeSet<Name>, now: 
     let commit = ItemCommit::of(&loaded, *start, None);
     let work = millstream_store::giving::after(&commit);
     let submit = Input::Submit { assignment: given.assignment.id, person, answer: RawJson::null() };
-    let Ok(Stepped::Changed(submit)) = step(&work.work, setting, &submit, now) else { panic!("not submitted") };
+    let Ok(Stepped::Changed(submit)) = step(&work.work, setting, &submit, now) else {
+        panic!("not submitted")
+    };
     let worker = WorkerId::parse("bench").unwrap();
     store.commit_items(&worker, &[commit], now).await.unwrap();
     store.commit_items(&worker, &[ItemCommit::of(&work, *submit, None)], now).await.unwrap();

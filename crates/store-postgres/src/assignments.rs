@@ -17,6 +17,7 @@ use millstream_store::giving;
 use millstream_store::item_store::{ItemCommit, ItemRef, LoadedItem};
 use millstream_store::queue_store::QueueView;
 use millstream_store::{Result, StoreError};
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
@@ -26,7 +27,7 @@ use crate::errors::Attempt;
 use crate::item_rows::{self, item_key};
 use crate::item_store;
 use crate::line::{self, Search};
-use crate::queue_store::{list_queues, read_people, read_queues};
+use crate::queue_store::{Configs, list_queues, read_queues};
 use crate::skill_sets::Sets;
 
 /// Queues that somebody who names none is given work of.
@@ -100,8 +101,8 @@ impl PostgresStore {
     async fn next_once(&self, callers: &[Caller], now: Timestamp) -> Attempt<Vec<Option<Given>>> {
         let mut transaction = self.pool.begin().await?;
         lock_people(&mut transaction, callers).await?;
-        let open = read_open(&mut transaction, callers).await?;
-        let mut desk = Desk::read(&mut transaction, callers, &open).await?;
+        let known = read_known(&mut transaction, callers).await?;
+        let mut desk = Desk::read(&mut transaction, &self.configs, callers, &known).await?;
         let queues: BTreeSet<(TenantId, Name)> = desk.queues_asked();
         let sets = if queues.is_empty() {
             HashMap::new()
@@ -118,6 +119,7 @@ impl PostgresStore {
             }
         }
         desk.give_back(&mut transaction).await?;
+        item_rows::add_totals(&mut transaction, &item_rows::sums_of(&desk.commits), now).await?;
         transaction.commit().await?;
         Ok(desk.given)
     }
@@ -138,28 +140,38 @@ SELECT pg_advisory_xact_lock(p.number) FROM (
     Ok(())
 }
 
-async fn read_open(
-    connection: &mut PgConnection,
-    callers: &[Caller],
-) -> Attempt<HashMap<(TenantId, PersonId), Vec<Assignment>>> {
+/// What is known of a caller, and what they have.
+struct Known {
+    profile: Profile,
+    open: Vec<Assignment>,
+}
+
+/// In the order of the callers.
+async fn read_known(connection: &mut PgConnection, callers: &[Caller]) -> Attempt<Vec<Known>> {
     const READ: &str = "
-SELECT a.tenant, a.body FROM unnest($1::text[], $2::text[]) AS k(tenant, person)
-CROSS JOIN LATERAL (
-    SELECT a.tenant, a.body FROM assignments a
-    WHERE a.person = k.person AND a.tenant = k.tenant AND a.is_open OFFSET 0
-) a";
+SELECT p.skills, p.state, ARRAY(
+    SELECT a.body FROM assignments a WHERE a.person = k.person AND a.tenant = k.tenant AND a.is_open
+) AS open
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k(tenant, person, ord)
+LEFT JOIN people p ON p.tenant = k.tenant AND p.person = k.person
+ORDER BY k.ord";
     let rows = sqlx::query(READ)
         .bind(callers.iter().map(|caller| caller.tenant.as_str()).collect::<Vec<_>>())
         .bind(callers.iter().map(|caller| caller.person.as_str()).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
-    let mut open: HashMap<(TenantId, PersonId), Vec<Assignment>> = HashMap::new();
-    for row in &rows {
-        let one: Assignment = decode::list(row, "body")?;
-        let key = (decode::parsed(row, "tenant")?, one.person.clone());
-        open.entry(key).or_default().push(one);
-    }
-    Ok(open)
+    let known = |(row, caller): (&PgRow, &Caller)| {
+        let mut profile = Profile::unknown(caller.person.clone());
+        if let Some(state) = decode::parsed_option(row, "state")? {
+            profile = Profile { skills: decode::list(row, "skills")?, state, ..profile };
+        }
+        let mut open = Vec::new();
+        for body in row.try_get::<Vec<String>, _>("open")? {
+            open.push(item_rows::assignment(&body)?);
+        }
+        Ok(Known { profile, open })
+    };
+    rows.iter().zip(callers).map(known).collect()
 }
 
 /// What a batch of callers is served from.
@@ -170,13 +182,15 @@ struct Desk<'a> {
     asking: BTreeMap<usize, Asking>,
     pending: BTreeMap<usize, Assignment>,
     given: Vec<Option<Given>>,
+    commits: Vec<ItemCommit>,
 }
 
 impl<'a> Desk<'a> {
     async fn read(
         connection: &mut PgConnection,
+        configs: &Configs,
         callers: &'a [Caller],
-        open: &HashMap<(TenantId, PersonId), Vec<Assignment>>,
+        known: &[Known],
     ) -> Attempt<Self> {
         let mut desk = Self {
             callers,
@@ -184,45 +198,37 @@ impl<'a> Desk<'a> {
             asking: BTreeMap::new(),
             pending: BTreeMap::new(),
             given: vec![None; callers.len()],
+            commits: Vec::new(),
         };
-        let theirs = |caller: &Caller| {
-            let key = (caller.tenant.clone(), caller.person.clone());
-            open.get(&key).map_or(&[][..], Vec::as_slice)
-        };
-        for (at, caller) in callers.iter().enumerate() {
-            let pending = theirs(caller).iter().filter(|one| one.status == AssignmentStatus::Pending);
+        let mut fresh = Vec::new();
+        for (at, (caller, known)) in callers.iter().zip(known).enumerate() {
+            let pending = known.open.iter().filter(|one| one.status == AssignmentStatus::Pending);
             let wanted = pending.filter(|one| giving::wants(caller, &one.queue));
-            if let Some(one) = wanted.min_by_key(|one| (one.created_at, one.id)) {
-                desk.pending.insert(at, one.clone());
+            match wanted.min_by_key(|one| (one.created_at, one.id)) {
+                Some(one) => drop(desk.pending.insert(at, one.clone())),
+                None => fresh.push((at, caller, known)),
             }
         }
-        let fresh: Vec<(usize, &Caller)> =
-            callers.iter().enumerate().filter(|(at, _)| !desk.pending.contains_key(at)).collect();
         if fresh.is_empty() {
             return Ok(desk);
         }
-        desk.queues = read_asked(connection, &fresh).await?;
-        let keys: Vec<_> =
-            fresh.iter().map(|(_, caller)| (caller.tenant.clone(), caller.person.clone())).collect();
-        let people: HashMap<(TenantId, PersonId), Profile> = read_people(connection, &keys)
-            .await?
-            .into_iter()
-            .map(|(tenant, profile)| ((tenant, profile.person.clone()), profile))
-            .collect();
-        let completed = read_completed(connection, &fresh, &desk.queues).await?;
-        for ((at, caller), key) in fresh.into_iter().zip(keys) {
+        let asked: Vec<&Caller> = fresh.iter().map(|(_, caller, _)| *caller).collect();
+        desk.queues = read_asked(connection, configs, &asked).await?;
+        let completed = read_completed(connection, &asked, &desk.queues).await?;
+        for (at, caller, known) in fresh {
             let mut loads: BTreeMap<Name, Load> = BTreeMap::new();
-            for one in theirs(caller) {
+            for one in &known.open {
                 loads.entry(one.queue.clone()).or_default().open += 1;
             }
-            for ((_, queue), count) in completed.iter().filter(|((person, _), _)| *person == key) {
+            let theirs =
+                |person: &(TenantId, PersonId)| person.0 == caller.tenant && person.1 == caller.person;
+            for ((_, queue), count) in completed.iter().filter(|((person, _), _)| theirs(person)) {
                 loads.entry(queue.clone()).or_default().completed = *count;
             }
-            let profile = people.get(&key).cloned().unwrap_or_else(|| Profile::unknown(key.1));
             let queues = desk.queues.get(&caller.tenant).into_iter().flatten();
             let queues: Vec<&QueueView> =
                 queues.filter(|view| giving::wants(caller, &view.config.name)).collect();
-            match giving::asking(caller, &profile, &queues, &loads) {
+            match giving::asking(caller, &known.profile, &queues, &loads) {
                 Ok(asking) => drop(desk.asking.insert(at, asking)),
                 Err(idle) => desk.answer(at, Some(Given::Nothing(idle))),
             }
@@ -339,7 +345,8 @@ impl<'a> Desk<'a> {
             self.answer(*at, given);
         }
         for wave in waves {
-            item_rows::write_items(connection, &wave.iter().collect::<Vec<_>>(), now).await?;
+            item_rows::write_items(connection, &wave.iter().collect::<Vec<_>>()).await?;
+            self.commits.extend(wave);
         }
         Ok(())
     }
@@ -359,23 +366,21 @@ fn given(commit: &ItemCommit, id: AssignmentId) -> Option<Given> {
 /// The queues that are asked for.
 async fn read_asked(
     connection: &mut PgConnection,
-    callers: &[(usize, &Caller)],
+    configs: &Configs,
+    callers: &[&Caller],
 ) -> Attempt<HashMap<TenantId, Vec<QueueView>>> {
-    let of_all: BTreeSet<&TenantId> = callers
-        .iter()
-        .filter(|(_, caller)| caller.queues.is_empty())
-        .map(|(_, caller)| &caller.tenant)
-        .collect();
+    let of_all: BTreeSet<&TenantId> =
+        callers.iter().filter(|caller| caller.queues.is_empty()).map(|caller| &caller.tenant).collect();
     let mut named: BTreeSet<(TenantId, Name)> = BTreeSet::new();
-    for (_, caller) in callers.iter().filter(|(_, caller)| !of_all.contains(&caller.tenant)) {
+    for caller in callers.iter().filter(|caller| !of_all.contains(&caller.tenant)) {
         named.extend(caller.queues.iter().map(|queue| (caller.tenant.clone(), queue.clone())));
     }
     let mut found = Vec::new();
     for tenant in of_all {
-        found.extend(list_queues(connection, tenant, "", MOST_QUEUES).await?);
+        found.extend(list_queues(connection, configs, tenant, "", MOST_QUEUES).await?);
     }
     if !named.is_empty() {
-        found.extend(read_queues(connection, &named.into_iter().collect::<Vec<_>>()).await?);
+        found.extend(read_queues(connection, configs, &named.into_iter().collect::<Vec<_>>()).await?);
     }
     let mut queues: HashMap<TenantId, Vec<QueueView>> = HashMap::new();
     for (tenant, view) in found {
@@ -387,7 +392,7 @@ async fn read_asked(
 /// How much people have completed, of queues that want to know.
 async fn read_completed(
     connection: &mut PgConnection,
-    callers: &[(usize, &Caller)],
+    callers: &[&Caller],
     queues: &HashMap<TenantId, Vec<QueueView>>,
 ) -> Attempt<HashMap<((TenantId, PersonId), Name), u64>> {
     const READ: &str = "
@@ -398,7 +403,7 @@ CROSS JOIN LATERAL (
     WHERE t.tenant = k.tenant AND t.queue = k.queue AND t.person = k.person
 ) t";
     let mut wanted: Vec<(&str, &str, &str)> = Vec::new();
-    for (_, caller) in callers {
+    for caller in callers {
         let views = queues.get(&caller.tenant).into_iter().flatten();
         for view in views.filter(|view| view.config.per_person.total.is_some()) {
             if giving::wants(caller, &view.config.name) {

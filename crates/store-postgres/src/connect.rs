@@ -14,6 +14,7 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::errors::Failure;
+use crate::queue_store::Configs;
 use crate::skill_sets::SkillSets;
 use crate::warm::Warm;
 
@@ -68,6 +69,7 @@ pub struct PostgresStore {
     pub(crate) leases: PgPool,
     /// Sets of skills that have been read.
     pub(crate) skills: SkillSets,
+    pub(crate) configs: Configs,
     /// Without our limits: migrations may take their time.
     pub(crate) unlimited: PgConnectOptions,
     call_timeout: Duration,
@@ -95,6 +97,7 @@ impl PostgresStore {
             warm: Warm::new(main.clone(), options.max_connections as usize / 2),
             pool: main,
             skills: SkillSets::default(),
+            configs: Configs::default(),
             leases: pool(options.lease_connections.max(1)),
             unlimited,
             call_timeout: options.call_timeout,

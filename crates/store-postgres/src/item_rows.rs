@@ -39,12 +39,16 @@ pub(crate) fn item(row: &PgRow) -> Attempt<Item> {
     Ok(item)
 }
 
+pub(crate) fn assignment(body: &str) -> Attempt<Assignment> {
+    serde_json::from_str(body)
+        .map_err(|error| Failure::Undecodable(format!("an assignment cannot be read: {error}")))
+}
+
 /// From a row of an item that has the bodies of its assignments.
 pub(crate) fn with_assignments(row: &PgRow) -> Attempt<LoadedItem> {
     let mut work = Work::new(item(row)?, decode::json(row, "payload")?);
     for body in row.try_get::<Vec<String>, _>("assignments")? {
-        let one: Assignment = serde_json::from_str(&body)
-            .map_err(|error| Failure::Undecodable(format!("an assignment cannot be read: {error}")))?;
+        let one = assignment(&body)?;
         work.assignments.insert(one.id, one);
     }
     Ok(LoadedItem { key: item_key(row)?, version: row.try_get("version")?, work })
@@ -81,13 +85,29 @@ CROSS JOIN LATERAL (
     Ok(items)
 }
 
-/// Writes changes of items whose rows are held and have the versions that are expected, each item once.
-pub(crate) async fn write_items(
-    connection: &mut PgConnection,
-    commits: &[&ItemCommit],
-    now: Timestamp,
-) -> Attempt<()> {
+/// Writes changes of items whose rows are held and have the versions that are expected, each item once. Sums are
+/// written apart, when all items are: see [`sums_of`].
+pub(crate) async fn write_items(connection: &mut PgConnection, commits: &[&ItemCommit]) -> Attempt<()> {
+    // All of it in one statement: what hangs on an item is held with its row.
     const WRITE: &str = "
+WITH closed AS (
+    DELETE FROM openings o USING unnest($8::text[], $9::text[]) AS k(tenant, item)
+    WHERE o.item = k.item AND o.tenant = k.tenant
+), taken AS (
+    UPDATE openings o
+    SET needs = k.needs, barred = ARRAY(SELECT json_array_elements_text(k.barred::json))
+    FROM unnest($10::text[], $11::text[], $12::int[], $13::text[]) AS k(tenant, item, needs, barred)
+    WHERE o.item = k.item AND o.tenant = k.tenant
+), given AS (
+    INSERT INTO assignments (tenant, assignment, item, person, queue, status, is_open, due_at, body)
+    SELECT k.* FROM unnest($14::text[], $15::uuid[], $16::text[], $17::text[], $18::text[], $19::text[],
+                           $20::boolean[], $21::bigint[], $22::text[]) AS k
+    ON CONFLICT (assignment, tenant) DO UPDATE SET
+        status = excluded.status, is_open = excluded.is_open, due_at = excluded.due_at, body = excluded.body
+), logged AS (
+    INSERT INTO item_log (tenant, item, no, at, body)
+    SELECT k.* FROM unnest($23::text[], $24::text[], $25::bigint[], $26::bigint[], $27::text[]) AS k
+)
 UPDATE items i
 SET queue = k.queue, status = k.status, version = i.version + 1, due_at = k.due_at, ended_at = k.ended_at,
     body = k.body
@@ -97,8 +117,21 @@ WHERE i.item = k.item AND i.tenant = k.tenant";
     if commits.is_empty() {
         return Ok(());
     }
-    let (tenants, ids) = key_columns(commits.iter().map(|commit| &commit.key));
+    let which = |wanted: OpeningChange| commits.iter().filter(move |one| one.change.opening.change == wanted);
+    let openings = || which(OpeningChange::Update).map(|commit| &commit.change.opening);
+    let changed = || {
+        commits.iter().flat_map(|commit| {
+            let work = &commit.change.work;
+            let changed = commit.change.changed.iter().filter_map(|id| work.assignments.get(id));
+            changed.map(|one| (&commit.key.tenant, one))
+        })
+    };
+    let log = || commits.iter().flat_map(|commit| commit.change.log.iter().map(|entry| (&commit.key, entry)));
     let items = || commits.iter().map(|commit| &commit.change.work.item);
+    let (tenants, ids) = key_columns(commits.iter().map(|commit| &commit.key));
+    let closed = key_columns(which(OpeningChange::Close).map(|commit| &commit.key));
+    let taken = key_columns(which(OpeningChange::Update).map(|commit| &commit.key));
+    let logged = key_columns(log().map(|(key, _)| key));
     sqlx::query(WRITE)
         .bind(&tenants)
         .bind(&ids)
@@ -106,52 +139,29 @@ WHERE i.item = k.item AND i.tenant = k.tenant";
         .bind(items().map(|item| item.status.as_str()).collect::<Vec<_>>())
         .bind(items().map(|item| item.due_at.map(Timestamp::as_millis)).collect::<Vec<_>>())
         .bind(items().map(|item| item.ended_at.map(Timestamp::as_millis)).collect::<Vec<_>>())
-        .bind(items().map(|item| RawJson::of(item).as_str().to_owned()).collect::<Vec<_>>())
+        .bind(items().map(text_of).collect::<Vec<_>>())
+        .bind(&closed.0)
+        .bind(&closed.1)
+        .bind(&taken.0)
+        .bind(&taken.1)
+        .bind(openings().map(|opening| small(opening.needs)).collect::<Vec<_>>())
+        .bind(openings().map(|opening| text_of(&opening.barred)).collect::<Vec<_>>())
+        .bind(changed().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
+        .bind(changed().map(|(_, one)| one.id.0).collect::<Vec<Uuid>>())
+        .bind(changed().map(|(_, one)| one.item.as_str()).collect::<Vec<_>>())
+        .bind(changed().map(|(_, one)| one.person.as_str()).collect::<Vec<_>>())
+        .bind(changed().map(|(_, one)| one.queue.as_str()).collect::<Vec<_>>())
+        .bind(changed().map(|(_, one)| one.status.as_str()).collect::<Vec<_>>())
+        .bind(changed().map(|(_, one)| one.status.is_open()).collect::<Vec<_>>())
+        .bind(changed().map(|(_, one)| one.deadline.map(Timestamp::as_millis)).collect::<Vec<_>>())
+        .bind(changed().map(|(_, one)| text_of(one)).collect::<Vec<_>>())
+        .bind(&logged.0)
+        .bind(&logged.1)
+        .bind(log().map(|(_, entry)| i64::from(entry.no)).collect::<Vec<_>>())
+        .bind(log().map(|(_, entry)| entry.at.as_millis()).collect::<Vec<_>>())
+        .bind(log().map(|(_, entry)| text_of(entry)).collect::<Vec<_>>())
         .execute(&mut *connection)
         .await?;
-    write_openings(connection, commits).await?;
-    write_assignments(connection, commits).await?;
-    let log = commits.iter().flat_map(|commit| commit.change.log.iter().map(|entry| (&commit.key, entry)));
-    write_log(connection, &log.collect::<Vec<_>>()).await?;
-    let mut sums: Sums = BTreeMap::new();
-    for commit in commits {
-        for ((queue, person), added) in &commit.totals {
-            let key = (commit.key.tenant.clone(), queue.clone(), person.clone());
-            sums.entry(key).or_default().merge(added);
-        }
-    }
-    add_totals(connection, &sums, now).await
-}
-
-async fn write_openings(connection: &mut PgConnection, commits: &[&ItemCommit]) -> Attempt<()> {
-    const CLOSE: &str = "
-DELETE FROM openings o USING unnest($1::text[], $2::text[]) AS k(tenant, item)
-WHERE o.item = k.item AND o.tenant = k.tenant";
-    const UPDATE: &str = "
-UPDATE openings o
-SET needs = k.needs, barred = ARRAY(SELECT json_array_elements_text(k.barred::json))
-FROM unnest($1::text[], $2::text[], $3::int[], $4::text[]) AS k(tenant, item, needs, barred)
-WHERE o.item = k.item AND o.tenant = k.tenant";
-    let which = |wanted: OpeningChange| commits.iter().filter(move |one| one.change.opening.change == wanted);
-    let (tenants, ids) = key_columns(which(OpeningChange::Close).map(|commit| &commit.key));
-    if !tenants.is_empty() {
-        sqlx::query(CLOSE).bind(&tenants).bind(&ids).execute(&mut *connection).await?;
-    }
-    let (tenants, ids) = key_columns(which(OpeningChange::Update).map(|commit| &commit.key));
-    if !tenants.is_empty() {
-        let openings = || which(OpeningChange::Update).map(|commit| &commit.change.opening);
-        sqlx::query(UPDATE)
-            .bind(&tenants)
-            .bind(&ids)
-            .bind(openings().map(|opening| small(opening.needs)).collect::<Vec<_>>())
-            .bind(
-                openings()
-                    .map(|opening| RawJson::of(&opening.barred).as_str().to_owned())
-                    .collect::<Vec<_>>(),
-            )
-            .execute(&mut *connection)
-            .await?;
-    }
     let placed: Vec<_> = which(OpeningChange::Place)
         .map(|commit| Placed {
             key: &commit.key,
@@ -161,6 +171,22 @@ WHERE o.item = k.item AND o.tenant = k.tenant";
         })
         .collect();
     place(connection, &placed).await
+}
+
+fn text_of<T: serde::Serialize>(value: &T) -> String {
+    RawJson::of(value).as_str().to_owned()
+}
+
+/// What changes add to the sums.
+pub(crate) fn sums_of<'c>(commits: impl IntoIterator<Item = &'c ItemCommit>) -> Sums {
+    let mut sums: Sums = BTreeMap::new();
+    for commit in commits {
+        for ((queue, person), added) in &commit.totals {
+            let key = (commit.key.tenant.clone(), queue.clone(), person.clone());
+            sums.entry(key).or_default().merge(added);
+        }
+    }
+    sums
 }
 
 fn small(count: usize) -> i32 {
@@ -268,38 +294,6 @@ CROSS JOIN LATERAL (
             Ok((key, row.try_get("set_id")?))
         })
         .collect()
-}
-
-async fn write_assignments(connection: &mut PgConnection, commits: &[&ItemCommit]) -> Attempt<()> {
-    const WRITE: &str = "
-INSERT INTO assignments (tenant, assignment, item, person, queue, status, is_open, due_at, body)
-SELECT k.* FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::boolean[],
-                       $8::bigint[], $9::text[]) AS k
-ON CONFLICT (assignment, tenant) DO UPDATE SET
-    status = excluded.status, is_open = excluded.is_open, due_at = excluded.due_at, body = excluded.body";
-    let changed = || {
-        commits.iter().flat_map(|commit| {
-            let work = &commit.change.work;
-            let changed = commit.change.changed.iter().filter_map(|id| work.assignments.get(id));
-            changed.map(|one| (&commit.key.tenant, one))
-        })
-    };
-    if changed().next().is_none() {
-        return Ok(());
-    }
-    sqlx::query(WRITE)
-        .bind(changed().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.id.0).collect::<Vec<Uuid>>())
-        .bind(changed().map(|(_, one)| one.item.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.person.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.queue.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.status.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.status.is_open()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.deadline.map(Timestamp::as_millis)).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| RawJson::of(one).as_str().to_owned()).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
-    Ok(())
 }
 
 pub(crate) async fn write_log(connection: &mut PgConnection, log: &[(&ItemKey, &LogEntry)]) -> Attempt<()> {

@@ -191,7 +191,9 @@ ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
                 }
             }
         }
-        item_rows::write_items(&mut transaction, &good, now).await?;
+        item_rows::write_items(&mut transaction, &good).await?;
+        let sums = item_rows::sums_of(good.iter().copied());
+        item_rows::add_totals(&mut transaction, &sums, now).await?;
         transaction.commit().await?;
         Ok(verdicts)
     }
@@ -204,7 +206,7 @@ ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
         now: Timestamp,
     ) -> Attempt<Vec<Imported>> {
         let mut transaction = self.pool.begin().await?;
-        let found = read_queues(&mut transaction, &[(tenant.clone(), queue.clone())]).await?;
+        let found = read_queues(&mut transaction, &self.configs, &[(tenant.clone(), queue.clone())]).await?;
         let Some((_, view)) = found.into_iter().next() else {
             return Ok(vec![Imported::NoQueue; items.len()]);
         };

@@ -17,12 +17,32 @@ use crate::errors::Attempt;
 use crate::item_rows::{self, item_key, key_columns};
 use crate::skill_sets::Sets;
 
-/// How far the line of each queue is looked along, one after the other.
-const LOOKS: [i64; 2] = [32, 256];
+/// How far the lines of all queues together are looked along at first, and then if many sets of skills suit.
+const LOOKS: [usize; 2] = [32, 256];
+/// With fewer lines of sets than this their heads are found sooner than something that suits in the whole line.
+const FEW_LINES: usize = 256;
 /// How many of what was found are tried to be locked.
 const HINTS: usize = 64;
-/// How far the line of each set of skills is looked along for one person.
-const EACH: i64 = 8;
+
+/// The heads of queues.
+const LINE: &str = "
+SELECT o.tenant, o.item, o.queue, o.set_id, o.urgency, o.class, o.position, o.needs, o.barred
+FROM unnest($2::text[]) AS k(queue)
+CROSS JOIN LATERAL (
+    SELECT * FROM openings o WHERE o.queue = k.queue AND o.tenant = $1
+    ORDER BY o.urgency, o.class, o.position LIMIT $3
+) o";
+
+/// The heads of the lines of sets of skills.
+const LINES: &str = "
+SELECT o.tenant, o.item, o.queue, o.set_id, o.urgency, o.class, o.position, o.needs, o.barred
+FROM unnest($2::text[], $3::bigint[]) AS k(queue, set_id)
+CROSS JOIN LATERAL (
+    SELECT * FROM openings o
+    WHERE o.set_id = k.set_id AND o.queue = k.queue AND o.tenant = $1 AND NOT ($4::text = ANY(o.barred))
+    ORDER BY o.urgency, o.class, o.position LIMIT $5
+) o
+ORDER BY o.urgency, o.class, o.position LIMIT $6";
 
 /// What is looked for.
 #[derive(Debug)]
@@ -40,13 +60,31 @@ pub(crate) async fn look(
     search: &Search<'_>,
 ) -> Attempt<Vec<(ItemKey, Candidate)>> {
     let enough = search.count.max(1);
-    for depth in LOOKS {
+    let lines = search.lines();
+    let [first, further] = LOOKS.map(|all| all.max(enough) / search.asking.queues.len().max(1));
+    let looks = if lines.len() < FEW_LINES { vec![first] } else { vec![first, further] };
+    for depth in looks {
+        let depth = i64::try_from(depth.max(8)).unwrap_or(i64::MAX);
         let (found, exhausted) = look_along(connection, search, depth).await?;
         if exhausted || found.len() >= enough {
             return Ok(found);
         }
     }
-    look_in_sets(connection, search).await
+    look_in_sets(connection, search, lines).await
+}
+
+impl Search<'_> {
+    /// The queues and sets of skills that suit.
+    fn lines(&self) -> Vec<(&str, i64)> {
+        let mut lines = Vec::new();
+        for queue in &self.asking.queues {
+            let sets = self.sets.get(&(self.tenant.clone(), queue.clone()));
+            let suiting = sets.into_iter().flat_map(|sets| sets.iter());
+            let suiting = suiting.filter(|(_, skills)| skills.is_subset(&self.asking.skills));
+            lines.extend(suiting.map(|(number, _)| (queue.as_str(), *number)));
+        }
+        lines
+    }
 }
 
 /// The head of each queue, and whether that was all of it.
@@ -55,13 +93,6 @@ async fn look_along(
     search: &Search<'_>,
     depth: i64,
 ) -> Attempt<(Vec<(ItemKey, Candidate)>, bool)> {
-    const LINE: &str = "
-SELECT o.tenant, o.item, o.queue, o.set_id, o.urgency, o.class, o.position, o.needs, o.barred
-FROM unnest($2::text[]) AS k(queue)
-CROSS JOIN LATERAL (
-    SELECT * FROM openings o WHERE o.queue = k.queue AND o.tenant = $1
-    ORDER BY o.urgency, o.class, o.position LIMIT $3
-) o";
     let queues: Vec<&str> = search.asking.queues.iter().map(Name::as_str).collect();
     let rows = sqlx::query(LINE)
         .bind(search.tenant.as_str())
@@ -80,33 +111,21 @@ CROSS JOIN LATERAL (
 async fn look_in_sets(
     connection: &mut PgConnection,
     search: &Search<'_>,
+    lines: Vec<(&str, i64)>,
 ) -> Attempt<Vec<(ItemKey, Candidate)>> {
-    const LINES: &str = "
-SELECT o.tenant, o.item, o.queue, o.set_id, o.urgency, o.class, o.position, o.needs, o.barred
-FROM unnest($2::text[], $3::bigint[]) AS k(queue, set_id)
-CROSS JOIN LATERAL (
-    SELECT * FROM openings o
-    WHERE o.set_id = k.set_id AND o.queue = k.queue AND o.tenant = $1 AND NOT ($4::text = ANY(o.barred))
-    ORDER BY o.urgency, o.class, o.position LIMIT $5
-) o
-ORDER BY o.urgency, o.class, o.position LIMIT $6";
-    let mut lines: Vec<(&str, i64)> = Vec::new();
-    for queue in &search.asking.queues {
-        let sets = search.sets.get(&(search.tenant.clone(), queue.clone()));
-        let suiting = sets.into_iter().flat_map(|sets| sets.iter());
-        let suiting = suiting.filter(|(_, skills)| skills.is_subset(&search.asking.skills));
-        lines.extend(suiting.map(|(number, _)| (queue.as_str(), *number)));
-    }
     let (queues, numbers): (Vec<&str>, Vec<i64>) = lines.into_iter().unzip();
     // Whom a group is looked for is not one person: who may not have it is found out afterwards.
     let person = if search.count > 1 { "" } else { search.asking.person.as_str() };
-    let most = i64::try_from(search.count.max(HINTS)).unwrap_or(i64::MAX);
+    let most = search.count.max(HINTS);
+    // So many of each that all of them together are enough.
+    let each = if search.count > 1 { most } else { most.div_ceil(numbers.len().max(1)) };
+    let [each, most] = [each, most].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
     let rows = sqlx::query(LINES)
         .bind(search.tenant.as_str())
         .bind(&queues)
         .bind(&numbers)
         .bind(person)
-        .bind(if search.count > 1 { most } else { EACH })
+        .bind(each)
         .bind(most)
         .fetch_all(connection)
         .await?;
@@ -168,4 +187,59 @@ FOR NO KEY UPDATE OF i SKIP LOCKED";
         .fetch_all(&mut *connection)
         .await?;
     item_rows::loaded(connection, &rows).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use millstream_testkit::postgres;
+    use sqlx::AssertSqlSafe;
+
+    use super::*;
+    use crate::connect::{PostgresOptions, PostgresStore};
+
+    /// The plan on a full table, by a connection of the store.
+    async fn plan(store: &PostgresStore, statement: &str, lines: &[(&str, i64)]) -> String {
+        let (queues, numbers): (Vec<&str>, Vec<i64>) = lines.iter().copied().unzip();
+        let explain =
+            AssertSqlSafe(format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement}"));
+        let query = sqlx::query(explain).bind("default").bind(queues);
+        let query = if statement == LINE {
+            query.bind(32i64)
+        } else {
+            query.bind(numbers).bind("ann").bind(8i64).bind(64i64)
+        };
+        let rows = query.fetch_all(&store.pool).await.unwrap();
+        let mut text = String::new();
+        for row in rows {
+            writeln!(text, "{}", row.get::<&str, _>(0)).unwrap();
+        }
+        text
+    }
+
+    #[tokio::test]
+    async fn looking_walks_an_index_in_its_order_and_stops() {
+        const FILL: &str = "
+INSERT INTO openings (tenant, item, queue, set_id, urgency, class, position, needs, barred)
+SELECT 'default', 'i-' || n, 'q' || n % 3, n % 50, n % 7, n % 2, n, 1, CASE WHEN n < 3000 THEN '{ann}' ELSE '{}' END::text[]
+FROM generate_series(1, 30000) n";
+        let database = postgres::database().await;
+        let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
+        store.migrate().await.unwrap();
+        sqlx::query(FILL).execute(&store.pool).await.unwrap();
+        // Statistics of a moment ago, and none.
+        for analyze in ["SELECT 1", "ANALYZE openings"] {
+            sqlx::query(analyze).execute(&store.pool).await.unwrap();
+            let line = plan(&store, LINE, &[("q0", 0), ("q1", 0)]).await;
+            assert!(line.contains("Index Scan using openings_line"), "{line}");
+            assert!(!line.contains("Seq Scan") && !line.contains("Sort"), "{line}");
+            let lines = plan(&store, LINES, &[("q0", 3), ("q1", 4), ("q2", 5)]).await;
+            assert!(lines.contains("Index Scan using openings_set"), "{lines}");
+            // What is sorted are the heads; nothing is below the limit of each line.
+            let within = lines.split("Limit").nth(2).unwrap();
+            assert!(!lines.contains("Seq Scan") && !within.contains("Sort"), "{lines}");
+        }
+        store.close().await;
+    }
 }

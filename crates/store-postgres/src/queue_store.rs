@@ -1,5 +1,8 @@
 //! Queues of people's work, and the people.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use async_trait::async_trait;
 use millstream_core::assignment::next::Profile;
 use millstream_core::assignment::{QueueConfig, QueueState};
@@ -71,7 +74,7 @@ RETURNING (xmax = 0) AS created";
         }
         self.once(async {
             let mut connection = self.pool.acquire().await?;
-            let found = read_queues(&mut connection, keys).await?;
+            let found = read_queues(&mut connection, &self.configs, keys).await?;
             let of = |key: &(TenantId, Name)| {
                 found.iter().find(|(tenant, view)| (tenant, &view.config.name) == (&key.0, &key.1))
             };
@@ -88,7 +91,9 @@ RETURNING (xmax = 0) AS created";
     ) -> Result<Vec<QueueView>> {
         self.once(async {
             let mut connection = self.pool.acquire().await?;
-            let found = list_queues(&mut connection, tenant, after.map_or("", Name::as_str), limit).await?;
+            let found =
+                list_queues(&mut connection, &self.configs, tenant, after.map_or("", Name::as_str), limit)
+                    .await?;
             Ok(found.into_iter().map(|(_, view)| view).collect())
         })
         .await
@@ -98,6 +103,7 @@ RETURNING (xmax = 0) AS created";
 /// Those that are there, in no order.
 pub(crate) async fn read_queues(
     connection: &mut PgConnection,
+    configs: &Configs,
     keys: &[(TenantId, Name)],
 ) -> Attempt<Vec<(TenantId, QueueView)>> {
     const READ: &str = "
@@ -108,12 +114,13 @@ JOIN queues q ON q.tenant = k.tenant AND q.queue = k.queue";
         .bind(keys.iter().map(|(_, queue)| queue.as_str()).collect::<Vec<_>>())
         .fetch_all(connection)
         .await?;
-    rows.iter().map(queue_view).collect()
+    rows.iter().map(|row| queue_view(row, configs)).collect()
 }
 
 /// By name, after `after`.
 pub(crate) async fn list_queues(
     connection: &mut PgConnection,
+    configs: &Configs,
     tenant: &TenantId,
     after: &str,
     limit: usize,
@@ -125,15 +132,35 @@ pub(crate) async fn list_queues(
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .fetch_all(connection)
         .await?;
-    rows.iter().map(queue_view).collect()
+    rows.iter().map(|row| queue_view(row, configs)).collect()
 }
 
-fn queue_view(row: &PgRow) -> Attempt<(TenantId, QueueView)> {
-    let text: &str = row.try_get("config")?;
-    let config = QueueConfig::parse(text, Format::Json)
-        .map_err(|error| Failure::Undecodable(format!("the configuration of a queue: {error}")))?;
+/// Configurations that have been read, by their text: reading one compiles its expressions.
+#[derive(Debug, Default)]
+pub(crate) struct Configs(Mutex<HashMap<String, QueueConfig>>);
+
+impl Configs {
+    /// More than these are not kept.
+    const MOST: usize = 1_000;
+
+    fn read(&self, text: &str) -> Attempt<QueueConfig> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = kept.get(text) {
+            return Ok(config.clone());
+        }
+        let config = QueueConfig::parse(text, Format::Json)
+            .map_err(|error| Failure::Undecodable(format!("the configuration of a queue: {error}")))?;
+        if kept.len() >= Self::MOST {
+            kept.clear();
+        }
+        kept.insert(text.to_owned(), config.clone());
+        Ok(config)
+    }
+}
+
+fn queue_view(row: &PgRow, configs: &Configs) -> Attempt<(TenantId, QueueView)> {
     let view = QueueView {
-        config,
+        config: configs.read(row.try_get("config")?)?,
         state: decode::parsed(row, "state")?,
         created_at: decode::time(row, "created_at")?,
         updated_at: decode::time(row, "updated_at")?,
@@ -206,7 +233,7 @@ ON CONFLICT (tenant, person) DO UPDATE SET
 }
 
 /// Those who are known, in no order.
-pub(crate) async fn read_people(
+async fn read_people(
     connection: &mut PgConnection,
     keys: &[(TenantId, PersonId)],
 ) -> Attempt<Vec<(TenantId, Profile)>> {

@@ -107,11 +107,7 @@ impl Bench {
     ) -> Result<Change, Refusal> {
         let key = (loaded.key.tenant.clone(), loaded.work.item.queue.clone());
         let queue = self.stores.queues.queues(&[key]).await.unwrap().remove(0).unwrap();
-        let setting = Setting { queue: &queue.config, state: queue.state, escalates_to: None };
-        match step(&loaded.work, setting, input, now)? {
-            Stepped::Changed(change) => Ok(*change),
-            Stepped::Repeated => panic!("nothing changes"),
-        }
+        decide_in(&queue.config, loaded, input, now)
     }
 
     pub(super) async fn commit_item(&self, commit: ItemCommit) -> ItemCommitted {
@@ -166,6 +162,20 @@ impl Bench {
         self.start_work(&given).await;
         self.hand_in(&given, "1").await;
         given
+    }
+}
+
+/// What the input makes of an item in an active queue.
+pub(super) fn decide_in(
+    queue: &QueueConfig,
+    loaded: &LoadedItem,
+    input: &Input,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let setting = Setting { queue, state: QueueState::Active, escalates_to: None };
+    match step(&loaded.work, setting, input, now)? {
+        Stepped::Changed(change) => Ok(*change),
+        Stepped::Repeated => panic!("nothing changes"),
     }
 }
 

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_core::assignment::{Assignment, AssignmentStatus, Input, ItemStatus};
+use millstream_core::assignment::{Assignment, AssignmentStatus, Input, ItemStatus, QueueConfig};
 use millstream_core::id::{AssignmentId, ItemId, PersonId};
 use tokio::task::JoinSet;
 
 use super::Bench;
 use super::fixture::worker;
-use super::people::{item, person, skip, submit};
+use super::people::{acme, decide_in, item, person, skip, submit};
 use crate::assignments::{AssignmentFilter, Given};
-use crate::item_store::{ItemCommit, ItemCommitted};
+use crate::item_store::{ItemCommit, ItemCommitted, ItemRef};
 
 const ROUNDS: usize = 2_500;
 const CALLERS: usize = 64;
@@ -80,13 +80,13 @@ pub async fn one_person_who_asks_many_times_at_once_is_given_one_thing(bench: Be
 
 /// Two inputs to the same assignment at the same instant, as often as [`ROUNDS`]: one of them is written.
 async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Input; 2]) {
-    bench
+    let queue = bench
         .queue(
             "timeout_seconds: 1, per_person: {open: 1000}, reassign_expired: false, reassign_skipped: false",
         )
         .await;
     bench.import_many(ROUNDS).await;
-    let given = started(bench).await;
+    let given = started(bench, &queue).await;
     let later = bench.now().await.plus(Duration::from_secs(3600));
     let mut rounds = JoinSet::new();
     let mut firsts = 0;
@@ -94,19 +94,19 @@ async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Inp
         while rounds.len() >= 16 {
             firsts += usize::from(rounds.join_next().await.unwrap().unwrap());
         }
-        let bench = bench.clone();
+        let (bench, queue) = (bench.clone(), queue.clone());
         rounds.spawn(async move {
             let key = item(one.item.as_str());
             let loaded = bench.loaded(&key).await;
-            let mut commits = Vec::new();
-            for input in inputs(&one, bench.assignment_id()) {
-                let change = bench.item_decide(&loaded, &input, later).await.unwrap();
-                commits.push(ItemCommit::of(&loaded, change, None));
-            }
-            let (a, b) = (commits.remove(0), commits.remove(0));
-            let (x, y) = (bench.clone(), bench.clone());
-            let first = tokio::spawn(async move { x.commit_item(a).await });
-            let second = tokio::spawn(async move { y.commit_item(b).await });
+            let [first, second] = inputs(&one, bench.assignment_id()).map(|input| {
+                let commit =
+                    ItemCommit::of(&loaded, decide_in(&queue, &loaded, &input, later).unwrap(), None);
+                let bench = bench.clone();
+                tokio::spawn(async move {
+                    let batch = [commit];
+                    bench.stores.items.commit_items(&worker("door"), &batch, later).await.unwrap().remove(0)
+                })
+            });
             let won = [first.await.unwrap(), second.await.unwrap()].map(|done| match done {
                 ItemCommitted::Done { .. } => true,
                 ItemCommitted::Conflict { current } => {
@@ -126,7 +126,7 @@ async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Inp
     loop {
         let filter = AssignmentFilter { status: Some(status), ..AssignmentFilter::default() };
         let views = &bench.stores.assignment_views;
-        let page = views.list_assignments(&super::people::acme(), &filter, after, 1_000).await.unwrap();
+        let page = views.list_assignments(&acme(), &filter, after, 1_000).await.unwrap();
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         completed += page.len();
@@ -135,22 +135,25 @@ async fn one_of_two(bench: &Bench, inputs: fn(&Assignment, AssignmentId) -> [Inp
 }
 
 /// As many assignments as there are items, all begun.
-async fn started(bench: &Bench) -> Vec<Assignment> {
+async fn started(bench: &Bench, queue: &QueueConfig) -> Vec<Assignment> {
     let mut given = Vec::new();
     let now = bench.now().await;
     while given.len() < ROUNDS {
         let callers: Vec<_> = (0..50).map(|n| bench.caller(&format!("p{}", given.len() + n))).collect();
         let answers = bench.stores.assignments.next(&callers, now).await.unwrap();
-        let mut commits = Vec::new();
+        let mut refs = Vec::new();
         for answer in answers {
             let Given::Assigned(work) = answer else { panic!("nothing is left") };
-            let one = work.assignment;
-            let loaded = bench.loaded(&item(one.item.as_str())).await;
-            let start = Input::Start { assignment: one.id, person: one.person.clone() };
-            let change = bench.item_decide(&loaded, &start, now).await.unwrap();
-            commits.push(ItemCommit::of(&loaded, change, None));
-            given.push(one);
+            refs.push(ItemRef::Assignment(acme(), work.assignment.id));
+            given.push(work.assignment);
         }
+        let loaded = bench.stores.items.load_items(&refs).await.unwrap();
+        let begun =
+            loaded.into_iter().flatten().zip(&given[given.len() - refs.len()..]).map(|(loaded, one)| {
+                let start = Input::Start { assignment: one.id, person: one.person.clone() };
+                ItemCommit::of(&loaded, decide_in(queue, &loaded, &start, now).unwrap(), None)
+            });
+        let commits: Vec<ItemCommit> = begun.collect();
         let done = bench.stores.items.commit_items(&worker("door"), &commits, now).await.unwrap();
         assert!(done.iter().all(|done| matches!(done, ItemCommitted::Done { .. })));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fixture::{Desk, id};
 use crate::assignment::input::InputKind;
 use crate::assignment::table::{self, ABOUT_ASSIGNMENTS, Line};
-use crate::assignment::{AssignmentStatus, Input, ItemStatus, Refusal, Stepped, diagram};
+use crate::assignment::{AssignmentStatus, Input, ItemStatus, Refusal, Stepped};
 
 /// An item of two places with one assignment in this status, which keeps its place.
 fn assignment_in(status: AssignmentStatus) -> Desk {
@@ -116,17 +116,4 @@ fn a_refusal_names_the_state_and_the_input() {
     let mut desk = item_in(ItemStatus::Withdrawn);
     let assign = desk.input(InputKind::Assign, id(1));
     assert_eq!(desk.refused(&assign).to_string(), "assign is not possible: the item is withdrawn");
-}
-
-/// Between the markers of each machine is what the code draws.
-#[test]
-fn the_documented_diagrams_are_those_of_the_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/STATE-MACHINES.md");
-    let text = std::fs::read_to_string(path).unwrap();
-    for (machine, drawn) in [("assignment", diagram::assignments()), ("item", diagram::items())] {
-        let begin = format!("<!-- generated: {machine} -->\n```mermaid\n");
-        let there = text.split_once(&begin).and_then(|(_, rest)| rest.split_once("```\n<!-- end -->"));
-        let Some((there, _)) = there else { panic!("{machine} has no markers") };
-        assert_eq!(there, drawn, "the diagram of {machine} should be:\n{drawn}");
-    }
 }

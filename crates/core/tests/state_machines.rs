@@ -1,0 +1,33 @@
+//! `docs/STATE-MACHINES.md` shows the tables of the code. Each machine has its part between two marks; whoever
+//! changes a table copies the new text from the place that the failing test names.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test says that it failed")]
+
+use std::path::Path;
+
+use millstream_core::assignment::diagram;
+
+/// Puts the generated text between the marks of a machine.
+fn with_section(document: &str, machine: &str, generated: &str) -> String {
+    let (begin, end) = (format!("<!-- {machine}: generated -->\n"), format!("<!-- {machine}: end -->\n"));
+    let (before, rest) = document.split_once(&begin).expect("the document has a place for it");
+    let (_, after) = rest.split_once(&end).expect("the place has an end");
+    format!("{before}{begin}{generated}{end}{after}")
+}
+
+fn check(machine: &str, generated: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/STATE-MACHINES.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let expected = with_section(&document, machine, generated);
+    if document != expected {
+        let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("STATE-MACHINES.md");
+        std::fs::write(&fresh, expected).unwrap();
+        panic!("docs/STATE-MACHINES.md is not what the code does: copy {} over it", fresh.display());
+    }
+}
+
+#[test]
+fn the_lifecycles_of_assignments_and_items_are_drawn_as_they_are() {
+    for (machine, diagram) in [("assignment", diagram::assignments()), ("item", diagram::items())] {
+        check(machine, &format!("\n```mermaid\n{diagram}```\n\n"));
+    }
+}
