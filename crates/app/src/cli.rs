@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and how it is explained.
 
+mod bench;
 mod graph;
 mod incidents;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use millstream_runtime::config::Flags;
 
+pub(crate) use bench::{BenchArgs, BenchCommand, BenchGraphArgs, BenchSubject, CompleteArg, SubmitArg};
 pub(crate) use graph::{
     GraphArgs, GraphCommand, GraphCreateArgs, GraphEditArgs, GraphGetArgs, GraphShowArgs,
 };
@@ -371,103 +373,4 @@ pub(crate) struct NewArgs {
     /// Take the SDK from this git repository
     #[arg(long, value_name = "URL")]
     pub sdk_git: Option<String>,
-}
-
-const BENCH_EXAMPLES: &str = "\
-Workloads:
-  many     each event to another execution: one guard, one `set`, one action through lease and settle
-  plain    the same without the action
-  chain    ten events for each execution
-  hot      all events to ten executions
-  payload  as many, with 10 KiB of payload
-  backlog  the workers start when 200,000 events are waiting for them
-  history  one execution with 50,000 events: what the next one costs, beside the first of a new one
-  http     as many, with an HTTP action against a sink in this process (see --action-wait)
-
-Examples:
-  millstream bench --embedded                      all of it on SQLite, nothing to install
-  millstream bench --fleet 2 --database-url postgres://… --redis-url redis://…
-  millstream bench --fleet 2 --workload all --runs 5 --plot bench.svg
-  millstream bench --url http://127.0.0.1:7400 --measure latency --rate 100,500
-  millstream bench --embedded --measure throughput --submit single --json
-
-A run that starts an engine has a private database (or directory) and private Redis keys beside yours,
-which it removes afterwards. The environment's settings (MILLSTREAM_WORKER__BATCH and the like) reach the
-processes that it starts. A run in which an event is lost or not completed fails with exit code 1.";
-
-#[derive(Debug, Args)]
-#[command(after_help = BENCH_EXAMPLES)]
-pub(crate) struct BenchArgs {
-    /// Start `millstream dev` in a temporary directory and measure it
-    #[arg(long, conflicts_with = "fleet", help_heading = "What is measured")]
-    pub embedded: bool,
-    /// Start an ingress and N workers on --database-url and --redis-url and measure them
-    #[arg(long, value_name = "N", help_heading = "What is measured")]
-    pub fleet: Option<usize>,
-    /// Which figures, separated by commas: throughput, latency, floor, pollers (default: all but pollers)
-    #[arg(long, value_name = "LIST", help_heading = "What is measured")]
-    pub measure: Option<String>,
-    /// Also the least that three tables on PostgreSQL could cost
-    #[arg(long, help_heading = "What is measured")]
-    pub floor_raw: bool,
-    /// What to run, separated by commas; `all` for all of them
-    #[arg(long, value_name = "LIST", default_value = "many", help_heading = "Load")]
-    pub workload: String,
-    /// One POST per event, or many events per POST
-    #[arg(long, value_enum, default_value_t = SubmitArg::Ndjson, help_heading = "Load")]
-    pub submit: SubmitArg,
-    /// Events per request with --submit ndjson
-    #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Load")]
-    pub batch: usize,
-    /// How workers outside the engine tell that tasks are done: one request for each, or for all of a lease
-    #[arg(long, value_enum, default_value_t = CompleteArg::Batch, help_heading = "Load")]
-    pub complete: CompleteArg,
-    /// Connections of the generator (default: 64 for single, 8 for ndjson)
-    #[arg(long, value_name = "N", help_heading = "Load")]
-    pub connections: Option<usize>,
-    /// Events per run (default: as the workload says)
-    #[arg(long, value_name = "N", conflicts_with = "length", help_heading = "Load")]
-    pub events: Option<usize>,
-    /// Send for so long instead of so many, for example 10s
-    #[arg(long = "for", id = "length", value_name = "TIME", help_heading = "Load")]
-    pub length: Option<String>,
-    /// Rates for latency: events per second, or a part of what single POSTs reach
-    #[arg(long, value_name = "LIST", default_value = "100,50%", help_heading = "Load")]
-    pub rate: String,
-    /// Runs per workload; the median one is shown
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Load")]
-    pub runs: usize,
-    /// Events before the measured ones, discarded
-    #[arg(long, value_name = "N", default_value_t = 2000, help_heading = "Load")]
-    pub warmup: usize,
-    /// How late the sink answers HTTP actions, for example 5ms
-    #[arg(long, value_name = "TIME", help_heading = "Engine")]
-    pub action_wait: Option<String>,
-    /// Actions that each worker performs at the same time
-    #[arg(long, value_name = "N", help_heading = "Engine")]
-    pub action_slots: Option<usize>,
-    /// Workers outside the engine that wait for tasks, for --measure pollers
-    #[arg(long, value_name = "N", default_value_t = 200, help_heading = "Load")]
-    pub pollers: usize,
-    /// Worker loops of an embedded engine
-    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Engine")]
-    pub loops: usize,
-    /// Write the figures as a picture
-    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
-    pub plot: Option<PathBuf>,
-    /// Seconds-long sizes: shows that it works, not how fast
-    #[arg(long, help_heading = "Load")]
-    pub smoke: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CompleteArg {
-    Single,
-    Batch,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SubmitArg {
-    Single,
-    Ndjson,
 }

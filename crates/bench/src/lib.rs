@@ -6,10 +6,11 @@
 //! private database and private keys.
 //!
 //! Reading order: [`plan`] (what to measure), [`workload`], `request` and `generator` (the load),
-//! `target` (the engine under test), `phase` (what is done to it), `quiet` (when it is done), `verify`
+//! `graph` (graphs, and who performs them), `target` (the engine under test), `phase` (what is done to it), `quiet` (when it is done), `verify`
 //! (that nothing is missing), `floor` (the limit), `run` (all of it in order), [`report`], [`table`].
 
 pub mod error;
+pub mod graph;
 pub mod plan;
 pub mod progress;
 pub mod rate;
@@ -46,6 +47,7 @@ pub mod table;
 
 pub use crew::Complete;
 pub use error::{BenchError, Result};
+pub use graph::{GraphShape, Graphs};
 pub use plan::{Amount, Measure, Plan, Size, Target};
 pub use progress::Progress;
 pub use rate::Rate;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::crew::Complete;
 use crate::error::{BenchError, Result};
+use crate::graph::Graphs;
 use crate::progress::Progress;
 use crate::rate::Rate;
 use crate::request::Submit;
@@ -19,6 +20,8 @@ pub struct Plan {
     /// Settings for engines that are started, as environment variables.
     pub settings: Vec<(String, String)>,
     pub measures: Vec<Measure>,
+    /// Graphs to measure, beside or instead of all that.
+    pub graphs: Option<Graphs>,
     pub workloads: Vec<Workload>,
     pub submit: Submit,
     pub connections: usize,
@@ -96,12 +99,13 @@ impl Plan {
             Some(Amount::For(Duration::ZERO)) => return usage("--for: more than no time is needed"),
             Some(Amount::Events(_) | Amount::For(_)) | None => {}
         }
-        if self.measures.is_empty() {
+        if self.measures.is_empty() && self.graphs.is_none() {
             return usage("--measure: throughput, latency, floor or pollers");
         }
         if !(1..=1000).contains(&self.pollers) {
             return usage("--pollers: between 1 and 1000, the events of a burst are one request");
         }
+        self.graphs.as_ref().map_or(Ok(()), Graphs::check)?;
         if matches!(self.target, Target::Url { .. }) {
             if self.workloads.contains(&Workload::Call) {
                 return usage(

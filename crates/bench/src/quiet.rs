@@ -63,7 +63,7 @@ fn whole(value: f64) -> u64 {
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
+pub(crate) enum Next {
     LookAgain(Duration),
     AskTheStore,
     GiveUp,
@@ -71,18 +71,18 @@ enum Next {
 
 /// Follows counters over time.
 #[derive(Debug)]
-struct Watch {
+pub(crate) struct Watch {
     last: Counters,
     moved: Instant,
 }
 
 impl Watch {
-    fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { last: Counters::default(), moved: now }
     }
 
     /// `wanted` is `None` while events are still being sent; `seen` is `None` where nobody counts.
-    fn judge(&mut self, seen: Option<Counters>, wanted: Option<Counters>, now: Instant) -> Next {
+    pub(crate) fn judge(&mut self, seen: Option<Counters>, wanted: Option<Counters>, now: Instant) -> Next {
         if seen.is_some_and(|seen| seen != self.last) {
             self.last = seen.unwrap_or_default();
             self.moved = now;

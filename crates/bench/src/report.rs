@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::batches::Batches;
 use crate::crew::Complete;
+use crate::graph::GraphsReport;
 use crate::latency::Percentiles;
 use crate::postgres::PostgresFacts;
 use crate::rate::Rate;
@@ -31,6 +32,7 @@ pub struct Report {
     pub task_to_call: Option<TaskToCall>,
     pub latency: Option<LatencyReport>,
     pub pollers: Option<PollersReport>,
+    pub graphs: Option<GraphsReport>,
     pub floor_raw: Option<Spread>,
 }
 

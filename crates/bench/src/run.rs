@@ -1,10 +1,10 @@
-//! The course of a bench: each workload as often as asked, its floor beside it, then latencies and pollers.
+//! The course of a bench: each workload as often as asked, its floor beside it, then latencies, pollers and graphs.
 
 use std::future::Future;
 
 use crate::error::{BenchError, Result};
 use crate::floor::{self, Shape};
-use crate::phase::{latency, pollers, throughput};
+use crate::phase::{graph, latency, pollers, throughput};
 use crate::plan::{Measure, Plan, Size};
 use crate::report::{FloorReport, Machine, Report, RunReport, Spread, TaskToCall, WorkloadReport};
 use crate::workload::Workload;
@@ -37,6 +37,10 @@ async fn measure(world: &World) -> Result<Report> {
         true => Some(pollers::measure(world).await?),
         false => None,
     };
+    let graphs = match &plan.graphs {
+        Some(graphs) => Some(graph::measure(world, graphs).await?),
+        None => None,
+    };
     let mut raw = Vec::new();
     if plan.wants(Measure::FloorRaw) {
         for _ in 0..plan.runs {
@@ -57,6 +61,7 @@ async fn measure(world: &World) -> Result<Report> {
         workloads,
         latency,
         pollers,
+        graphs,
         floor_raw: Spread::of(raw.into_iter()),
     })
 }

@@ -2,6 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
+use crate::graph;
 use crate::report::{LatencyReport, PollersReport, Report, Spread, Stage, TaskToCall, WorkloadReport};
 use crate::usage::GENERATOR;
 
@@ -16,6 +17,7 @@ pub fn render(report: &Report) -> String {
     parts.extend(report.workloads.iter().filter_map(history));
     parts.extend(report.latency.as_ref().map(latency));
     parts.extend(report.pollers.as_ref().map(pollers));
+    parts.extend(report.graphs.iter().flat_map(graph::tables));
     parts.extend(disturbed(report));
     parts.join("\n\n")
 }
@@ -278,7 +280,9 @@ fn disturbed(report: &Report) -> Option<String> {
     let runs = report.workloads.iter().filter_map(|one| one.median.cores_taken_by_others);
     let latency = report.latency.iter().filter_map(|latency| latency.cores_taken_by_others);
     let pollers = report.pollers.iter().filter_map(|pollers| pollers.cores_taken_by_others);
-    let most = runs.chain(latency).chain(pollers).fold(0.0, f64::max);
+    let graphs = report.graphs.iter().flat_map(|graphs| &graphs.graphs);
+    let graphs = graphs.filter_map(|graph| graph.median.cores_taken_by_others);
+    let most = runs.chain(latency).chain(pollers).chain(graphs).fold(0.0, f64::max);
     (most > 0.15).then(|| {
         format!("Other processes took up to {most:.1} cores meanwhile: the machine was not quiet, and it is faster than this.")
     })
@@ -293,7 +297,7 @@ const fn words(stage: Stage) -> &'static str {
     }
 }
 
-fn table(headings: &[&str]) -> Table {
+pub(crate) fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(cells(&headings.iter().map(|heading| heading.to_uppercase()).collect::<Vec<_>>()));
@@ -301,7 +305,7 @@ fn table(headings: &[&str]) -> Table {
 }
 
 /// The first column is text, the others are numbers.
-fn cells(texts: &[String]) -> Vec<Cell> {
+pub(crate) fn cells(texts: &[String]) -> Vec<Cell> {
     let aligned = |(at, text): (usize, &String)| {
         let alignment = if at == 0 { CellAlignment::Left } else { CellAlignment::Right };
         Cell::new(text).set_alignment(alignment)
@@ -309,7 +313,7 @@ fn cells(texts: &[String]) -> Vec<Cell> {
     texts.iter().enumerate().map(aligned).collect()
 }
 
-fn whole(value: f64) -> String {
+pub(crate) fn whole(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -326,7 +330,7 @@ fn millis(value: f64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "memory sizes are far below 2^52")]
-fn mebibytes(bytes: u64) -> String {
+pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / (1024.0 * 1024.0))
 }
 

@@ -55,6 +55,11 @@ pub(crate) async fn applied(
         }
     }
     judge(&seen, events)?;
+    nothing_left(subject).await
+}
+
+/// Nothing is undecided, open, dead or paused that was not before.
+pub(crate) async fn nothing_left(subject: &mut Subject) -> Result<()> {
     let metrics = subject.front_metrics().await?;
     for (name, what) in [
         ("millstream_undecided", "undecided events"),

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::graph_load;
 use crate::history::{Answer, Post};
 use crate::tally::Count;
-use crate::wire::{Doors, Wire, is_doubtful, post};
+use crate::wire::{Doors, Wire, get, is_doubtful, post, post_json};
 use crate::workload::{POISON, Script, Wish};
 use crate::world::World;
 
@@ -39,6 +40,8 @@ impl Client {
                 },
                 Wish::Unkeyed(execution, name) => self.once(&execution, name).await,
                 Wish::Cancel(execution) => self.cancel(execution).await,
+                Wish::Graph(id, items) => self.graph(id, items).await,
+                Wish::Edit(id) => self.edit(&id).await,
                 Wish::RetryLast => self.retry_last().await,
             }
         }
@@ -57,6 +60,36 @@ impl Client {
             None => Answer::Unknown,
         };
         self.note(execution, "millstream.start", marker, answer);
+    }
+
+    async fn graph(&mut self, id: String, items: u64) {
+        let (marker, body) = (self.marker(0), graph_load::body(&id, items));
+        let heard = self.wire.until_answered(|| post_json("/v1/graphs", &body)).await;
+        let answer = match heard {
+            Some((status, _)) if status.is_success() => Answer::Started,
+            Some((status, _)) => Answer::Refused { status: status.as_u16() },
+            None => Answer::Unknown,
+        };
+        self.note(id, "millstream.start", marker, answer);
+    }
+
+    /// Adds a node to the graph as it stands; somebody else may have been faster.
+    async fn edit(&mut self, id: &str) {
+        let Some((status, found)) = self.wire.until_answered(|| get(&format!("/v1/graphs/{id}"))).await
+        else {
+            return;
+        };
+        let Some(revision) = found["revision"].as_u64().filter(|_| status.is_success()) else { return };
+        let marker = self.marker(0);
+        let body = graph_load::edit(revision, &format!("by-{marker}")).to_string();
+        let path = format!("/v1/graphs/{id}/edits");
+        let request = || post(&path, Some(&marker), "application/json", body.clone());
+        let heard = self.wire.until_answered(request).await;
+        let status = heard.map(|(status, _)| status.as_u16());
+        self.wire.world.line(&self.name, || format!("edit of {id} at {revision} → {status:?}"));
+        if status == Some(200) {
+            self.wire.world.count(Count::GraphEdits);
+        }
     }
 
     async fn one(&mut self, execution: &str, name: &str) {

@@ -1,9 +1,11 @@
 //! Reads the history of a run out of the store.
 
-use millstream_core::id::{ActionKey, ExecutionKey, Seq, TenantId};
+use millstream_core::graph::{NodeStatus, Token};
+use millstream_core::id::{ActionKey, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::log::{Entry, Origin};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
+use millstream_store::graph_store::NodeFilter;
 use millstream_store::incidents::{IncidentFilter, IncidentStatus};
 use millstream_store::views::{ActionView, EventFilter, EventView, ExecutionFilter, HistoryEntry};
 use millstream_store::{Result, Stores};
@@ -11,7 +13,7 @@ use millstream_stream::doorbell::StreamCare;
 use millstream_worker::replay::{self, Until};
 use serde_json::Value;
 
-use crate::history::{Action, Event, Execution, Left, Logged, Timer, Work};
+use crate::history::{Action, Event, Execution, Left, Logged, Node, Timer, Work};
 use crate::tally::Count;
 use crate::workload::POISON;
 use crate::world::World;
@@ -70,6 +72,7 @@ pub(crate) async fn execution(world: &World, key: &ExecutionKey) -> Result<Optio
         Err(error) => vec![error.to_string()],
     };
     count(world, &events);
+    let nodes = nodes(world, key).await?;
     Ok(Some(Execution {
         id: key.execution.to_string(),
         parent: view.state.parent.as_ref().map(|parent| {
@@ -81,7 +84,8 @@ pub(crate) async fn execution(world: &World, key: &ExecutionKey) -> Result<Optio
         context: view.state.context.iter().map(|(name, value)| (name.clone(), value.to_string())).collect(),
         log: log.iter().map(logged).collect(),
         events: events.iter().map(event).collect(),
-        actions: actions.iter().map(action).collect(),
+        actions: actions.iter().map(|view| action(view, !nodes.is_empty())).collect(),
+        nodes,
         timers: timers.iter().map(|timer| timer.fire_at.as_millis()).collect(),
         mismatches,
     }))
@@ -137,12 +141,16 @@ fn event(view: &EventView) -> Event {
         attempts: view.attempts,
         marker: text("k"),
         about: text("key"),
+        outcome: outcome(view, &payload),
         actor: view.actor.clone(),
         error: view.error.clone(),
     }
 }
 
-fn action(view: &ActionView) -> Action {
+fn action(view: &ActionView, of_graph: bool) -> Action {
+    if of_graph && !view.key.action.is_reserved() {
+        return attempt(view);
+    }
     let name = view.key.action.as_str();
     let (work, on_success, on_failure) = match name {
         "join" => (Work::Effect, Some("joined"), Some("lost")),
@@ -155,6 +163,8 @@ fn action(view: &ActionView) -> Action {
     };
     Action {
         key: view.key.to_string(),
+        seq: view.key.seq.0,
+        node: None,
         work,
         status: view.status,
         epoch: view.epoch.0,
@@ -162,6 +172,52 @@ fn action(view: &ActionView) -> Action {
         on_success: on_success.map(str::to_owned),
         on_failure: on_failure.map(str::to_owned),
     }
+}
+
+/// An attempt at a node: its result is what the graph was told.
+fn attempt(view: &ActionView) -> Action {
+    let answer = view.result.as_ref().map_or(Value::Null, json);
+    let token = answer["result"]["token"].as_i64().map(Token::shown);
+    let work = match (answer["status"].as_str(), token) {
+        (Some("PASS"), Some(_)) => Work::Effect,
+        (Some("PASS"), None) => Work::Child,
+        (_, _) => Work::Attempt,
+    };
+    let told = Name::node_outcome().to_string();
+    Action {
+        key: view.key.to_string(),
+        seq: view.key.seq.0,
+        node: Some(view.key.action.to_string()),
+        work,
+        status: view.status,
+        epoch: view.epoch.0,
+        token: token.filter(|token| token.seq() == view.key.seq).map(|token| token.epoch().0),
+        on_success: Some(told.clone()),
+        on_failure: Some(told),
+    }
+}
+
+async fn nodes(world: &World, key: &ExecutionKey) -> Result<Vec<Node>> {
+    let views = world.truth.graph_views.nodes(key, &NodeFilter::default(), None, 10_000).await?;
+    Ok(views
+        .iter()
+        .map(|view| {
+            let parents: Vec<String> = json(&view.spec)["parents"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|parent| parent.as_str().or(parent["node"].as_str()).map(str::to_owned))
+                .collect();
+            Node { id: view.node.to_string(), status: view.status, parents }
+        })
+        .collect())
+}
+
+/// The node and what an attempt at it came to, where the event tells of one.
+fn outcome(view: &EventView, payload: &Value) -> Option<(String, NodeStatus)> {
+    let status = payload["result"]["status"].as_str().and_then(NodeStatus::parse);
+    let node = payload["action"].as_str()?.to_owned();
+    (view.name == Name::node_outcome()).then(|| (node, status.unwrap_or(NodeStatus::TaskError)))
 }
 
 fn json(raw: &RawJson) -> Value {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use millstream_core::graph::NodeStatus;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 
 #[derive(Debug, Clone, Default)]
@@ -51,6 +52,8 @@ pub struct Execution {
     pub log: Vec<Logged>,
     pub events: Vec<Event>,
     pub actions: Vec<Action>,
+    /// Of a graph.
+    pub nodes: Vec<Node>,
     /// Armed and not fired: when they are due, in milliseconds.
     pub timers: Vec<i64>,
     /// Where replaying the log disagrees with what is stored.
@@ -91,6 +94,8 @@ pub struct Event {
     pub marker: Option<String>,
     /// Of an outcome: the key of the action that it tells of.
     pub about: Option<String>,
+    /// Of an attempt at a node: the node, and what it came to.
+    pub outcome: Option<(String, NodeStatus)>,
     pub actor: Option<String>,
     pub error: Option<String>,
 }
@@ -102,6 +107,8 @@ pub enum Work {
     Effect,
     /// A child execution.
     Child,
+    /// An attempt at a node that did not pass, whatever it did.
+    Attempt,
     /// What the engine owes others at the end of an execution.
     Owed,
 }
@@ -109,6 +116,10 @@ pub enum Work {
 #[derive(Debug, Clone)]
 pub struct Action {
     pub key: String,
+    /// Of the transition that asked for it.
+    pub seq: i64,
+    /// Of a graph: the node that it performs.
+    pub node: Option<String>,
     pub work: Work,
     pub status: ActionStatus,
     pub epoch: i64,
@@ -117,6 +128,14 @@ pub struct Action {
     /// The event that tells of its success, where its definition names one.
     pub on_success: Option<String>,
     pub on_failure: Option<String>,
+}
+
+/// A node of a graph as it stands.
+#[derive(Debug, Clone)]
+pub struct Node {
+    pub id: String,
+    pub status: NodeStatus,
+    pub parents: Vec<String>,
 }
 
 /// A request as it arrived at the sink.

@@ -6,7 +6,7 @@
 //! the spot. After a while the faults stop; when everything is quiet the whole history is checked.
 //!
 //! Reading order: [`dice`] and [`plan`] (what a seed means), [`world`] and [`role`] (how a call meets its
-//! fate), [`bus`], [`stores`], [`streams`] and [`sink`] (the outside), [`process`], [`workload`],
+//! fate), [`bus`], [`stores`], [`streams`], [`sink`] and [`executor`] (the outside), [`process`], [`workload`], [`graph_load`],
 //! [`wire`], [`client`], [`hand`] and [`person`] (who acts), [`run`] (one seed), [`history`] and [`check`] (pure: what must hold), [`fleet`]
 //! (many seeds).
 //!
@@ -17,7 +17,9 @@ pub mod check;
 mod client;
 mod collect;
 mod dice;
+mod executor;
 pub mod fleet;
+mod graph_load;
 mod graphs;
 mod guard;
 mod hand;

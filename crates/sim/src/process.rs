@@ -2,21 +2,25 @@
 //!
 //! It also is the hand that kills, freezes and drains them at random, and empties the stream.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use millstream_core::id::WorkerId;
+use millstream_core::id::{Name, WorkerId};
 use millstream_ingress::{AuthMode, IngressOptions, Life};
 use millstream_store::clock::{Clock, StoreClock};
 use millstream_store::execution_store::MailboxLimits;
 use millstream_worker::WorkerOptions;
+use millstream_worker::executors::FixedExecutor;
 use tokio_util::sync::CancellationToken;
 
 use crate::check::{Check, Violation};
+use crate::executor::ToExecutors;
 use crate::role::Role;
 use crate::sink::ToSink;
 use crate::tally::Count;
+use crate::wire::Doors;
 use crate::workload::POISON_CAP;
 use crate::world::World;
 use crate::{stores, streams};
@@ -25,6 +29,8 @@ use crate::{stores, streams};
 pub(crate) const LOCK_TTL: Duration = Duration::from_millis(900);
 pub(crate) const LEASE: Duration = Duration::from_millis(1_200);
 pub(crate) const RECLAIM_IDLE: Duration = Duration::from_millis(1_800);
+/// Name, role and capacity.
+const EXECUTORS: [(&str, &str, u32); 3] = [("e0", "", 1), ("e1", "", 2), ("e2", "planner", 1)];
 const LOOKS: Duration = Duration::from_millis(500);
 
 /// The roles that run now, one per slot.
@@ -45,6 +51,7 @@ fn worker_options(world: &World, name: &str) -> WorkerOptions {
         block: Duration::from_millis(500),
         mailbox: MailboxLimits { events: 4, bytes: 1 << 20 },
         action_slots: world.plan.slots,
+        node_slots: world.plan.slots,
         lease: LEASE,
         lock_ttl: LOCK_TTL,
         reclaim_idle: RECLAIM_IDLE,
@@ -52,8 +59,15 @@ fn worker_options(world: &World, name: &str) -> WorkerOptions {
         tick: Duration::from_millis(700),
         drain: Duration::from_secs(2),
         poison_cap: POISON_CAP,
+        executors: EXECUTORS.into_iter().flat_map(executor).collect(),
         ..WorkerOptions::of(worker)
     }
+}
+
+fn executor((name, role, capacity): (&str, &str, u32)) -> Option<FixedExecutor> {
+    let roles = (!role.is_empty()).then(|| role.to_owned()).into_iter().collect();
+    let address = format!("http://{name}.example");
+    Some(FixedExecutor { name: Name::parse(name).ok()?, address, roles, labels: BTreeSet::new(), capacity })
 }
 
 /// A clock of the role's own, a little off until it has asked the store.
@@ -67,7 +81,7 @@ fn clock(world: &World) -> Arc<StoreClock> {
 }
 
 /// Keeps one worker running for ever.
-pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize) {
+pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize, doors: Doors) {
     for life in 1.. {
         let role = Role::new(&world, format!("w{slot}.{life}"));
         let deps = millstream_worker::Deps {
@@ -78,7 +92,8 @@ pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize) {
             http: Some(Arc::new(ToSink(Arc::clone(&role)))),
             calls: None,
             secrets: None,
-            nodes: None,
+            nodes: Some(Arc::new(ToExecutors { role: Arc::clone(&role), doors: doors.clone() })),
+            sinks: Vec::new(),
         };
         let shutdown = CancellationToken::new();
         occupy(&slots, slot, Some(Arc::clone(&role)));

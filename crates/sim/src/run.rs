@@ -96,7 +96,7 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
         fleet.spawn(process::tend_ingress(world.clone(), slots.clone(), slot, number, door.clone()));
     }
     for slot in 0..plan.workers {
-        fleet.spawn(process::tend_worker(world.clone(), slots.clone(), slot));
+        fleet.spawn(process::tend_worker(world.clone(), slots.clone(), slot, doors.clone()));
     }
     fleet.spawn(process::strike(world.clone(), slots));
     for number in 0..HANDS {
@@ -138,6 +138,10 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
         let is_child = execution.parent.is_some();
         world.tally.add(Count::Cancelled, usize::from(cancelled(execution.status) && !is_child));
         world.tally.add(Count::Children, usize::from(is_child));
+        let is_graph = !execution.nodes.is_empty();
+        let passed = matches!(execution.status, millstream_core::status::ExecutionStatus::Completed);
+        world.tally.add(Count::Graphs, usize::from(is_graph));
+        world.tally.add(Count::GraphsPassed, usize::from(is_graph && passed));
         world.tally.add(Count::ChildrenCancelled, usize::from(is_child && cancelled(execution.status)));
     }
     Ok(history)

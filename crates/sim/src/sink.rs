@@ -205,6 +205,6 @@ fn failed(status: u16) -> Attempt {
 }
 
 /// Keys begin with tenant and execution.
-fn execution_of(key: &str) -> String {
+pub(crate) fn execution_of(key: &str) -> String {
     key.split('/').nth(1).unwrap_or(key).to_owned()
 }

@@ -56,6 +56,7 @@ pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
         graph_views: seen.clone(),
         executors: seen.clone(),
         feed: seen.clone(),
+        outbox: seen.clone(),
         queues: seen.clone(),
         people: seen.clone(),
         items: seen.clone(),

@@ -70,6 +70,13 @@ pub enum Count {
     Children,
     ChildrenCancelled,
     Decided,
+    Graphs,
+    GraphsPassed,
+    GraphEdits,
+    NodesCalled,
+    NodesAccepted,
+    NodesTold,
+    NodesCrashed,
 }
 
 impl Count {
@@ -136,6 +143,13 @@ impl Count {
         Self::Children,
         Self::ChildrenCancelled,
         Self::Decided,
+        Self::Graphs,
+        Self::GraphsPassed,
+        Self::GraphEdits,
+        Self::NodesCalled,
+        Self::NodesAccepted,
+        Self::NodesTold,
+        Self::NodesCrashed,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -202,6 +216,13 @@ impl Count {
             Self::Children => "children",
             Self::ChildrenCancelled => "children cancelled",
             Self::Decided => "incidents decided by a person",
+            Self::Graphs => "graphs",
+            Self::GraphsPassed => "graphs that passed",
+            Self::GraphEdits => "edits applied",
+            Self::NodesCalled => "nodes given to executors",
+            Self::NodesAccepted => "nodes accepted for later",
+            Self::NodesTold => "nodes told later",
+            Self::NodesCrashed => "nodes done, executor gone",
         }
     }
 }

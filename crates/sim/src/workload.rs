@@ -187,6 +187,10 @@ pub(crate) enum Wish {
     /// Posted once, whatever comes of it.
     Unkeyed(String, &'static str),
     Cancel(String),
+    /// With so many items.
+    Graph(String, u64),
+    /// Adds a node to a graph.
+    Edit(String),
     /// Tries what it posted last again, should it have failed or be dead.
     RetryLast,
 }
@@ -239,11 +243,30 @@ pub(crate) fn scripts(dice: &Dice, targets: &[Target]) -> Vec<Script> {
         let target = targets[dice.index(targets.len())].id.clone();
         once(&mut scripts, Wish::Cancel(target));
     }
+    if dice.one_in(2) {
+        graph(dice, &mut scripts);
+    }
     for script in scripts.iter_mut().filter(|_| dice.one_in(2)) {
         // It takes a while to fail.
         script.steps.push(Step { after: dice.millis(0, 6_000), wish: Wish::RetryLast });
     }
     scripts
+}
+
+/// One client wants a graph; others may add to it or cancel it, perhaps before it is there.
+fn graph(dice: &Dice, scripts: &mut [Script]) {
+    let mut add = |wish| {
+        let steps = &mut scripts[dice.index(scripts.len())].steps;
+        let at = steps.len().min(dice.index(6));
+        steps.insert(at, Step { after: dice.millis(0, 300), wish });
+    };
+    add(Wish::Graph("graph0".to_owned(), dice.below(4)));
+    for _ in 0..dice.below(3) {
+        add(Wish::Edit("graph0".to_owned()));
+    }
+    if dice.one_in(6) {
+        add(Wish::Cancel("graph0".to_owned()));
+    }
 }
 
 fn wish(dice: &Dice, targets: &[Target]) -> Wish {

@@ -69,6 +69,7 @@ mod incident_rows;
 mod incidents;
 mod intervention;
 mod key_store;
+mod outbox;
 mod relations;
 mod resolving;
 mod worker_store;

@@ -19,7 +19,9 @@ const FILES: &[(i64, &str, &str)] = &[
     (1, "spine", include_str!("../../../migrations/postgres/0001_spine.sql")),
     (2, "work", include_str!("../../../migrations/postgres/0002_work.sql")),
     (3, "graphs", include_str!("../../../migrations/postgres/0003_graphs.sql")),
-    (5, "people", include_str!("../../../migrations/postgres/0005_people.sql")),
+    (4, "accepted", include_str!("../../../migrations/postgres/0004_accepted.sql")),
+    (5, "outbox", include_str!("../../../migrations/postgres/0005_outbox.sql")),
+    (7, "people", include_str!("../../../migrations/postgres/0007_people.sql")),
 ];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {

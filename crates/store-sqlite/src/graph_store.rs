@@ -1,6 +1,6 @@
 //! Performing nodes: who is about to, what their requests are made of, and what they wrote.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use millstream_core::graph::{NodeId, NodeStatus};
 use millstream_core::id::ExecutionKey;
@@ -49,8 +49,9 @@ fn dispatch_batch(
 ) -> Attempt<Vec<Option<DispatchContext>>> {
     let mut told = BTreeMap::<&ExecutionKey, Vec<&Dispatch>>::new();
     let mut contexts = Vec::with_capacity(batch.len());
+    let mut goals = Goals::new();
     for dispatch in batch {
-        let context = record(connection, dispatch, result_bytes, now)?;
+        let context = record(connection, dispatch, result_bytes, now, &mut goals)?;
         if context.is_some() {
             told.entry(&dispatch.execution).or_default().push(dispatch);
         }
@@ -62,11 +63,16 @@ fn dispatch_batch(
     Ok(contexts)
 }
 
-fn record(
+/// Of children, as far as they were read for this batch: many nodes may have one child in common, whose edges to
+/// all of them are in the spec that has the goal. `None`: there is no such node.
+type Goals<'b> = HashMap<&'b ExecutionKey, HashMap<NodeId, Option<String>>>;
+
+fn record<'b>(
     connection: &Connection,
-    dispatch: &Dispatch,
+    dispatch: &'b Dispatch,
     result_bytes: usize,
     now: Timestamp,
+    goals: &mut Goals<'b>,
 ) -> Attempt<Option<DispatchContext>> {
     const RECORD: &str = "
         UPDATE graph_nodes SET executor = ?5, executor_reason = ?6, dispatched_at = ?7
@@ -90,7 +96,7 @@ fn record(
     Ok(Some(DispatchContext {
         instance: row.instance()?,
         upstream: read_upstream(connection, key, &parents, result_bytes)?,
-        downstream: read_downstream(connection, key, children)?,
+        downstream: read_downstream(connection, key, children, goals.entry(key).or_default())?,
         spec,
     }))
 }
@@ -158,6 +164,7 @@ fn read_downstream(
     connection: &Connection,
     key: &ExecutionKey,
     mut children: Vec<NodeId>,
+    goals: &mut HashMap<NodeId, Option<String>>,
 ) -> Attempt<Vec<(NodeId, String)>> {
     const READ_SPEC: &str =
         "SELECT spec FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2 AND node = ?3";
@@ -168,11 +175,13 @@ fn read_downstream(
         if downstream.len() == MAX_DOWNSTREAM {
             break;
         }
-        let mut rows = read.query((key.tenant.as_str(), key.execution.as_str(), child.as_str()))?;
-        if let Some(row) = rows.next()? {
-            let goal = dispatching::goal(&Fields(row).raw(0)?)?;
-            drop(rows);
-            downstream.push((child, goal));
+        if !goals.contains_key(&child) {
+            let mut rows = read.query((key.tenant.as_str(), key.execution.as_str(), child.as_str()))?;
+            let spec = rows.next()?.map(|row| Fields(row).raw(0)).transpose()?;
+            goals.insert(child.clone(), spec.as_ref().map(dispatching::goal).transpose()?);
+        }
+        if let Some(Some(goal)) = goals.get(&child) {
+            downstream.push((child, goal.clone()));
         }
     }
     Ok(downstream)

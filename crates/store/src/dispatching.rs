@@ -13,28 +13,33 @@ use crate::{Result, StoreError};
 /// So many children of a node are named in its request.
 pub const MAX_DOWNSTREAM: usize = 100;
 
-/// The part of a [`NodeSpec`](millstream_core::graph::NodeSpec) that others are told of.
+/// Parts of a [`NodeSpec`](millstream_core::graph::NodeSpec). Those who want the one do not read the other: a node
+/// may have ten thousand parents.
 #[derive(Debug, Deserialize)]
-struct Outline {
+struct Edges {
     #[serde(default)]
     parents: Vec<Edge>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Work {
     #[serde(default)]
     task: Task,
 }
 
-fn outline(spec: &RawJson) -> Result<Outline> {
+fn part<T: serde::de::DeserializeOwned>(spec: &RawJson) -> Result<T> {
     spec.decode().map_err(|error| StoreError::Corrupt(format!("the spec of a node cannot be read: {error}")))
 }
 
 /// The parents of a node in their order, each once.
 pub fn parents(spec: &RawJson) -> Result<Vec<NodeId>> {
     let mut seen = BTreeSet::new();
-    let parents = outline(spec)?.parents.into_iter().map(|edge| edge.from);
+    let parents = part::<Edges>(spec)?.parents.into_iter().map(|edge| edge.from);
     Ok(parents.filter(|parent| seen.insert(parent.clone())).collect())
 }
 
 pub fn goal(spec: &RawJson) -> Result<String> {
-    Ok(outline(spec)?.task.goal)
+    Ok(part::<Work>(spec)?.task.goal)
 }
 
 /// The ids of the instances of a fan-out are all between these two, which are no instances themselves.

@@ -33,6 +33,7 @@ pub mod item_store;
 pub mod key_store;
 pub mod log_cap;
 pub mod memory;
+pub mod outbox;
 pub mod outcome;
 pub mod paging;
 pub mod queue_store;

@@ -15,6 +15,7 @@ use crate::incidents::Incidents;
 use crate::intervention::Interventions;
 use crate::item_store::ItemStore;
 use crate::key_store::KeyStore;
+use crate::outbox::Outbox;
 use crate::queue_store::{PeopleStore, QueueStore};
 use crate::relations::Relations;
 use crate::task_board::TaskBoard;
@@ -43,6 +44,7 @@ pub struct Stores {
     pub graph_views: Arc<dyn GraphViews>,
     pub executors: Arc<dyn ExecutorStore>,
     pub feed: Arc<dyn Feed>,
+    pub outbox: Arc<dyn Outbox>,
     pub queues: Arc<dyn QueueStore>,
     pub people: Arc<dyn PeopleStore>,
     pub items: Arc<dyn ItemStore>,
@@ -72,6 +74,7 @@ impl Stores {
             + GraphViews
             + ExecutorStore
             + Feed
+            + Outbox
             + QueueStore
             + PeopleStore
             + ItemStore
@@ -98,6 +101,7 @@ impl Stores {
             graph_views: store.clone(),
             executors: store.clone(),
             feed: store.clone(),
+            outbox: store.clone(),
             queues: store.clone(),
             people: store.clone(),
             items: store.clone(),

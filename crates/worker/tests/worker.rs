@@ -3,6 +3,8 @@
 
 #[path = "worker/bench.rs"]
 mod bench;
+#[path = "worker/crowded.rs"]
+mod crowded;
 #[path = "worker/deciding.rs"]
 mod deciding;
 #[path = "worker/draining.rs"]
@@ -17,6 +19,8 @@ mod foreign;
 mod graphs;
 #[path = "worker/http.rs"]
 mod http;
+#[path = "worker/outbound.rs"]
+mod outbound;
 #[path = "worker/performing.rs"]
 mod performing;
 #[path = "worker/poison.rs"]
@@ -27,3 +31,5 @@ mod repairs;
 mod replaying;
 #[path = "worker/timers.rs"]
 mod timers;
+#[path = "worker/webhooks.rs"]
+mod webhooks;

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use millstream_bench::{
-    Amount, BenchError, Complete, Measure, Plan, Progress, Rate, Size, Submit, Target, Workload, plot, table,
+    Amount, BenchError, Complete, GraphShape, Graphs, Measure, Plan, Progress, Rate, Size, Submit, Target,
+    Workload, plot, table,
 };
 use millstream_runtime::config::Config;
 use millstream_runtime::{signals, telemetry};
 
-use crate::cli::{BenchArgs, CompleteArg, Global, SubmitArg};
+use crate::cli::{BenchArgs, BenchCommand, BenchGraphArgs, BenchSubject, CompleteArg, Global, SubmitArg};
 use crate::failure::{ExitCode, Failure};
 use crate::output::Output;
 
@@ -25,11 +26,19 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, outp
     let plan = plan(args, global, config, output)?;
     let shutdown = signals::shutdown_token()?;
     let report = millstream_bench::run(&plan, shutdown.cancelled()).await.map_err(failure)?;
-    if let Some(file) = &args.plot {
+    if let Some(file) = &subject(args).plot {
         std::fs::write(file, plot::draw(&report))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     output.show(&serde_json::to_value(&report)?, |_| table::render(&report))
+}
+
+/// What is said after `bench graph` belongs to that alone; the rest of `args` is as if nothing was said.
+fn subject(args: &BenchArgs) -> &BenchSubject {
+    match &args.command {
+        None => &args.subject,
+        Some(BenchCommand::Graph(graph)) => &graph.subject,
+    }
 }
 
 fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> Result<Plan> {
@@ -42,17 +51,25 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
         (None, Some(text)) => Some(Amount::For(span(text).context("--for")?)),
         (None, None) => None,
     };
-    let target = target(args, global, config)?;
+    let subject = subject(args);
+    let target = target(subject, global, config)?;
     let mut workloads = Workload::list(&args.workload).map_err(failure)?;
     // Of a running engine `all` are all that can be asked of it.
     if args.workload == "all" && matches!(target, Target::Url { .. }) {
         workloads.retain(|workload| !matches!(workload, Workload::Backlog | Workload::Call));
     }
     Ok(Plan {
-        measures: measures(args, &target)?,
+        measures: match &args.command {
+            None => measures(args, &target)?,
+            Some(BenchCommand::Graph(_)) => Vec::new(),
+        },
+        graphs: match &args.command {
+            None => None,
+            Some(BenchCommand::Graph(graph)) => Some(graphs(graph).map_err(failure)?),
+        },
         target,
         binary: std::env::current_exe().context("cannot tell which program this is")?,
-        settings: settings(args, global),
+        settings: settings(subject, global),
         workloads,
         submit,
         connections: args.connections.unwrap_or(submit.default_connections()),
@@ -61,15 +78,15 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
             CompleteArg::Batch => Complete::Batch,
         },
         amount,
-        runs: args.runs,
+        runs: subject.runs,
         pollers: args.pollers,
-        warmup: if args.smoke { args.warmup.min(50) } else { args.warmup },
+        warmup: if subject.smoke { args.warmup.min(50) } else { args.warmup },
         rates: Rate::list(&args.rate).map_err(failure)?,
         action_wait: match &args.action_wait {
             Some(text) => span(text).context("--action-wait")?,
             None => Duration::ZERO,
         },
-        size: if args.smoke { Size::Smoke } else { Size::Full },
+        size: if subject.smoke { Size::Smoke } else { Size::Full },
         progress: match output {
             Output::Text => Progress::Shown,
             Output::Json => Progress::Hidden,
@@ -77,7 +94,20 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
     })
 }
 
-fn target(args: &BenchArgs, global: &Global, config: &Config) -> Result<Target> {
+fn graphs(args: &BenchGraphArgs) -> millstream_bench::Result<Graphs> {
+    let (sizes, warmup) = match args.subject.smoke {
+        false => ("1000,10000", args.warmup),
+        true => ("30,90", args.warmup.min(30)),
+    };
+    Ok(Graphs {
+        shapes: GraphShape::list(&args.shape)?,
+        nodes: Graphs::sizes(args.nodes.as_deref().unwrap_or(sizes))?,
+        capacity: args.capacity,
+        warmup,
+    })
+}
+
+fn target(args: &BenchSubject, global: &Global, config: &Config) -> Result<Target> {
     if (args.embedded || args.fleet.is_some()) && global.url.is_some() {
         return Err(invalid("--url names a running engine; --embedded and --fleet start one: choose"));
     }
@@ -147,7 +177,7 @@ fn measure(word: &str) -> Result<Measure> {
 }
 
 /// What engines are told beside their own environment, which is ours.
-fn settings(args: &BenchArgs, global: &Global) -> Vec<(String, String)> {
+fn settings(args: &BenchSubject, global: &Global) -> Vec<(String, String)> {
     let log = global.log.clone().unwrap_or_else(|| "warn".to_owned());
     let mut settings = vec![("MILLSTREAM_LOG".to_owned(), log)];
     if let Some(file) = &global.config {

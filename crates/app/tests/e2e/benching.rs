@@ -89,6 +89,93 @@ async fn an_embedded_engine_is_measured_from_start_to_end() {
     assert!(picture.contains("Throughput, median run") && picture.contains("Latency from POST"));
 }
 
+/// Every shape in both sizes, whatever the speed.
+#[track_caller]
+fn graphs_add_up(report: &Value, roles: &[&str]) {
+    let graphs = report["graphs"]["graphs"].as_array().unwrap();
+    let kinds: Vec<(&str, u64)> = graphs
+        .iter()
+        .map(|graph| (graph["shape"].as_str().unwrap(), graph["nodes"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(kinds, [("flat", 30), ("flat", 90), ("levels", 30), ("levels", 90)]);
+    for graph in graphs {
+        let run = &graph["median"];
+        assert_eq!((graph["runs"].as_array().unwrap().len(), &run["nodes"]), (2, &90.into()), "{graph}");
+        assert_eq!(run["graphs"].as_u64().unwrap() * graph["nodes"].as_u64().unwrap(), 90, "{graph}");
+        assert!(run["create_seconds"].as_f64() < run["seconds"].as_f64(), "{graph}");
+        let speed = &graph["nodes_per_second"];
+        assert!(speed["least"].as_f64().unwrap() > 0.0 && speed["least"].as_f64() <= speed["most"].as_f64());
+        let seen: Vec<&str> =
+            run["roles"].as_array().unwrap().iter().map(|role| role["role"].as_str().unwrap()).collect();
+        assert_eq!(seen, roles, "{graph}");
+        let known = roles != ["executor", "generator"];
+        assert_eq!(graph["engine_cpu_micros_per_node"].is_object(), known, "{graph}");
+        assert_eq!(run["cpu_micros_per_node"].is_number(), known, "{graph}");
+    }
+    let growth = report["graphs"]["growth"].as_array().unwrap();
+    assert_eq!(growth.len(), 2, "one for each shape");
+    for growth in growth {
+        assert_eq!((&growth["least_nodes"], &growth["most_nodes"]), (&30.into(), &90.into()), "{growth}");
+        assert!(growth["time"]["median"].as_f64().unwrap() > 0.0, "{growth}");
+    }
+}
+
+#[test]
+fn graphs_are_measured_on_an_embedded_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let plot = directory.path().join("graphs.svg");
+    let plot_path = plot.display().to_string();
+    let report = report(&bench(&[
+        "graph",
+        "--embedded",
+        "--smoke",
+        "--json",
+        "--runs",
+        "2",
+        "--capacity",
+        "7",
+        "--plot",
+        &plot_path,
+    ]));
+    graphs_add_up(&report, &["embedded", "executor", "generator"]);
+    assert_eq!(report["graphs"]["capacity"], 7);
+    assert_eq!((&report["workloads"], &report["latency"]), (&serde_json::json!([]), &Value::Null));
+    let picture = std::fs::read_to_string(plot).unwrap();
+    assert!(picture.contains("levels 90") && picture.contains("What a node costs"), "{picture}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn graphs_are_measured_on_a_fleet_of_private_data() {
+    let (cluster, redis) = services().await;
+    let database = cluster.url("postgres");
+    let urls = ["--database-url", &database, "--redis-url", &redis.url];
+    let arguments = ["graph", "--fleet", "2", "--smoke", "--json", "--runs", "2"];
+    let report = report(&bench(&[&arguments[..], &urls[..]].concat()));
+    graphs_add_up(
+        &report,
+        &["ingress", "worker 1", "worker 2", "executor", "postgres", "redis", "generator"],
+    );
+    assert_eq!(databases_left(&cluster).await, 0);
+}
+
+/// The executor of the bench is gone from the list of an engine that goes on.
+async fn graphs_of_a_running_engine(mode: Mode) {
+    let world = start(mode).await;
+    let arguments = ["graph", "--url", &world.fleet.url(), "--smoke", "--json", "--runs", "2"];
+    graphs_add_up(&report(&bench(&arguments)), &["executor", "generator"]);
+    assert_eq!(world.api.all("/v1/executors").await, [] as [Value; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn graphs_are_measured_on_a_running_embedded_engine() {
+    graphs_of_a_running_engine(EMBEDDED).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn graphs_are_measured_on_a_running_fleet() {
+    graphs_of_a_running_engine(FLEET).await;
+}
+
 /// A cluster of its own: nobody else's databases are to be counted.
 async fn services() -> (TestCluster, TestRedis) {
     (postgres::cluster().await, redis::server().await)
@@ -186,6 +273,15 @@ fn wishes_that_make_no_sense_are_explained() {
     refused(&["--embedded", "--batch", "5000"], 2, "1000");
     refused(&["--embedded", "--floor-raw"], 2, "PostgreSQL");
     refused(&["--url", "http://127.0.0.1:1", "--workload", "backlog"], 2, "--fleet N");
+    refused(&["graph"], 2, "--embedded");
+    refused(&["graph", "--embedded", "--nodes", "5"], 2, "between 10 and 20000");
+    refused(&["graph", "--embedded", "--shape", "round"], 2, "flat, levels and all");
+    refused(&["graph", "--embedded", "--capacity", "0"], 2, "--capacity");
+    refused(&["graph", "--embedded", "--warmup", "5"], 2, "--warmup");
+    refused(&["graph", "--embedded", "--fleet", "2"], 2, "cannot be used with");
+    refused(&["graph", "--embedded", "--workload", "hot"], 2, "--workload");
+    refused(&["--embedded", "graph"], 2, "cannot be used with");
+    refused(&["graph", "--url", "http://127.0.0.1:1"], 4, "cannot be reached");
     refused(&["--url", "https://127.0.0.1:1"], 2, "plain HTTP");
     refused(&["--url", "http://127.0.0.1:1"], 4, "cannot be reached");
     let database = "postgres://postgres@127.0.0.1:1/x";

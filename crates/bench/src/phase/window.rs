@@ -1,15 +1,16 @@
 //! The measured part of a run: everything is read before and after it.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::batches::Reading;
+use crate::batches::{Batches, Reading};
 use crate::error::{BenchError, Result};
 use crate::generator::Sent;
 use crate::quiet::Quiet;
 use crate::redis_server::RedisFacts;
 use crate::report::{CoursePoint, RunReport};
 use crate::target::{Data, Subject};
-use crate::usage::{GENERATOR, Meter, as_f64, others};
+use crate::usage::{GENERATOR, Meter, RoleUsage, as_f64, others};
 use crate::world::World;
 use crate::{postgres, sqlite};
 
@@ -20,6 +21,18 @@ pub(super) struct Window {
     redis: Option<RedisFacts>,
     size: Option<u64>,
     batches: Reading,
+}
+
+/// What was used since.
+#[derive(Debug)]
+pub(super) struct Spent {
+    pub(super) roles: Vec<RoleUsage>,
+    /// CPU seconds that nobody of ours used.
+    pub(super) others_seconds: Option<f64>,
+    pub(super) database_bytes_per_event: Option<f64>,
+    pub(super) batches: BTreeMap<String, Batches>,
+    redis_before: Option<u64>,
+    redis_after: Option<u64>,
 }
 
 impl Window {
@@ -35,6 +48,21 @@ impl Window {
         Ok(Self { meter, redis, size: size(&subject.database).await?, batches: Reading::default() })
     }
 
+    /// Reads everything again, after so many events.
+    pub(super) async fn spent(self, world: &World, subject: &mut Subject, events: usize) -> Result<Spent> {
+        let (meter, redis) = world.meter(&subject.roles()).await?;
+        let batches = Reading::take(subject).await?.since(&self.batches);
+        let size = size(&subject.database).await?;
+        Ok(Spent {
+            roles: meter.since(&self.meter, events),
+            others_seconds: others(&meter, &self.meter),
+            database_bytes_per_event: per_event(self.size, size, events),
+            batches,
+            redis_before: self.redis.map(|facts| facts.used_memory),
+            redis_after: redis.map(|facts| facts.used_memory),
+        })
+    }
+
     /// Reads everything again. `began` is when the clock started.
     pub(super) async fn close(
         self,
@@ -44,21 +72,12 @@ impl Window {
         quiet: &Quiet,
         began: Instant,
     ) -> Result<RunReport> {
-        let (meter, redis) = world.meter(&subject.roles()).await?;
-        let batches = Reading::take(subject).await?.since(&self.batches);
-        let size = size(&subject.database).await?;
+        let spent = self.spent(world, subject, sent.accepted).await?;
         let ended = quiet.at.ok_or_else(|| {
             BenchError::Wrong(
                 "nothing moves any more, and the store says that not everything is done".to_owned(),
             )
         })?;
-        let per_event = |before: Option<u64>, after: Option<u64>| {
-            let (before, after) = (as_f64(before? as usize), as_f64(after? as usize));
-            Some((after - before) / as_f64(sent.accepted.max(1)))
-        };
-        let (memory_before, memory_after) =
-            (self.redis.map(|facts| facts.used_memory), redis.map(|facts| facts.used_memory));
-        let roles = meter.since(&self.meter, sent.accepted);
         let submit_seconds = (sent.ended - sent.began).as_secs_f64();
         let end_to_end_seconds = (ended - began).as_secs_f64();
         Ok(RunReport {
@@ -70,22 +89,30 @@ impl Window {
             pushed_back: sent.pushed_back,
             end_to_end_seconds,
             end_to_end_per_second: per_second(sent.accepted, end_to_end_seconds),
-            cores_taken_by_others: others(&meter, &self.meter).map(|seconds| seconds / end_to_end_seconds),
-            cpu_micros_per_event: roles
-                .iter()
-                .filter(|role| role.role != GENERATOR)
-                .map(|role| role.cpu_micros_per_event)
-                .sum(),
-            roles,
-            database_bytes_per_event: per_event(self.size, size),
-            redis_used_memory_before: memory_before,
-            redis_used_memory_after: memory_after,
-            redis_bytes_per_event: per_event(memory_before, memory_after),
-            batches,
+            cores_taken_by_others: spent.others_seconds.map(|seconds| seconds / end_to_end_seconds),
+            cpu_micros_per_event: spent.cpu_micros_per_event(|role| role != GENERATOR),
+            database_bytes_per_event: spent.database_bytes_per_event,
+            redis_used_memory_before: spent.redis_before,
+            redis_used_memory_after: spent.redis_after,
+            redis_bytes_per_event: per_event(spent.redis_before, spent.redis_after, sent.accepted),
+            roles: spent.roles,
+            batches: spent.batches,
             history: None,
             course: course(sent, quiet, began),
         })
     }
+}
+
+impl Spent {
+    /// Of the roles of these names, together.
+    pub(super) fn cpu_micros_per_event(&self, of: impl Fn(&str) -> bool) -> f64 {
+        self.roles.iter().filter(|role| of(&role.role)).map(|role| role.cpu_micros_per_event).sum()
+    }
+}
+
+fn per_event(before: Option<u64>, after: Option<u64>, events: usize) -> Option<f64> {
+    let (before, after) = (as_f64(before? as usize), as_f64(after? as usize));
+    Some((after - before) / as_f64(events.max(1)))
 }
 
 /// 0 of nothing.

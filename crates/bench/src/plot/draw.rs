@@ -2,6 +2,7 @@
 
 use super::chart::{Bars, Curve, Frame};
 use super::svg::{Anchor, Svg};
+use crate::graph::GraphsReport;
 use crate::report::{LatencyReport, Report, Stage, WorkloadReport};
 
 const WIDTH: f64 = 920.0;
@@ -41,6 +42,10 @@ pub fn draw(report: &Report) -> String {
         for rate in rates_of(latency) {
             curves(&mut svg, place(), latency, rate);
         }
+    }
+    if let Some(graphs) = &report.graphs {
+        graph_speed(&mut svg, place(), graphs);
+        graph_cost(&mut svg, place(), graphs);
     }
     svg.finish(WIDTH, y)
 }
@@ -138,6 +143,31 @@ const fn words(stage: Stage) -> &'static str {
         Stage::ActionStarted => "action",
         Stage::Completed => "completed",
     }
+}
+
+fn graph_speed(svg: &mut Svg, at: (f64, f64), graphs: &GraphsReport) {
+    let groups = graphs.graphs.iter().map(|one| {
+        let speed = &one.nodes_per_second;
+        (format!("{} {}", one.shape, one.nodes), vec![speed.least, speed.median, speed.most])
+    });
+    let series = ["least", "median", "most"].map(str::to_owned).to_vec();
+    let frame = frame(at, "Graphs, from creation to end", "shape and size", "nodes/s");
+    frame.bars(svg, &Bars { series, groups: groups.collect() });
+}
+
+/// A bar that is missing was not known: the CPU of an engine that was not started here.
+fn graph_cost(svg: &mut Svg, at: (f64, f64), graphs: &GraphsReport) {
+    let groups = graphs.graphs.iter().map(|one| {
+        let cpu = [&one.engine_cpu_micros_per_node, &one.cpu_micros_per_node];
+        let cpu = cpu.into_iter().flatten().map(|spread| spread.median);
+        (
+            format!("{} {}", one.shape, one.nodes),
+            std::iter::once(one.micros_per_node.median).chain(cpu).collect(),
+        )
+    });
+    let series = ["time", "CPU of the engine", "with its services"].map(str::to_owned).to_vec();
+    let frame = frame(at, "What a node costs, medians", "shape and size", "us/node");
+    frame.bars(svg, &Bars { series, groups: groups.collect() });
 }
 
 fn frame<'a>(at: (f64, f64), title: &'a str, across: &'a str, up: &'a str) -> Frame<'a> {

@@ -9,6 +9,7 @@ use super::guard::Guard;
 use crate::crew::{Crew, Shape};
 use crate::error::{BenchError, Result};
 use crate::exposition::Exposition;
+use crate::graph::{EXECUTOR, Executor};
 use crate::plan::Target;
 use crate::postgres::PrivateDatabase;
 use crate::wire::{Address, Connection};
@@ -66,6 +67,8 @@ pub(crate) struct Subject {
     before: Exposition,
     /// Before the processes: it stops first.
     crew: Option<Crew>,
+    /// The same for the one that performs nodes of graphs.
+    executor: Option<Executor>,
     processes: Option<Processes>,
 }
 
@@ -146,6 +149,7 @@ impl Subject {
             before: Exposition::default(),
             processes: None,
             crew: None,
+            executor: None,
         }
     }
 
@@ -190,7 +194,16 @@ impl Subject {
         roles.extend(
             clock.map(|stat| Role { name: "task workers".to_owned(), place: Place::Thread(stat.clone()) }),
         );
+        let clock = self.executor.as_ref().and_then(Executor::clock);
         roles
+            .extend(clock.map(|stat| Role { name: EXECUTOR.to_owned(), place: Place::Thread(stat.clone()) }));
+        roles
+    }
+
+    /// The names of roles that are processes of the engine, as far as they were started here.
+    pub(crate) fn engine_roles(&self) -> Vec<String> {
+        let roles = self.processes.as_ref().map(Processes::roles).unwrap_or_default();
+        roles.into_iter().map(|role| role.name).collect()
     }
 
     /// The process that answers at the front door, if it was started here.
@@ -209,14 +222,26 @@ impl Subject {
         self.crew.as_ref().ok_or_else(|| BenchError::Wrong("nobody was hired".to_owned()))
     }
 
+    /// Starts an executor for the graphs of this run; it performs nodes until the engine is stopped.
+    pub(crate) async fn engage(&mut self, run: &str, capacity: u32) -> Result<()> {
+        self.executor = Some(Executor::start(&self.address, run, capacity).await?);
+        Ok(())
+    }
+
+    /// The executor that was engaged.
+    pub(crate) fn executor(&self) -> Result<&Executor> {
+        self.executor.as_ref().ok_or_else(|| BenchError::Wrong("no executor was engaged".to_owned()))
+    }
+
     /// Tasks that workers outside the engine have completed.
     pub(crate) fn completed_outside(&self) -> u64 {
         self.crew.as_ref().map_or(0, Crew::completed)
     }
 
-    /// An error when a process has died, or a worker outside met what it should not.
+    /// An error when a process has died, or a worker or executor outside met what it should not.
     pub(crate) fn alive(&mut self) -> Result<()> {
         self.crew.as_ref().map_or(Ok(()), Crew::well)?;
+        self.executor.as_ref().map_or(Ok(()), Executor::well)?;
         self.processes.as_mut().map_or(Ok(()), Processes::alive)
     }
 

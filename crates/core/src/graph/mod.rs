@@ -40,11 +40,13 @@ mod read;
 mod redecide;
 mod ripple;
 mod room;
+mod seats;
 mod snapshot;
 mod spec;
 mod state;
 mod status;
 mod step;
+mod token;
 mod turn;
 mod why;
 
@@ -67,6 +69,7 @@ pub use payload::{Answer, Edit, NodeOutcome};
 pub use placement::{Candidate, Choice, Request, can_do, choose, why_nobody};
 pub use read::{WrittenPatch, read, read_patch};
 pub use redecide::redecide;
+pub use seats::{Claim, Seats, Taken, seats};
 pub use snapshot::snapshot_due;
 pub use spec::{
     Agent, Edge, FanOut, GraphOptions, GraphSpec, NodeEdit, NodeId, NodeOptions, NodeRetry, NodeSpec,
@@ -75,4 +78,5 @@ pub use spec::{
 pub use state::{Graph, Instances, Node, Tally};
 pub use status::NodeStatus;
 pub use step::step;
+pub use token::Token;
 pub use turn::turn;

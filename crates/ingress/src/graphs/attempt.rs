@@ -1,10 +1,10 @@
 //! Which attempt somebody speaks of, and whether it is still theirs.
 //!
-//! An attempt is an action by the name of its node, of the transition that let it run. Its lease's epoch is
-//! the token: who has another one speaks of an attempt that is over.
+//! An attempt is an action by the name of its node, of the transition that let it run. The token names that
+//! transition and the lease: who has another one speaks of an attempt that is over.
 
-use millstream_core::graph::{NodeId, NodeInput, NodeSpec, Work};
-use millstream_core::id::{ActionKey, Epoch, ExecutionKey, Seq};
+use millstream_core::graph::{NodeId, NodeInput, NodeSpec, Token, Work};
+use millstream_core::id::{ActionKey, ExecutionKey, Seq};
 use millstream_core::machine::ActionInput;
 use millstream_core::problem::Problem as Fault;
 use millstream_core::status::ActionStatus;
@@ -18,7 +18,7 @@ use crate::http::problem::{Kind, Problem};
 /// As it came with the request to perform it. The token alone will do.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
-    pub(crate) token: Epoch,
+    pub(crate) token: Token,
     pub(crate) attempt: Option<u32>,
     pub(crate) idempotency_key: Option<String>,
 }
@@ -39,31 +39,36 @@ pub(super) async fn meant(
     said: &Said,
 ) -> Result<Attempt, Problem> {
     let node = nodes::one(door, graph, node).await?;
-    let found = match &said.idempotency_key {
-        Some(text) => {
-            let key = ActionKey::parse_within(&graph.tenant, text).map(|(key, _)| key);
-            let key = key.filter(|key| key.execution == *graph && key.action == node.node);
-            let key = key.ok_or_else(|| {
-                let message = "is not the key of an attempt at this node";
-                Problem::invalid(vec![Fault::new("idempotency_key", message)])
-            })?;
-            door.reports.find(key).await?
-        }
-        None => action(door, graph, &node).await?,
+    let key = ActionKey { execution: graph.clone(), seq: said.token.seq(), action: node.node.clone() };
+    let is_its_key = is_key_of(said, &key)?;
+    let (is_known, found) = match door.reports.find(key).await? {
+        Some(action) => (is_its_key, Some(action)),
+        None => (false, action(door, graph, &node).await?),
     };
     let action = found.ok_or_else(|| nothing_under_way(&node))?;
     let input = match action.input.as_ref().map(|input| input.decode::<ActionInput>()) {
         Some(Ok(ActionInput::Node(input))) => input,
         Some(_) | None => return Err(nothing_under_way(&node)),
     };
-    if said.attempt.is_some_and(|attempt| attempt != input.attempt) {
-        return Err(lost(&Attempt { node, action, input }, said.token));
-    }
-    Ok(Attempt { node, action, input })
+    let is_another = said.attempt.is_some_and(|attempt| attempt != input.attempt);
+    let attempt = Attempt { node, action, input };
+    if is_another || !is_known { Err(lost(&attempt, said.token)) } else { Ok(attempt) }
+}
+
+/// Whether the idempotency key that was told, if any, is that of the attempt.
+fn is_key_of(said: &Said, attempt: &ActionKey) -> Result<bool, Problem> {
+    let Some(text) = &said.idempotency_key else { return Ok(true) };
+    let key = ActionKey::parse_within(&attempt.execution.tenant, text).map(|(key, _)| key);
+    let key = key.filter(|key| key.execution == attempt.execution && key.action == attempt.action);
+    let key = key.ok_or_else(|| {
+        let message = "is not the key of an attempt at this node";
+        Problem::invalid(vec![Fault::new("idempotency_key", message)])
+    })?;
+    Ok(key == *attempt)
 }
 
 /// Whether the token is that of an attempt under way, which an executor performs.
-pub(super) fn held(attempt: &Attempt, token: Epoch) -> Result<(), Problem> {
+pub(super) fn held(attempt: &Attempt, token: Token) -> Result<(), Problem> {
     let under_way = match attempt.action.status {
         ActionStatus::Leased | ActionStatus::Awaiting => true,
         ActionStatus::Ready
@@ -74,7 +79,7 @@ pub(super) fn held(attempt: &Attempt, token: Epoch) -> Result<(), Problem> {
         | ActionStatus::Skipped
         | ActionStatus::Cancelled => false,
     };
-    if !under_way || attempt.action.epoch != token {
+    if !under_way || attempt.action.epoch != token.epoch() {
         return Err(lost(attempt, token));
     }
     match attempt.input.work {
@@ -123,13 +128,15 @@ fn nothing_under_way(node: &NodeView) -> Problem {
 }
 
 /// Why a token is not good (any more).
-pub(super) fn lost(attempt: &Attempt, token: Epoch) -> Problem {
+pub(super) fn lost(attempt: &Attempt, token: Token) -> Problem {
     let Attempt { node, action, input } = attempt;
     let who = node.executor.as_deref().unwrap_or("nobody yet");
     let detail = match action.status {
         ActionStatus::Leased | ActionStatus::Awaiting => format!(
             "the attempt has passed on: {who} has attempt {} at {} with token {}, yours is {token}",
-            input.attempt, node.node, action.epoch
+            input.attempt,
+            node.node,
+            Token::of(action.key.seq, action.epoch)
         ),
         ActionStatus::Succeeded | ActionStatus::Failed | ActionStatus::Skipped => {
             format!("attempt {} at {} is over, {} is {}", input.attempt, node.node, node.node, node.status)

@@ -60,7 +60,7 @@ pub(crate) async fn report(
 /// Whether this very outcome is recorded: its answer was lost on the way.
 fn is_repeat(attempt: &Attempt, said: &Said, answer: &Answer) -> bool {
     let action = &attempt.action;
-    if action.status != ActionStatus::Succeeded || action.epoch != said.token {
+    if action.status != ActionStatus::Succeeded || action.epoch != said.token.epoch() {
         return false;
     }
     let recorded = action.result.as_ref().and_then(|result| result.decode::<Answer>().ok());
@@ -101,7 +101,7 @@ async fn settle(
     let conclusion = action::conclude(&spec, &whose.shown(), attempts, performed, 0.0);
     let now = door.clock.now();
     let outcome = outcome::settling(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
-    let lease = Lease { key: action.key.clone(), epoch: said.token };
+    let lease = Lease { key: action.key.clone(), epoch: said.token.epoch() };
     let settlement = Settlement { lease, event_id: action.event_id, outcome };
     match door.reports.settle(settlement).await? {
         SettleVerdict::Recorded { event: _ } => Ok(()),

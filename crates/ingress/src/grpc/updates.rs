@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use millstream_core::graph::{NodeEdit, NodeId};
-use millstream_core::id::{Epoch, ExecutionKey};
+use millstream_core::graph::{NodeEdit, NodeId, Token};
+use millstream_core::id::ExecutionKey;
 use millstream_core::raw::RawJson;
 use millstream_rpc::proto::update_node_request::Update;
 use millstream_rpc::proto::{
@@ -117,7 +117,7 @@ fn said(of: Option<AttemptRef>) -> Result<Said, Status> {
     let AttemptRef { attempt, idempotency_key, token } =
         of.ok_or_else(|| invalid("of", "is required: it came with the request to perform the node"))?;
     Ok(Said {
-        token: Epoch(token),
+        token: Token::shown(token),
         attempt: Some(attempt).filter(|attempt| *attempt > 0),
         idempotency_key: Some(idempotency_key).filter(|key| !key.is_empty()),
     })

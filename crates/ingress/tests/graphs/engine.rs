@@ -6,7 +6,7 @@ use std::time::Duration;
 use millstream_core::action::{Attempt, conclude};
 use millstream_core::entropy::{self, Entropy};
 use millstream_core::graph::{Answer, NodeId, NodeStatus, dispatch_spec, turn};
-use millstream_core::id::{ActionKey, Epoch, Name, WorkerId};
+use millstream_core::id::{ActionKey, Name, WorkerId};
 use millstream_core::log::{Outcome, Plan, State, Waiting};
 use millstream_core::machine::evolve;
 use millstream_core::placement::Queue;
@@ -31,8 +31,9 @@ use millstream_stream::announce::News;
 use crate::bench::{Bench, Counter, key};
 use crate::wire::Served;
 
-/// Every attempt is leased once, to this worker, unless a test says otherwise.
-pub(crate) const TOKEN: i64 = 1;
+/// Of an attempt at a node that runs from the second transition on. Every attempt is leased once, to this worker,
+/// unless a test says otherwise.
+pub(crate) const TOKEN: i64 = (2 << 20) + 1;
 
 pub(crate) struct Engine {
     pub(crate) stores: Stores,
@@ -218,7 +219,7 @@ impl Engine {
     }
 
     async fn settle(&self, action: &ActionView, outcome: Settling) {
-        let lease = Lease { key: action.key.clone(), epoch: Epoch(TOKEN) };
+        let lease = Lease { key: action.key.clone(), epoch: action.epoch };
         let settlement = Settlement { lease, event_id: action.event_id, outcome };
         let now = self.clock.now();
         let settled = self.stores.actions.settle(&me(), &[settlement], &grant(), now).await.unwrap();

@@ -1,5 +1,6 @@
 //! Executors that report on their own: results and progress, under the token of their attempt.
 
+use millstream_core::graph::{NodeStatus, Token};
 use serde_json::json;
 
 use crate::bench::{Answer, Bench};
@@ -45,6 +46,25 @@ async fn a_result_that_is_repeated_is_fine_and_another_one_is_not() {
 }
 
 #[tokio::test]
+async fn who_had_an_earlier_attempt_does_not_speak_for_the_next_one() {
+    let (bench, engine) = accepted().await;
+    engine.answer("g-1", "a", NodeStatus::Crash, "null").await;
+    engine.decide("g-1").await;
+    let second = engine.attempt("g-1", "a").await;
+    engine.dispatch("g-1", "a", "exec-2").await;
+    engine.accepted("g-1", "a").await;
+    assert_eq!(second.epoch.0, 1, "the lease is as old as that of the first attempt");
+    let late = json!({"token": TOKEN, "status": "PASS", "result": "mine"});
+    bench.post(RESULT, &late).await.problem(409, "conflict");
+    bench.post(PROGRESS, &json!({"token": TOKEN, "progress": 1})).await.problem(409, "conflict");
+    let token = Token::of(second.key.seq, second.epoch).as_i64();
+    let body = json!({"token": token, "status": "PASS", "result": "yours"});
+    assert_eq!(bench.post(RESULT, &body).await.status, 200);
+    engine.decide("g-1").await;
+    assert_eq!(bench.get("/v1/graphs/g-1/nodes/a").await.json()["result"], "yours");
+}
+
+#[tokio::test]
 async fn a_stale_token_is_told_who_has_the_attempt_now() {
     let (bench, _) = accepted().await;
     for (path, body) in
@@ -52,7 +72,7 @@ async fn a_stale_token_is_told_who_has_the_attempt_now() {
     {
         let problem = bench.post(path, &body).await.problem(409, "conflict");
         let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains("exec-1") && detail.contains("token 1"), "{detail}");
+        assert!(detail.contains("exec-1") && detail.contains(&format!("token {TOKEN}")), "{detail}");
     }
     let late = json!({"token": TOKEN, "attempt": 9, "status": "PASS"});
     bench.post(RESULT, &late).await.problem(409, "conflict");
@@ -87,6 +107,20 @@ async fn progress_is_kept_while_the_attempt_is_performed() {
     assert_eq!(cancelled.status, 200, "{cancelled:?}");
     // Its lease is its own until it says something: it is told that nobody wants it any more.
     assert_eq!(bench.post(PROGRESS, &told).await.json(), json!({"cancelled": true}));
+}
+
+#[tokio::test]
+async fn progress_is_kept_of_an_attempt_that_is_answered_later() {
+    let (bench, _) = accepted().await;
+    let told = |token: i64, done: i64| json!({"token": token, "progress": {"subtasks_done": [done]}});
+    let answer = bench.post(PROGRESS, &told(TOKEN, 0)).await;
+    assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({"cancelled": false})), "{answer:?}");
+    bench.post(PROGRESS, &told(TOKEN + 1, 1)).await.problem(409, "conflict");
+    let node = bench.get("/v1/graphs/g-1/nodes/a").await.json();
+    assert_eq!(node["progress"], json!({"subtasks_done": [0]}));
+    let result = json!({"token": TOKEN, "status": "PASS", "result": 1});
+    assert_eq!(bench.post(RESULT, &result).await.status, 200);
+    bench.post(PROGRESS, &told(TOKEN, 2)).await.problem(409, "conflict");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The request for one attempt at a node.
 
-use millstream_core::graph::{NodeId, NodeSpec, NodeStatus};
-use millstream_core::id::{Epoch, ExecutionId};
+use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, Token};
+use millstream_core::id::ExecutionId;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::graph_store::{DispatchContext, Upstream};
@@ -24,7 +24,7 @@ pub struct Attempt {
     pub workflow: ExecutionId,
     pub node: NodeId,
     pub attempt: u32,
-    pub token: Epoch,
+    pub token: Token,
     /// The key of the dispatch's action.
     pub idempotency_key: String,
     /// The workflow's.
@@ -47,7 +47,7 @@ pub fn execute_request(
         upstream_nodes: upstream.collect(),
         downstream_nodes: downstream.collect(),
         attempt: attempt.attempt,
-        token: attempt.token.0,
+        token: attempt.token.as_i64(),
         idempotency_key: attempt.idempotency_key.clone(),
         input_json: spec::json_or_empty(&attempt.input),
         deadline: Some(time_out(attempt.deadline)),

@@ -35,7 +35,7 @@ pub(super) fn once(history: &History) -> Vec<Violation> {
 fn outcome(execution: &Execution, action: &Action, effects: usize) -> Vec<Violation> {
     let mut wrong = Vec::new();
     let mut accuse = |what: String| wrong.push(Violation::new(Check::C5, &execution.id, what));
-    let Action { key, work, status, epoch, token, on_success, on_failure } = action;
+    let Action { key, work, status, epoch, token, on_success, on_failure, .. } = action;
     let told = match status {
         ActionStatus::Succeeded => {
             match work {
@@ -47,7 +47,7 @@ fn outcome(execution: &Execution, action: &Action, effects: usize) -> Vec<Violat
                         accuse(format!("{key} is settled by token {token:?}, its last lease is {epoch}"));
                     }
                 }
-                Work::Child | Work::Owed => {}
+                Work::Child | Work::Attempt | Work::Owed => {}
             }
             on_success
         }

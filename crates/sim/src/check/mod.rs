@@ -2,6 +2,7 @@
 
 mod accepted;
 mod acted;
+mod graphs;
 mod ordered;
 mod quiet;
 mod related;

@@ -1,7 +1,7 @@
 //! All checks of a history, and C7: nothing is left to do.
 
 use super::violation::{Check, Violation};
-use super::{accepted, acted, ordered, related, timed};
+use super::{accepted, acted, graphs, ordered, related, timed};
 use crate::history::{History, Left};
 
 /// Everything that is wrong with it.
@@ -15,6 +15,7 @@ pub fn check(history: &History) -> Vec<Violation> {
     wrong.extend(nothing_left(&history.left));
     wrong.extend(accepted::never_twice(history));
     wrong.extend(related::families(history));
+    wrong.extend(graphs::graphs(history));
     wrong
 }
 

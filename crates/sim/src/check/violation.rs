@@ -23,6 +23,8 @@ pub enum Check {
     C8,
     /// One child per action that starts one, whose end is its outcome; none is left behind.
     C9,
+    /// A graph ends, no node begins before its parents have ended, and what passed has passed once.
+    C10,
     /// Only who holds a lock releases or extends it.
     Lock,
     /// Only the newest lease renews, records, settles and releases.
@@ -41,6 +43,7 @@ impl Check {
             Self::C7 => "C7 quiet",
             Self::C8 => "C8 never twice",
             Self::C9 => "C9 families",
+            Self::C10 => "C10 graphs",
             Self::Lock => "lock",
             Self::Lease => "lease",
         }

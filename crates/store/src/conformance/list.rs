@@ -189,6 +189,8 @@ macro_rules! conformance_tests {
             }
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,
+                what_nobody_answered_is_given_up_by_any_worker,
+                progress_of_what_awaits_is_kept_under_its_token_and_extends_nothing,
                 several_queues_share_the_slots_of_one_call,
                 one_call_leases_for_many_workers,
                 a_long_queue_does_not_hold_up_another,
@@ -321,8 +323,18 @@ macro_rules! conformance_tests {
             graph_feed {
                 every_commit_of_a_graph_is_one_entry,
                 a_batch_of_dispatches_is_one_entry_per_execution,
-                what_is_published_is_not_told_again,
                 entries_of_one_execution_are_seen_in_the_order_of_their_positions,
+            }
+            outbox {
+                an_entry_is_spread_once_to_the_sinks_of_that_moment,
+                a_sink_hears_the_entries_of_an_execution_in_order_and_then_no_more,
+                what_is_put_off_holds_up_nobody_else,
+                what_happens_while_a_parcel_is_under_way_is_due_after_it,
+                a_parcel_that_somebody_else_handed_over_changes_nothing,
+                a_part_of_an_entry_is_remembered,
+                what_sinks_have_not_heard_is_counted,
+                entries_that_are_gone_leave_an_empty_parcel_at_most,
+                spreading_and_handing_over_at_once_lose_nothing,
             }
             executors {
                 an_executor_is_known_by_its_last_word,

@@ -46,6 +46,7 @@ pub mod keys;
 pub mod lease;
 pub mod load;
 pub mod mailbox;
+pub mod outbox;
 pub mod people_items;
 pub mod people_next;
 pub mod people_queues;

@@ -27,6 +27,7 @@ mod intervention;
 mod item_store;
 mod key_store;
 mod leasing;
+mod outbox;
 mod people;
 mod queue_store;
 mod relations;

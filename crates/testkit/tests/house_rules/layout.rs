@@ -19,9 +19,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store-sqlite", &["core", "store"]),
     ("ingress", &["core", "rpc", "store", "stream"]),
     ("worker", &["core", "rpc", "store", "stream"]),
-    // It measures from outside; what it shares with the engine are the statements of the floor.
-    ("bench", &["core", "store", "store-postgres", "store-sqlite"]),
-    ("sim", &["core", "store", "stream", "ingress", "worker"]),
+    // It measures from outside; what it shares with the engine are the statements of the floor, and the words that
+    // its executor of graph nodes speaks.
+    ("bench", &["core", "rpc", "store", "store-postgres", "store-sqlite"]),
+    ("sim", &["core", "store", "stream", "ingress", "worker", "rpc"]),
     ("testkit", &[]),
     // It breaks the binary from outside; what it shares with it are the names of bugs and how times are written.
     ("torture", &["core", "testkit"]),

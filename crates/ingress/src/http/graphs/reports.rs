@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::graph::NodeStatus;
 use millstream_core::graph::limits::MAX_RESULT_BYTES;
+use millstream_core::graph::{NodeStatus, Token};
 use millstream_core::status::Role;
 use millstream_rpc::read::MAX_ERROR_CHARS;
 use millstream_store::action_store::Wanted;
@@ -107,7 +107,7 @@ async fn report_progress(
 }
 
 fn said(fields: &mut Fields<'_>) -> Said {
-    let token = token(fields);
+    let token = Token::shown(token(fields).0);
     let attempt = fields.whole("attempt", 1..=u32::MAX);
     let idempotency_key = fields.text("idempotency_key").map(|text| text.into_owned());
     Said { token, attempt, idempotency_key }

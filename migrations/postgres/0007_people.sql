@@ -1,6 +1,6 @@
 -- People: queues of work, the items in them, and who was given what.
 --
--- The same tables, columns, order and names as migrations/sqlite/0005_people.sql.
+-- The same tables, columns, order and names as migrations/sqlite/0007_people.sql.
 -- An item and its assignments, openings and log are changed by whoever holds the item's row.
 
 CREATE TABLE queues (

@@ -1,6 +1,6 @@
 -- People: queues of work, the items in them, and who was given what.
 --
--- The same tables, columns, order and names as migrations/postgres/0005_people.sql.
+-- The same tables, columns, order and names as migrations/postgres/0007_people.sql.
 
 CREATE TABLE queues (
     tenant          TEXT    NOT NULL,

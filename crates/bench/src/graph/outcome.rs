@@ -1,0 +1,154 @@
+//! After the clock has stopped: every node of a graph has passed, and is recorded once.
+//!
+//! Asked over HTTP, so that it holds for every target. A graph's log has its start, its beginning and one
+//! transition for the outcome of each node, so its `seq` says how many outcomes were recorded.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::shape::GraphShape;
+use crate::error::{BenchError, Result};
+use crate::target::Subject;
+
+const PAGE: usize = 500;
+/// Transitions of a graph before the first outcome of a node.
+const BEFORE_OUTCOMES: usize = 2;
+
+#[derive(Debug, Deserialize)]
+struct Page {
+    items: Vec<Node>,
+    next_cursor: Option<String>,
+}
+
+/// A node as the engine tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Node {
+    node: String,
+    status: String,
+    attempt: u32,
+    executor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Execution {
+    seq: usize,
+    status: String,
+}
+
+/// An error unless the graph is as it should be after `executor` has performed each of its nodes.
+pub(crate) async fn passed(
+    subject: &mut Subject,
+    graph: &str,
+    (shape, nodes): (GraphShape, usize),
+    executor: &str,
+) -> Result<()> {
+    let wrong = |text: String| BenchError::Wrong(format!("the graph {graph} of {nodes} nodes: {text}"));
+    let unreadable = |error: serde_json::Error| wrong(format!("its record cannot be read: {error}"));
+    let body = subject.front().get(&format!("/v1/executions/{graph}")).await?;
+    judge_end(&serde_json::from_slice(&body).map_err(unreadable)?, nodes).map_err(wrong)?;
+    let (mut found, mut cursor) = (Vec::with_capacity(nodes), String::new());
+    loop {
+        let path = format!("/v1/graphs/{graph}/nodes?limit={PAGE}{cursor}");
+        let body = subject.front().get(&path).await?;
+        let page: Page = serde_json::from_slice(&body).map_err(unreadable)?;
+        found.extend(page.items);
+        match page.next_cursor {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    judge(shape.ids(nodes), &found, executor).map_err(wrong)
+}
+
+fn judge_end(execution: &Execution, nodes: usize) -> std::result::Result<(), String> {
+    let Execution { seq, status } = execution;
+    if status != "completed" {
+        return Err(format!("it has not passed, it is {status}"));
+    }
+    match seq.checked_sub(BEFORE_OUTCOMES) {
+        Some(outcomes) if outcomes == nodes => Ok(()),
+        Some(_) | None => Err(format!("it is at seq {seq}, not {}", nodes + BEFORE_OUTCOMES)),
+    }
+}
+
+fn judge(
+    wanted: impl Iterator<Item = String>,
+    found: &[Node],
+    executor: &str,
+) -> std::result::Result<(), String> {
+    let mut wrong = Vec::new();
+    let mut by_id: BTreeMap<&str, &Node> = BTreeMap::new();
+    for node in found {
+        if by_id.insert(&node.node, node).is_some() {
+            wrong.push(format!("node {} is there twice", node.node));
+        }
+    }
+    for id in wanted {
+        match by_id.remove(&*id) {
+            None => wrong.push(format!("node {id} is not there")),
+            Some(node) if node.status != "PASS" => wrong.push(format!("node {id} is {}", node.status)),
+            Some(node) if node.attempt != 1 => {
+                wrong.push(format!("node {id} took {} attempts", node.attempt));
+            }
+            Some(node) if node.executor.as_deref() != Some(executor) => {
+                wrong.push(format!("node {id} was performed by {:?}, not by {executor}", node.executor));
+            }
+            Some(_) => {}
+        }
+    }
+    wrong.extend(by_id.keys().map(|id| format!("node {id} was not asked for")));
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let (count, some) = (wrong.len(), wrong[..wrong.len().min(3)].join("; "));
+    Err(format!("{count} things are not as they should be: {some}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: &str) -> Node {
+        Node {
+            node: id.to_owned(),
+            status: "PASS".to_owned(),
+            attempt: 1,
+            executor: Some("bench-1".to_owned()),
+        }
+    }
+
+    #[track_caller]
+    fn judged(found: &[Node]) -> String {
+        let wanted = ["a", "b", "c"].map(str::to_owned).into_iter();
+        judge(wanted, found, "bench-1").err().unwrap_or_default()
+    }
+
+    #[test]
+    fn every_node_passes_once_at_the_first_attempt_by_our_executor() {
+        let good = ["a", "b", "c"].map(node).to_vec();
+        assert_eq!(judged(&good), "");
+        let with = |at: usize, other: Node| {
+            let mut found = good.clone();
+            found[at] = other;
+            judged(&found)
+        };
+        assert!(judged(&good[..2]).contains("node c is not there"));
+        assert!(with(1, node("a")).contains("node a is there twice"));
+        assert!(with(1, Node { status: "RUNNING".to_owned(), ..node("b") }).contains("node b is RUNNING"));
+        assert!(with(2, Node { attempt: 2, ..node("c") }).contains("node c took 2 attempts"));
+        assert!(with(0, Node { executor: None, ..node("a") }).contains("performed by None"));
+        assert!(judged(&[good.clone(), vec![node("d")]].concat()).contains("node d was not asked for"));
+    }
+
+    #[test]
+    fn a_graph_has_ended_well_with_one_outcome_for_each_node() {
+        let end = |status: &str, seq| judge_end(&Execution { status: status.to_owned(), seq }, 10);
+        assert_eq!(end("completed", 12), Ok(()));
+        for (status, seq) in
+            [("failed", 12), ("active", 12), ("completed", 11), ("completed", 13), ("completed", 1)]
+        {
+            assert!(end(status, seq).is_err(), "{status} at {seq}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Which graphs are measured: their shapes and sizes, and how they are written.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::error::{BenchError, Result};
+
+/// What `millstream bench graph` measures.
+#[derive(Debug, Clone)]
+pub struct Graphs {
+    pub shapes: Vec<GraphShape>,
+    /// Sizes, each a number of nodes.
+    pub nodes: Vec<usize>,
+    /// Nodes that the executor says it performs at once.
+    pub capacity: u32,
+    /// Nodes of a graph before the measured ones.
+    pub warmup: usize,
+}
+
+/// How the nodes of a graph hang together. Every one of them does nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GraphShape {
+    /// Nodes without parents, and one after all of them.
+    Flat,
+    /// One node, branches after it, leaves after each branch, and one node after all leaves.
+    Levels,
+}
+
+/// Smaller graphs have no shape.
+const FEWEST: usize = 10;
+/// What the engine takes.
+const MOST: usize = 20_000;
+
+/// A node, before it is written.
+#[derive(Debug, PartialEq, Eq)]
+struct Node {
+    id: String,
+    parents: Vec<String>,
+}
+
+impl Graphs {
+    /// A comma-separated list of sizes, each once, in the order given.
+    pub fn sizes(text: &str) -> Result<Vec<usize>> {
+        let mut sizes = Vec::new();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let size = word.parse().ok().filter(|size| (FEWEST..=MOST).contains(size));
+            let size = size.ok_or_else(|| wrong_size(word))?;
+            if !sizes.contains(&size) {
+                sizes.push(size);
+            }
+        }
+        if sizes.is_empty() { Err(wrong_size(text)) } else { Ok(sizes) }
+    }
+
+    /// How many graphs of a size are measured one after the other: all sizes come to about as many nodes, so that
+    /// the clocks, which tick a hundred times a second, say as much about each.
+    pub(crate) fn in_one_run(&self, nodes: usize) -> usize {
+        let most = self.nodes.iter().copied().max().unwrap_or(nodes);
+        (most / nodes.max(1)).max(1)
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
+        if !(1..=100_000).contains(&self.capacity) {
+            return usage("--capacity: between 1 and 100,000");
+        }
+        if self.warmup != 0 && !(FEWEST..=MOST).contains(&self.warmup) {
+            return usage("--warmup: 0, or between 10 and 20,000 nodes");
+        }
+        Ok(())
+    }
+}
+
+impl GraphShape {
+    pub const ALL: [Self; 2] = [Self::Flat, Self::Levels];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flat => "flat",
+            Self::Levels => "levels",
+        }
+    }
+
+    /// A comma-separated list, or `all`. Each shape once, in the order given.
+    pub fn list(text: &str) -> Result<Vec<Self>> {
+        let mut found = Vec::new();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let meant: &[Self] = if word == "all" { &Self::ALL } else { &[Self::named(word)?] };
+            for shape in meant {
+                if !found.contains(shape) {
+                    found.push(*shape);
+                }
+            }
+        }
+        if found.is_empty() { Err(unknown(text)) } else { Ok(found) }
+    }
+
+    fn named(word: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|shape| shape.name() == word).ok_or_else(|| unknown(word))
+    }
+
+    /// The request that creates such a graph; `label` is what an executor must have to get its nodes.
+    pub(crate) fn request(self, graph: &str, nodes: usize, label: &str) -> String {
+        let written = self.nodes(nodes).into_iter().map(|node| {
+            let parents: Vec<String> = node.parents.iter().map(|parent| format!("\"{parent}\"")).collect();
+            let parents = match parents.is_empty() {
+                true => String::new(),
+                false => format!(",\"parents\":[{}]", parents.join(",")),
+            };
+            format!("{{\"id\":\"{}\",\"agent\":{{\"labels\":[\"{label}\"]}}{parents}}}", node.id)
+        });
+        let written: Vec<String> = written.collect();
+        format!("{{\"graph_id\":\"{graph}\",\"name\":\"bench_{self}\",\"nodes\":[{}]}}", written.join(","))
+    }
+
+    /// The ids of all nodes.
+    pub(crate) fn ids(self, nodes: usize) -> impl Iterator<Item = String> {
+        self.nodes(nodes).into_iter().map(|node| node.id)
+    }
+
+    pub(crate) fn edges(self, nodes: usize) -> usize {
+        self.nodes(nodes).iter().map(|node| node.parents.len()).sum()
+    }
+
+    /// Exactly so many nodes, parents before children.
+    fn nodes(self, count: usize) -> Vec<Node> {
+        match self {
+            Self::Flat => flat(count),
+            Self::Levels => levels(count),
+        }
+    }
+}
+
+fn flat(count: usize) -> Vec<Node> {
+    let mut nodes: Vec<Node> = (1..count).map(|number| node(format!("n{number}"), &[])).collect();
+    let all: Vec<String> = nodes.iter().map(|node| node.id.clone()).collect();
+    nodes.push(Node { id: "join".to_owned(), parents: all });
+    nodes
+}
+
+/// As many branches as each of them has leaves, or one more.
+fn levels(count: usize) -> Vec<Node> {
+    let branches = count.isqrt();
+    let leaves = count.saturating_sub(branches + 2);
+    let mut nodes = vec![node("top".to_owned(), &[])];
+    nodes.extend((0..branches).map(|branch| node(format!("b{branch}"), &["top"])));
+    let leaves: Vec<Node> = (0..leaves)
+        .map(|leaf| node(format!("l{leaf}"), &[&format!("b{}", leaf % branches.max(1))]))
+        .collect();
+    let join = Node { id: "join".to_owned(), parents: leaves.iter().map(|leaf| leaf.id.clone()).collect() };
+    nodes.extend(leaves);
+    nodes.push(join);
+    nodes
+}
+
+fn node(id: String, parents: &[&str]) -> Node {
+    Node { id, parents: parents.iter().map(|parent| (*parent).to_owned()).collect() }
+}
+
+impl fmt::Display for GraphShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+fn unknown(word: &str) -> BenchError {
+    let names: Vec<&str> = GraphShape::ALL.iter().map(|shape| shape.name()).collect();
+    BenchError::Usage(format!("--shape: there is no shape {word:?}; there are {} and all", names.join(", ")))
+}
+
+fn wrong_size(word: &str) -> BenchError {
+    BenchError::Usage(format!(
+        "--nodes: {word:?} is not a number of nodes between {FEWEST} and {MOST}; several are separated by commas"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_shape_has_exactly_as_many_nodes_as_asked_and_every_parent_comes_first() {
+        for shape in GraphShape::ALL {
+            for count in [FEWEST, 11, 30, 90, 1_000, 10_000, MOST] {
+                let (nodes, mut seen) = (shape.nodes(count), BTreeSet::new());
+                assert_eq!(nodes.len(), count, "{shape}");
+                for node in &nodes {
+                    assert!(node.parents.iter().all(|parent| seen.contains(parent)), "{shape}: {node:?}");
+                    assert!(seen.insert(node.id.clone()), "{shape}: {node:?} twice");
+                }
+                assert!(shape.edges(count) <= 200_000, "more than a graph may have");
+            }
+        }
+    }
+
+    #[test]
+    fn levels_have_about_as_many_branches_as_leaves_of_one() {
+        let nodes = levels(1_000);
+        let after = |parent: &str| nodes.iter().filter(|node| node.parents == [parent]).count();
+        assert_eq!((after("top"), after("b0"), after("b30")), (31, 32, 31));
+        assert_eq!(nodes.last().map(|join| join.parents.len()), Some(1_000 - 31 - 2));
+    }
+
+    #[test]
+    fn a_request_is_a_graph_in_json() {
+        let text = GraphShape::Flat.request("g-1", 10, "bench");
+        let graph: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&graph["graph_id"], &graph["name"]), (&"g-1".into(), &"bench_flat".into()));
+        let nodes = graph["nodes"].as_array().unwrap();
+        assert_eq!(nodes[0], serde_json::json!({ "id": "n1", "agent": { "labels": ["bench"] } }));
+        assert_eq!(nodes[9]["parents"].as_array().unwrap().len(), 9);
+    }
+
+    #[test]
+    fn lists_keep_their_order_and_name_each_once() {
+        assert_eq!(GraphShape::list("levels, flat,all").unwrap(), [GraphShape::Levels, GraphShape::Flat]);
+        assert_eq!(Graphs::sizes("1000, 10,1000").unwrap(), [1000, 10]);
+        for text in ["", ",", "round", "flat,x"] {
+            assert!(
+                GraphShape::list(text).unwrap_err().to_string().contains("flat, levels and all"),
+                "{text}"
+            );
+        }
+        for text in ["", "9", "20001", "-5", "many", "100,x"] {
+            assert!(Graphs::sizes(text).unwrap_err().to_string().contains("between 10 and 20000"), "{text}");
+        }
+    }
+
+    #[test]
+    fn runs_of_all_sizes_come_to_about_as_many_nodes() {
+        let graphs = Graphs { shapes: Vec::new(), nodes: vec![1_000, 10_000, 3_000], capacity: 1, warmup: 0 };
+        assert_eq!([1_000, 10_000, 3_000].map(|nodes| graphs.in_one_run(nodes)), [10, 1, 3]);
+    }
+}

@@ -1,0 +1,75 @@
+//! The token of an attempt at a node: what an executor shows when it tells something about it.
+
+use std::fmt;
+
+use crate::id::{Epoch, Seq};
+
+/// So many bits are the lease's.
+const EPOCH_BITS: u32 = 20;
+const LAST_EPOCH: i64 = (1 << EPOCH_BITS) - 1;
+
+/// One lease on one attempt at a node. A later attempt has a larger one, and so has a later lease on the same
+/// attempt: the epoch alone, which begins anew with every attempt, would let an executor that was given up speak
+/// for the one that came after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Token(i64);
+
+impl Token {
+    /// `seq` is that of the transition that let the attempt run. Leases beyond the millionth share one token.
+    pub fn of(seq: Seq, epoch: Epoch) -> Self {
+        let epoch = epoch.0.clamp(0, LAST_EPOCH);
+        Self(seq.0.max(0).saturating_mul(1 << EPOCH_BITS).saturating_add(epoch))
+    }
+
+    /// What somebody shows; it need not be the token of anything.
+    pub const fn shown(token: i64) -> Self {
+        Self(token)
+    }
+
+    pub const fn as_i64(self) -> i64 {
+        self.0
+    }
+
+    /// Of the transition that let the attempt run.
+    pub const fn seq(self) -> Seq {
+        Seq(self.0 >> EPOCH_BITS)
+    }
+
+    pub const fn epoch(self) -> Epoch {
+        Epoch(self.0 & LAST_EPOCH)
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_names_the_attempt_and_the_lease() {
+        let token = Token::of(Seq(17), Epoch(2));
+        assert_eq!((token.seq(), token.epoch()), (Seq(17), Epoch(2)));
+        assert_eq!(Token::shown(token.as_i64()), token);
+    }
+
+    #[test]
+    fn the_second_lease_of_an_attempt_is_not_that_of_the_next_attempt() {
+        assert!(Token::of(Seq(14), Epoch(2)) < Token::of(Seq(17), Epoch(1)));
+        assert_ne!(Token::of(Seq(14), Epoch(2)), Token::of(Seq(17), Epoch(2)));
+    }
+
+    #[test]
+    fn no_number_is_too_large_or_too_small() {
+        for shown in [i64::MIN, -1, 0, i64::MAX] {
+            let token = Token::shown(shown);
+            assert!(token.epoch().0 >= 0 && token.epoch().0 <= LAST_EPOCH);
+        }
+        assert_eq!(Token::of(Seq(1), Epoch(i64::MAX)).seq(), Seq(1));
+        assert_eq!(Token::of(Seq(i64::MAX), Epoch(1)).as_i64(), i64::MAX);
+    }
+}
