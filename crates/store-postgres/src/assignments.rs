@@ -174,6 +174,9 @@ ORDER BY k.ord";
     rows.iter().zip(callers).map(known).collect()
 }
 
+/// Tenant, queues and skills of callers who may have the same.
+type Alike<'a> = (&'a TenantId, &'a BTreeSet<Name>, &'a BTreeSet<Name>);
+
 /// What a batch of callers is served from.
 struct Desk<'a> {
     callers: &'a [Caller],
@@ -279,7 +282,7 @@ impl<'a> Desk<'a> {
 
     /// Callers who may have the same, but for what they have had.
     fn groups(&self) -> Vec<Vec<usize>> {
-        let mut groups: BTreeMap<(&TenantId, &BTreeSet<Name>, &BTreeSet<Name>), Vec<usize>> = BTreeMap::new();
+        let mut groups: BTreeMap<Alike<'_>, Vec<usize>> = BTreeMap::new();
         for (at, asking) in &self.asking {
             if let Some(caller) = self.callers.get(*at) {
                 groups.entry((&caller.tenant, &asking.queues, &asking.skills)).or_default().push(*at);
