@@ -59,7 +59,12 @@ pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
         outbox: seen.clone(),
         devices: seen.clone(),
         runs: seen.clone(),
-        run_views: seen,
+        run_views: seen.clone(),
+        queues: seen.clone(),
+        people: seen.clone(),
+        items: seen.clone(),
+        assignments: seen.clone(),
+        assignment_views: seen,
     }
 }
 

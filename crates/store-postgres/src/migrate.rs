@@ -22,6 +22,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (4, "accepted", include_str!("../../../migrations/postgres/0004_accepted.sql")),
     (5, "outbox", include_str!("../../../migrations/postgres/0005_outbox.sql")),
     (6, "devices", include_str!("../../../migrations/postgres/0006_devices.sql")),
+    (7, "people", include_str!("../../../migrations/postgres/0007_people.sql")),
 ];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {

@@ -56,6 +56,12 @@ mod run_rows;
 mod run_store;
 mod run_views;
 
+mod assignment_views;
+mod assignments;
+mod item_rows;
+mod item_store;
+mod queue_store;
+
 mod definition_store;
 mod event_views;
 mod execution_views;

@@ -14,6 +14,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (4, "accepted", include_str!("../../../migrations/sqlite/0004_accepted.sql")),
     (5, "outbox", include_str!("../../../migrations/sqlite/0005_outbox.sql")),
     (6, "devices", include_str!("../../../migrations/sqlite/0006_devices.sql")),
+    (7, "people", include_str!("../../../migrations/sqlite/0007_people.sql")),
 ];
 
 impl SqliteStore {

@@ -397,6 +397,48 @@ macro_rules! conformance_tests {
                 a_cancellation_takes_independent_actions_along,
                 independent_actions_that_settle_at_once_are_all_recorded,
             }
+            people_queues {
+                a_queue_is_what_was_put_last,
+                a_paused_queue_stays_paused_when_it_is_configured_anew,
+                queues_come_in_pages_by_name,
+                people_are_what_was_said_of_them_last,
+            }
+            people_items {
+                an_item_is_imported_once,
+                an_item_is_loaded_as_it_was_committed,
+                a_change_of_an_older_version_is_refused,
+                the_log_of_an_item_says_what_its_rows_say,
+                the_end_of_an_item_is_told_in_the_same_commit,
+                nobody_who_waits_any_more_holds_up_no_item,
+                what_is_due_is_found_the_longest_first,
+                ended_items_go_and_their_totals_stay,
+                an_item_with_an_open_correction_stays,
+            }
+            people_next {
+                a_lost_answer_loses_nothing,
+                the_order_is_priority_then_reopened_then_import,
+                an_item_goes_to_as_many_different_people_as_it_needs,
+                nobody_is_given_what_they_lack_the_skills_for,
+                what_suits_is_found_behind_everything_that_does_not,
+                limits_of_a_person_hold,
+                who_or_what_is_paused_gets_nothing_new,
+                callers_of_one_batch_are_served_in_their_order,
+                work_comes_from_every_queue_that_is_asked_for,
+                what_expired_is_reserved_for_its_person_and_then_open_to_others,
+            }
+            people_views {
+                assignments_are_found_by_queue_status_person_and_item,
+                items_come_in_pages_the_newest_first,
+                totals_are_summed_by_queue_person_and_day,
+            }
+            people_races {
+                sixty_four_who_ask_at_once_get_each_item_once,
+                sixty_four_who_ask_at_once_get_each_item_as_often_as_it_needs,
+                one_person_who_asks_many_times_at_once_is_given_one_thing,
+                of_a_submission_and_an_expiry_at_once_one_wins,
+                of_a_submission_and_a_skip_at_once_one_wins,
+                taking_and_taking_back_at_once_get_along,
+            }
             workers {
                 a_worker_is_known_by_its_last_beat,
                 a_worker_that_left_is_gone,

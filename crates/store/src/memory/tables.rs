@@ -14,6 +14,7 @@ use millstream_core::time::Timestamp;
 
 use super::graphs::{FeedRow, GraphTable};
 use super::outbox::OutboxRow;
+use super::people::PeopleTables;
 use crate::action_store::{Begun, Handling, Wanted};
 use crate::definition_store::StoredDefinition;
 use crate::event_log::{NewEvent, NewSignal};
@@ -53,6 +54,7 @@ pub(super) struct Tables {
     pub(super) last_run: i64,
     /// In order: whose, and what.
     pub(super) run_log: Vec<(RunKey, RunEntry)>,
+    pub(super) people: PeopleTables,
 }
 
 /// An execution with everything that belongs to it.
