@@ -1,6 +1,11 @@
 //! `docs/STATE-MACHINES.md` shows the tables of the code. Each machine has its part between two marks; whoever
 //! changes a table copies the new text from the place that the failing test names.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test says that it failed")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test says that it failed, also in the functions around it"
+)]
 
 use std::path::Path;
 
