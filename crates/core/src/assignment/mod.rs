@@ -9,7 +9,7 @@
 //! drawn from it. Who gets what next is [`next`]'s. Neither knows a clock or draws an id: both are handed in.
 //!
 //! Reading order: the words ([`status`], [`queue`], [`item`], [`given`]), what happens ([`input`], [`table`],
-//! [`step`], [`passing_on`], [`ending`]), what is written down ([`logbook`], [`told`], [`stats`]), and who is next
+//! [`mod@step`], [`passing_on`], [`ending`]), what is written down ([`logbook`], [`told`], [`stats`]), and who is next
 //! ([`next`]).
 
 pub mod agreement;
