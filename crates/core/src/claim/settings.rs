@@ -4,23 +4,25 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::duration;
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// How long a device that was asked may think about it.
-    #[serde(with = "length")]
+    #[serde(with = "duration::text")]
     pub assignment_timeout: Duration,
     /// How long one that accepted may take to begin.
-    #[serde(with = "length")]
+    #[serde(with = "duration::text")]
     pub claim_timeout: Duration,
     /// How often a device that has a claim shall be heard of.
-    #[serde(with = "length")]
+    #[serde(with = "duration::text")]
     pub heartbeat: Duration,
     /// After how long a silence it has lost its claim.
-    #[serde(with = "length")]
+    #[serde(with = "duration::text")]
     pub heartbeat_timeout: Duration,
     /// A device that was not heard of for longer is not chosen.
-    #[serde(with = "length")]
+    #[serde(with = "duration::text")]
     pub reachable: Duration,
     /// How often a seat may go to another device before the run has failed. Pre-emption is not counted.
     pub max_reassignments: u32,
@@ -45,13 +47,13 @@ impl Default for Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overrides {
-    #[serde(with = "some_length", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub assignment_timeout: Option<Duration>,
-    #[serde(with = "some_length", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub claim_timeout: Option<Duration>,
-    #[serde(with = "some_length", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Duration>,
-    #[serde(with = "some_length", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_reassignments: Option<u32>,
@@ -83,9 +85,9 @@ impl Overrides {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Backoff {
-    #[serde(with = "length")]
+    #[serde(with = "duration::text")]
     pub first: Duration,
-    #[serde(with = "length")]
+    #[serde(with = "duration::text")]
     pub max: Duration,
     pub rounds: u32,
 }
@@ -104,48 +106,6 @@ impl Backoff {
     pub fn rest(&self, before: u32) -> Duration {
         let doubled = self.first.saturating_mul(2u32.saturating_pow(before.min(30)));
         doubled.min(self.max).max(Duration::from_millis(1))
-    }
-}
-
-mod length {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::duration;
-
-    pub(super) fn serialize<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&duration::format(*length))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        duration::parse(&text).map_err(serde::de::Error::custom)
-    }
-}
-
-mod some_length {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::duration;
-
-    pub(super) fn serialize<S: Serializer>(
-        length: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match length {
-            Some(length) => serializer.serialize_some(&duration::format(*length)),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        text.map(|text| duration::parse(&text).map_err(serde::de::Error::custom)).transpose()
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::status::NodeStatus;
+use crate::duration;
 use crate::id::Name;
 use crate::raw::RawJson;
 
@@ -40,7 +41,7 @@ fn is_null(value: &RawJson) -> bool {
 #[serde(deny_unknown_fields, default)]
 pub struct GraphOptions {
     /// The graph fails when it has not ended by then.
-    #[serde(with = "length", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
     /// How many nodes may run at once; 1,000 unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,7 +62,7 @@ impl GraphOptions {
 #[serde(deny_unknown_fields, default)]
 pub struct NodeOptions {
     /// Of one attempt; five minutes unless said.
-    #[serde(with = "length", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<NodeRetry>,
@@ -80,9 +81,9 @@ pub struct NodeRetry {
     /// Attempts in all, the first included. At least 1.
     pub attempts: u32,
     /// The wait before the second attempt; doubles with each one.
-    #[serde(with = "exact_length")]
+    #[serde(with = "duration::text")]
     pub backoff: Duration,
-    #[serde(with = "exact_length")]
+    #[serde(with = "duration::text")]
     pub max: Duration,
     /// Only these statuses are tried again.
     pub on: BTreeSet<NodeStatus>,
@@ -257,45 +258,4 @@ pub enum NodeEdit {
     /// The whole node anew; only while it is `PENDING`.
     Update(Arc<NodeSpec>),
     Delete(NodeId),
-}
-
-mod exact_length {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use crate::duration;
-
-    pub(super) fn serialize<S: Serializer>(length: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&duration::format(*length))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        duration::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
-
-mod length {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use crate::duration;
-
-    pub(super) fn serialize<S: Serializer>(
-        length: &Option<Duration>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match length {
-            Some(length) => serializer.serialize_some(&duration::format(*length)),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        text.map(|text| duration::parse(&text)).transpose().map_err(de::Error::custom)
-    }
 }
