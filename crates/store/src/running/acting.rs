@@ -17,7 +17,10 @@ use crate::{Result, StoreError};
 pub enum Ask {
     Input(Input),
     /// A device takes a seat by itself: this one, or the first that nobody has.
-    Take { device: DeviceId, seat: Option<u16> },
+    Take {
+        device: DeviceId,
+        seat: Option<u16>,
+    },
     /// Everything whose time has come.
     Due,
     /// The action that waits is leased anew. If the run has ended, whoever asks tells it.
@@ -28,7 +31,10 @@ pub enum Ask {
 pub enum Acted {
     /// Written, or done before: the run as it is now, and what the one who waits for it is to be told, if whoever
     /// asked does that.
-    Done { run: Box<Run>, told: Option<Told> },
+    Done {
+        run: Box<Run>,
+        told: Option<Told>,
+    },
     Refused(Refusal),
     NoSuchRun,
     NoSuchDevice,
@@ -65,7 +71,10 @@ pub async fn act(around: &dyn Around, key: &RunKey, ask: &Ask, by: Option<&str>)
         match draft.write(around, settle, now).await {
             Ok(Outcome::Done) => {
                 let Change { run, told, .. } = draft.change;
-                return Ok(Acted::Done { run: Box::new(run), told: told.filter(|_| settle == Settle::Caller) });
+                return Ok(Acted::Done {
+                    run: Box::new(run),
+                    told: told.filter(|_| settle == Settle::Caller),
+                });
             }
             Ok(Outcome::Faster { .. }) | Err(StoreError::Contention(_)) => {}
             Err(error) => return Err(error),

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use millstream_core::claim::{
-    Candidate, Change, Choice, Due, Input, Occupied, Outlook, Run, Stepped, Unfit, choose, overdue, place, step,
-    victim,
+    Candidate, Change, Choice, Due, Input, Occupied, Outlook, Run, Stepped, Unfit, choose, overdue, place,
+    step, victim,
 };
 use millstream_core::id::{DeviceKey, RunKey};
 use millstream_core::time::Timestamp;
@@ -59,9 +59,8 @@ async fn make_way(
         let choice = choose(&change.run, seat, roster, &around.weights(), 0, now);
         let Choice::Nobody { outlook: Outlook::Busy, decision } = choice else { continue };
         let full = decision.cards.iter().filter(|card| matches!(card.unfit, Some(Unfit::NoRoom { .. })));
-        let full: Vec<DeviceKey> = full
-            .map(|card| DeviceKey { tenant: key.tenant.clone(), device: card.device.clone() })
-            .collect();
+        let full: Vec<DeviceKey> =
+            full.map(|card| DeviceKey { tenant: key.tenant.clone(), device: card.device.clone() }).collect();
         let seats = stores.run_views.seats_of(&full, SEATS).await?.into_iter().flatten();
         // A run gives way once: what it does then is for the next look.
         let free: Vec<Occupied> =

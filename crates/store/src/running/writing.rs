@@ -38,7 +38,10 @@ pub(super) enum Settle {
 pub(super) enum Outcome {
     Done,
     /// Somebody was faster: look again.
-    Faster { key: RunKey, current: Option<Box<StoredRun>> },
+    Faster {
+        key: RunKey,
+        current: Option<Box<StoredRun>>,
+    },
 }
 
 impl Draft {
@@ -75,14 +78,9 @@ impl Draft {
         }
     }
 
-    fn written(
-        &self,
-        settlements: Vec<Settlement>,
-        settled: Vec<SettleVerdict>,
-        unleased: usize,
-    ) -> Written {
-        let changes =
-            std::iter::once((&self.key, &self.change)).chain(self.others.iter().map(|(key, (_, it))| (key, it)));
+    fn written(&self, settlements: Vec<Settlement>, settled: Vec<SettleVerdict>, unleased: usize) -> Written {
+        let changes = std::iter::once((&self.key, &self.change))
+            .chain(self.others.iter().map(|(key, (_, it))| (key, it)));
         let devices = changes.flat_map(|(key, change)| {
             let tenant = &key.tenant;
             change
@@ -90,7 +88,11 @@ impl Draft {
                 .into_iter()
                 .map(move |device| DeviceKey { tenant: tenant.clone(), device: device.clone() })
         });
-        Written { devices: devices.collect(), settled: settlements.into_iter().zip(settled).collect(), unleased }
+        Written {
+            devices: devices.collect(),
+            settled: settlements.into_iter().zip(settled).collect(),
+            unleased,
+        }
     }
 }
 
