@@ -16,7 +16,7 @@ use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
     beat, clock, consumers, due_actions, due_timers, executors, gauges, missed_schedules, overdue, retention,
-    ring_all,
+    ring_all, runs,
 };
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
@@ -106,6 +106,7 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     duties.spawn(due_actions::run(w()));
     duties.spawn(ring_all::run(w()));
     duties.spawn(every(w(), "missed schedules", worker.options.tick, missed_schedules::give_up));
+    duties.spawn(every(w(), "runs of devices", worker.options.tick, runs::look));
     duties.spawn(every(w(), "overdue", overdue::period(worker), overdue::sweep));
     duties.spawn(every(w(), "consumers", consumers::PERIOD, consumers::clean_up));
     duties.spawn(every(w(), "retention", retention::PERIOD, retention::purge));

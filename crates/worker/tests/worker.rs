@@ -5,6 +5,8 @@
 mod bench;
 #[path = "worker/deciding.rs"]
 mod deciding;
+#[path = "worker/devices.rs"]
+mod devices;
 #[path = "worker/draining.rs"]
 mod draining;
 #[path = "worker/faults.rs"]
