@@ -129,6 +129,14 @@ text_id!(
     /// One worker process or loop: `hostname-pid-random`. New at every start.
     WorkerId, 160, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
 );
+text_id!(
+    /// A piece of work for people, unique within its tenant. Chosen by whoever hands it in.
+    ItemId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
+);
+text_id!(
+    /// Somebody who works, by the name that the caller has for them.
+    PersonId, 128, "A-Z, a-z, 0-9, '_', '.', ':' and '-'", is_id
+);
 
 impl TenantId {
     /// The tenant of everybody while no key exists.
@@ -212,6 +220,30 @@ pub struct IncidentId(pub Uuid);
 impl fmt::Display for IncidentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// One time that one person was given one item. UUIDv7 for locality in indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AssignmentId(pub Uuid);
+
+impl fmt::Display for AssignmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An item, named completely.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ItemKey {
+    pub tenant: TenantId,
+    pub item: ItemId,
+}
+
+impl fmt::Display for ItemKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tenant, self.item)
     }
 }
 

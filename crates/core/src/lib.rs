@@ -6,10 +6,10 @@
 //!
 //! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
 //! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`claim`] with
-//! [`election`], [`action`]), and the
-//! small decisions of the shells ([`retry`], [`lane`], [`sweep`]).
+//! [`election`], [`assignment`], [`action`]), and the small decisions of the shells ([`retry`], [`lane`], [`sweep`]).
 
 pub mod action;
+pub mod assignment;
 pub mod claim;
 pub mod crash;
 pub mod definition;

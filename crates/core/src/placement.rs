@@ -2,7 +2,9 @@
 //!
 //! The engine's own kinds stand in one queue that every worker serves. `call: NAME` stands in a queue of
 //! its function, served by the workers that brought the function along. `task` stands in a queue of its
-//! tenant, type and labels, served by whoever asks for the type and has all the labels.
+//! tenant, type and labels, served by whoever asks for the type and has all the labels. A node of a graph
+//! stands in a queue of its tenant, role and labels, served by a worker as far as it knows of executors with
+//! room.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,10 +22,15 @@ pub enum QueueParts {
     Engine,
     Call { function: Name },
     Task { tenant: TenantId, kind: Name, labels: BTreeSet<Name> },
+    Node { tenant: TenantId, role: String, labels: BTreeSet<Name> },
 }
 
 impl Queue {
+    /// What all queues of nodes begin with.
+    pub const NODES: &'static str = "node:";
     const CALL: &'static str = "call:";
+    /// Of a queue of nodes. An index takes no more than 2,700 bytes.
+    const LONGEST: usize = 1024;
     const TASK: &'static str = "task:";
 
     /// Of the kinds that every worker performs.
@@ -36,8 +43,15 @@ impl Queue {
     }
 
     pub fn task(tenant: &TenantId, kind: &Name, labels: &BTreeSet<Name>) -> Self {
-        let labels: Vec<&str> = labels.iter().map(Name::as_str).collect();
-        Self(format!("{}{tenant}/{kind}/{}", Self::TASK, labels.join(",")).into())
+        Self(format!("{}{tenant}/{kind}/{}", Self::TASK, joined(labels)).into())
+    }
+
+    /// A role is any text, and comes last; no store takes a NUL. What would be too long to be looked up by
+    /// stands in the engine's queue.
+    pub fn node(tenant: &TenantId, role: &str, labels: &BTreeSet<Name>) -> Self {
+        let role = role.replace('%', "%25").replace('\0', "%00");
+        let text = format!("{}{tenant}/{}/{role}", Self::NODES, joined(labels));
+        if text.len() > Self::LONGEST { Self::engine() } else { Self(text.into()) }
     }
 
     /// What all task queues of a tenant begin with.
@@ -62,18 +76,39 @@ impl Queue {
         if let Some(function) = self.0.strip_prefix(Self::CALL) {
             return Name::parse(function).ok().map(|function| QueueParts::Call { function });
         }
+        if let Some(node) = self.0.strip_prefix(Self::NODES) {
+            let mut parts = node.splitn(3, '/');
+            let tenant = TenantId::parse(parts.next()?).ok()?;
+            let labels = split(parts.next()?)?;
+            return Some(QueueParts::Node { tenant, role: unescaped(parts.next()?), labels });
+        }
         let mut parts = self.0.strip_prefix(Self::TASK)?.splitn(3, '/');
         let tenant = TenantId::parse(parts.next()?).ok()?;
         let kind = Name::parse(parts.next()?).ok()?;
-        let labels = parts.next()?.split(',').filter(|label| !label.is_empty());
-        let labels = labels.map(|label| Name::parse(label).ok()).collect::<Option<_>>()?;
-        Some(QueueParts::Task { tenant, kind, labels })
+        Some(QueueParts::Task { tenant, kind, labels: split(parts.next()?)? })
     }
 
     /// Whether it is leased over HTTP, by somebody whom the engine does not know.
     pub fn is_external(&self) -> bool {
         self.0.starts_with(Self::TASK)
     }
+
+    /// Whether executors perform what stands in it.
+    pub fn is_of_nodes(&self) -> bool {
+        self.0.starts_with(Self::NODES)
+    }
+}
+
+fn joined(labels: &BTreeSet<Name>) -> String {
+    labels.iter().map(Name::as_str).collect::<Vec<_>>().join(",")
+}
+
+fn unescaped(role: &str) -> String {
+    role.replace("%00", "\0").replace("%25", "%")
+}
+
+fn split(labels: &str) -> Option<BTreeSet<Name>> {
+    labels.split(',').filter(|label| !label.is_empty()).map(|label| Name::parse(label).ok()).collect()
 }
 
 impl fmt::Display for Queue {
@@ -105,7 +140,7 @@ impl Capability {
             Some(QueueParts::Task { tenant, kind, labels }) => {
                 tenant == self.tenant && self.fits(&kind, &labels).is_ok()
             }
-            Some(QueueParts::Engine | QueueParts::Call { .. }) | None => false,
+            Some(QueueParts::Engine | QueueParts::Call { .. } | QueueParts::Node { .. }) | None => false,
         }
     }
 
@@ -146,7 +181,18 @@ mod tests {
             assert_eq!(parts(&queue), QueueParts::Task { tenant: tenant.clone(), kind, labels });
             assert!(queue.as_str().starts_with(&Queue::tasks_of(&tenant)));
         }
-        for nonsense in ["x", "task:", "task:a", "task:a/b", "task:A/b/", "call:", "task:a/b/X"] {
+        for role in ["", "writer", "a/b, c", "100%00\0"] {
+            for labels in [names(&[]), names(&["big", "gpu"])] {
+                let queue = Queue::node(&tenant, role, &labels);
+                let role = role.to_owned();
+                assert_eq!(parts(&queue), QueueParts::Node { tenant: tenant.clone(), role, labels });
+                assert!(queue.is_of_nodes() && !queue.is_external());
+            }
+        }
+        assert_eq!(Queue::node(&tenant, &"x".repeat(1_024), &names(&[])), Queue::engine());
+        for nonsense in
+            ["x", "node:a", "node:a/X/", "task:", "task:a", "task:a/b", "task:A/b/", "call:", "task:a/b/X"]
+        {
             assert_eq!(Queue::parse(nonsense), None, "{nonsense}");
         }
     }

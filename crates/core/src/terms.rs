@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::definition::{ActionKind, ActionSpec};
+use crate::graph::{NodeInput, Work};
 use crate::id::TenantId;
 use crate::placement::Queue;
 
@@ -24,6 +25,16 @@ impl Terms {
     /// Of what every worker performs, without limits of its own.
     pub fn engine() -> Self {
         Self { queue: Queue::engine(), heartbeat: None, attempt: None, start: None, close: None }
+    }
+
+    /// Of an attempt at a node. What needs no executor is performed by every worker.
+    pub fn of_node(input: &NodeInput, tenant: &TenantId) -> Self {
+        match input.work {
+            Work::Execute => {
+                Self { queue: Queue::node(tenant, &input.role, &input.labels), ..Self::engine() }
+            }
+            Work::Graph | Work::Execution => Self::engine(),
+        }
     }
 
     pub fn of(spec: &ActionSpec, tenant: &TenantId) -> Self {

@@ -1,9 +1,15 @@
 //! `docs/STATE-MACHINES.md` shows the tables of the code. Each machine has its part between two marks; whoever
 //! changes a table copies the new text from the place that the failing test names.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test says that it failed")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is how a test says that it failed, also in the functions around it"
+)]
 
 use std::path::Path;
 
+use millstream_core::assignment::diagram;
 use millstream_core::claim;
 
 /// Puts the generated text between the marks of a machine.
@@ -29,4 +35,11 @@ fn check(machine: &str, generated: &str) {
 fn the_lifecycle_of_runs_is_drawn_as_it_is() {
     let generated = format!("\n```mermaid\n{}```\n\n{}\n", claim::diagram(), claim::listing());
     check("claim", &generated);
+}
+
+#[test]
+fn the_lifecycles_of_assignments_and_items_are_drawn_as_they_are() {
+    for (machine, diagram) in [("assignment", diagram::assignments()), ("item", diagram::items())] {
+        check(machine, &format!("\n```mermaid\n{diagram}```\n\n"));
+    }
 }

@@ -42,6 +42,7 @@ pub struct Config {
     pub redis: Redis,
     pub ingress: Ingress,
     pub worker: Worker,
+    pub outbound: Outbound,
     pub retention: Retention,
 }
 
@@ -90,6 +91,7 @@ pub struct Ingress {
 pub struct Worker {
     pub batch: usize,
     pub action_slots: usize,
+    pub node_slots: usize,
     pub lease: Span,
     pub lock_ttl: Span,
     pub reclaim_idle: Span,
@@ -102,6 +104,18 @@ pub struct Worker {
     pub executors: Vec<String>,
     pub executor_silence: Span,
     pub listen: OptionalAddress,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outbound {
+    pub stream: String,
+    pub stream_length: usize,
+    pub redis_url: String,
+    pub webhooks: Vec<String>,
+    pub timeout: Span,
+    pub types: Vec<String>,
+    pub source: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -19,7 +19,7 @@ use crate::backend::{Database, home, sqlite_path};
 use crate::config::{Config, DEFAULTS};
 use crate::directory::HeldDirectory;
 use crate::entropy::SystemEntropy;
-use crate::roles::{Openness, Shared, ingress_options, secrets, worker_options};
+use crate::roles::{Openness, Shared, ingress_options, worker_options};
 use crate::signals;
 use crate::telemetry::MetricsText;
 
@@ -102,7 +102,7 @@ impl Engine {
         let mut options = worker_options(&self.config, worker.clone())?;
         options.suspect_before = self.suspect_before;
         let running = tokio::spawn(millstream_worker::run(
-            self.shared.worker(self.calls.clone(), secrets(&self.config)),
+            self.shared.worker(&self.config, self.calls.clone())?,
             options,
             self.worker_shutdown.clone(),
         ));

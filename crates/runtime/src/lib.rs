@@ -3,7 +3,7 @@
 //! [`config`] puts the settings together; [`backend`] opens the store and the doorbell that they name;
 //! [`roles`] turns them into what a role receives. The roles as processes: [`ingress`] and [`worker`] of a
 //! fleet, and [`engine`], which is both in one process. Around them: [`telemetry`], [`signals`], [`probe`],
-//! [`directory`], [`secrets`], [`surroundings`], [`entropy`], [`executors`] and, for tests, [`drills`].
+//! [`directory`], [`secrets`], [`surroundings`], [`entropy`], [`executors`], [`outbound`] and, for tests, [`drills`].
 //!
 //! The only crate that names backends and reads the environment. Refuses: knowing the command line, printing,
 //! and deciding when the process ends.
@@ -16,6 +16,7 @@ pub mod engine;
 pub mod entropy;
 mod executors;
 pub mod ingress;
+mod outbound;
 pub mod probe;
 pub mod roles;
 pub mod secrets;

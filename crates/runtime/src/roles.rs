@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::entropy::SystemEntropy;
 use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
-use crate::{drills, executors};
+use crate::{drills, executors, outbound};
 
 /// What every role of this process shares.
 #[derive(Debug, Clone)]
@@ -53,12 +53,15 @@ impl Shared {
         }
     }
 
+    /// Fails when the settings say nothing sensible about who is told what.
     pub fn worker(
         &self,
+        config: &Config,
         calls: Option<Arc<dyn PerformCalls>>,
-        secrets: SecretSources,
-    ) -> millstream_worker::Deps {
-        millstream_worker::Deps {
+    ) -> Result<millstream_worker::Deps> {
+        let secrets = secrets(config);
+        Ok(millstream_worker::Deps {
+            sinks: outbound::sinks(config, &http_options(config), &secrets, &self.clock)?,
             stores: self.stores.clone(),
             streams: self.streams.clone(),
             clock: self.clock.clone(),
@@ -67,7 +70,7 @@ impl Shared {
             calls,
             nodes: None,
             secrets: Some(Arc::new(secrets)),
-        }
+        })
     }
 
     /// `hostname-pid-random`, new at every call.
@@ -136,7 +139,7 @@ pub async fn ingress_options(
 }
 
 /// Where the secrets of actions come from.
-pub fn secrets(config: &Config) -> SecretSources {
+fn secrets(config: &Config) -> SecretSources {
     let directory = &config.worker.secrets_dir;
     SecretSources::of_process((!directory.as_os_str().is_empty()).then(|| directory.clone()))
 }
@@ -146,10 +149,19 @@ fn executors(config: &Config) -> Result<Vec<FixedExecutor>> {
     parsed.collect::<Result<_, String>>().map_err(|wrong| anyhow::anyhow!(wrong))
 }
 
+fn http_options(config: &Config) -> HttpOptions {
+    HttpOptions {
+        allow: config.http_allow.0.clone(),
+        max_response: config.worker.http_max_response,
+        ..HttpOptions::default()
+    }
+}
+
 pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions> {
     Ok(WorkerOptions {
         batch: config.worker.batch,
         action_slots: config.worker.action_slots,
+        node_slots: config.worker.node_slots,
         lease: config.worker.lease.0,
         lock_ttl: config.worker.lock_ttl.0,
         reclaim_idle: config.worker.reclaim_idle.0,
@@ -159,11 +171,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         signal_ttl: config.worker.signal_ttl.0,
         executors: executors(config)?,
         executor_silence: config.worker.executor_silence.0,
-        http: HttpOptions {
-            allow: config.http_allow.0.clone(),
-            max_response: config.worker.http_max_response,
-            ..HttpOptions::default()
-        },
+        http: http_options(config),
         retention: Retention {
             completed: config.retention.completed.0,
             failed: config.retention.failed.0,

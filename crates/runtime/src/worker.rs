@@ -9,8 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Database, open_fleet_database, open_fleet_streams, require_tables};
 use crate::config::{Config, OptionalAddress};
-use crate::roles::{Shared, secrets, worker_options};
-use crate::secrets::SecretSources;
+use crate::roles::{Shared, worker_options};
 use crate::surroundings::{self, Checked};
 use crate::telemetry::MetricsText;
 use crate::{drills, probe, signals};
@@ -20,8 +19,7 @@ use crate::{drills, probe, signals};
 pub struct Worker {
     database: Database,
     shared: Shared,
-    calls: Option<Arc<dyn PerformCalls>>,
-    secrets: SecretSources,
+    deps: millstream_worker::Deps,
     options: WorkerOptions,
     checked: Checked,
     listen: OptionalAddress,
@@ -37,8 +35,8 @@ pub async fn open(config: &Config, calls: Option<Arc<dyn PerformCalls>>) -> Resu
     let checked = surroundings::check(&shared.streams).await?;
     drills::jumping_clock(&shared.clock)?;
     let options = worker_options(config, shared.worker_id()?)?;
-    let secrets = secrets(config);
-    Ok(Worker { database, shared, calls, secrets, options, checked, listen: config.worker.listen })
+    let deps = shared.worker(config, calls)?;
+    Ok(Worker { database, shared, deps, options, checked, listen: config.worker.listen })
 }
 
 impl Worker {
@@ -48,7 +46,7 @@ impl Worker {
 
     /// Works until `shutdown`, then drains.
     pub async fn run(self, metrics: MetricsText, shutdown: CancellationToken) -> Result<()> {
-        let Self { database, shared, calls, secrets, options, checked, listen } = self;
+        let Self { database, shared, deps, options, checked, listen } = self;
         let worker = options.worker.clone();
         let probe = probe::start(listen.0, shared.stores.clone(), metrics, shutdown.clone()).await?;
         let checking = match checked {
@@ -57,7 +55,7 @@ impl Worker {
         };
         tracing::info!(%worker, "worker is up");
         signals::notify_ready();
-        millstream_worker::run(shared.worker(calls, secrets), options, shutdown).await?;
+        millstream_worker::run(deps, options, shutdown).await?;
         probe.abort();
         database.close().await;
         if let Some(checking) = checking

@@ -10,6 +10,7 @@ use millstream_store::graph_store::{
     Dispatch, DispatchContext, GraphCounts, GraphStore, GraphView, GraphViews, LogView, NodeFilter, NodeLog,
     NodeView,
 };
+use millstream_store::outbox::{HandedOver, Limit, Outbox, Parcel, PutOff, SinkBacklog};
 
 use crate::stores::{Scheduled, listed};
 
@@ -76,15 +77,34 @@ impl Feed for Scheduled {
         let effect = self.truth.feed.feed(execution, after, limit);
         self.role.call("feed", || listed([execution]), effect).await
     }
+}
 
-    async fn unpublished(&self, limit: usize) -> Result<Vec<FeedEntry>> {
-        self.role.call("unpublished", String::new, self.truth.feed.unpublished(limit)).await
+#[async_trait::async_trait]
+impl Outbox for Scheduled {
+    async fn spread(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize> {
+        let (me, owned) = (self.clone(), sinks.to_vec());
+        let effect = async move { me.truth.outbox.spread(&owned, limit, now).await };
+        self.role.send("spread", String::new, effect).await
     }
 
-    async fn published(&self, positions: &[i64]) -> Result<()> {
-        let (me, owned) = (self.clone(), positions.to_vec());
-        let effect = async move { me.truth.feed.published(&owned).await };
-        self.role.send("published", String::new, effect).await
+    async fn due(&self, sink: &Name, limit: Limit, now: Timestamp) -> Result<Vec<Parcel>> {
+        self.role.call("due", || sink.to_string(), self.truth.outbox.due(sink, limit, now)).await
+    }
+
+    async fn handed_over(&self, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Result<()> {
+        let (me, to, owned) = (self.clone(), sink.clone(), parcels.to_vec());
+        let effect = async move { me.truth.outbox.handed_over(&to, &owned, now).await };
+        self.role.send("handed_over", || sink.to_string(), effect).await
+    }
+
+    async fn put_off(&self, sink: &Name, executions: &[PutOff]) -> Result<()> {
+        let (me, to, owned) = (self.clone(), sink.clone(), executions.to_vec());
+        let effect = async move { me.truth.outbox.put_off(&to, &owned).await };
+        self.role.send("put_off", || sink.to_string(), effect).await
+    }
+
+    async fn backlogs(&self) -> Result<Vec<SinkBacklog>> {
+        self.role.call("backlogs", String::new, self.truth.outbox.backlogs()).await
     }
 }
 

@@ -28,6 +28,7 @@ pub mod history;
 mod person;
 mod plan;
 mod process;
+mod queues;
 mod role;
 pub mod run;
 mod sink;

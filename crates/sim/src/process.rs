@@ -51,6 +51,7 @@ fn worker_options(world: &World, name: &str) -> WorkerOptions {
         block: Duration::from_millis(500),
         mailbox: MailboxLimits { events: 4, bytes: 1 << 20 },
         action_slots: world.plan.slots,
+        node_slots: world.plan.slots,
         lease: LEASE,
         lock_ttl: LOCK_TTL,
         reclaim_idle: RECLAIM_IDLE,
@@ -92,6 +93,7 @@ pub(crate) async fn tend_worker(world: Arc<World>, slots: Slots, slot: usize, do
             calls: None,
             secrets: None,
             nodes: Some(Arc::new(ToExecutors { role: Arc::clone(&role), doors: doors.clone() })),
+            sinks: Vec::new(),
         };
         let shutdown = CancellationToken::new();
         occupy(&slots, slot, Some(Arc::clone(&role)));

@@ -56,9 +56,15 @@ pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
         graph_views: seen.clone(),
         executors: seen.clone(),
         feed: seen.clone(),
+        outbox: seen.clone(),
         devices: seen.clone(),
         runs: seen.clone(),
-        run_views: seen,
+        run_views: seen.clone(),
+        queues: seen.clone(),
+        people: seen.clone(),
+        items: seen.clone(),
+        assignments: seen.clone(),
+        assignment_views: seen,
     }
 }
 

@@ -8,7 +8,7 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Handling, Lease, LeasedAction};
+use millstream_store::action_store::{Begun, Handling, Lease, LeasedAction};
 use millstream_store::execution_store::Company::Together;
 use millstream_store::execution_store::{LeaseGrant, NewAction};
 use sqlx::postgres::{PgArguments, PgExecutor, PgRow};
@@ -76,13 +76,18 @@ macro_rules! lease_length {
 }
 pub(crate) use lease_length;
 
-/// Whether an execution was ended by request: nobody wants the outcomes of its actions.
+/// Whether an execution was ended by request, or was a graph that has ended: nobody wants the outcomes of its
+/// actions.
 macro_rules! unwanted {
     ($execution:literal) => {
         concat!(
             "(",
             $execution,
             ".phase = 'cancelled' OR ",
+            $execution,
+            ".phase <> 'active' AND ",
+            $execution,
+            ".definition = 'millstream.graph' OR ",
             $execution,
             ".phase = 'failed' AND EXISTS (
         SELECT FROM transitions t
@@ -346,6 +351,7 @@ pub(crate) fn leased(
             None => decode::time(row, "created_at")?,
         },
         closing: if closing { decode::json_option(row, "error")? } else { None },
+        begun: if row.try_get("awaited")? { Begun::Awaited } else { Begun::No },
     })
 }
 

@@ -90,15 +90,17 @@ WITH clock AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT a.tenant, a.execution_id, a.seq, a.action FROM actions a
         WHERE a.tenant = k.tenant AND a.execution_id = k.execution_id AND a.seq = k.seq AND a.action = k.action
-          AND CASE a.status WHEN 'leased' THEN a.epoch END = k.epoch
+          AND CASE WHEN a.status IN ('leased', 'awaiting') THEN a.epoch END = k.epoch
         FOR NO KEY UPDATE) a
 ), renewed AS (
     UPDATE actions a
-    SET due_at = least(clock.now + coalesce(a.heartbeat_ms, a.attempt_ms, $6), a.attempt_until),
+    SET due_at = CASE a.status WHEN 'leased'
+                 THEN least(clock.now + coalesce(a.heartbeat_ms, a.attempt_ms, $6), a.attempt_until)
+                 ELSE a.due_at END,
         progress = coalesce(h.progress, a.progress)
     FROM held h, clock
     WHERE a.tenant = h.tenant AND a.execution_id = h.execution_id AND a.seq = h.seq AND a.action = h.action
-    RETURNING a.tenant, a.execution_id, a.seq, a.action, a.epoch, a.due_at
+    RETURNING a.tenant, a.execution_id, a.seq, a.action, a.epoch, coalesce(a.due_at, clock.now) AS due_at
 )
 SELECT r.*, x.unwanted
 FROM renewed r

@@ -14,7 +14,7 @@ use millstream_core::id::{AcceptNo, Epoch, ExecutionKey, Seq, WorkerId};
 use millstream_core::planted::{self, Bug};
 use millstream_core::status::{ActionStatus, PauseState, Phase};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Lease, LeasedAction};
+use millstream_store::action_store::{Begun, Lease, LeasedAction};
 use millstream_store::event_log::NewEvent;
 use millstream_store::execution_store::{
     Commit, Committed, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
@@ -243,6 +243,7 @@ fn leased_by_commit(
         progress: None,
         ready_at: moment,
         closing: None,
+        begun: Begun::No,
     }
 }
 

@@ -14,6 +14,8 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::errors::Failure;
+use crate::queue_store::Configs;
+use crate::skill_sets::SkillSets;
 use crate::warm::Warm;
 
 /// How a store talks to PostgreSQL. All limits are per process.
@@ -65,6 +67,9 @@ pub struct PostgresStore {
     pub(crate) warm: Warm,
     /// For renewals and beats.
     pub(crate) leases: PgPool,
+    /// Sets of skills that have been read.
+    pub(crate) skills: SkillSets,
+    pub(crate) configs: Configs,
     /// Without our limits: migrations may take their time.
     pub(crate) unlimited: PgConnectOptions,
     call_timeout: Duration,
@@ -91,6 +96,8 @@ impl PostgresStore {
             // Half of them stay with the pool: transactions and reads by people take theirs from there.
             warm: Warm::new(main.clone(), options.max_connections as usize / 2),
             pool: main,
+            skills: SkillSets::default(),
+            configs: Configs::default(),
             leases: pool(options.lease_connections.max(1)),
             unlimited,
             call_timeout: options.call_timeout,

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use millstream_core::action::ErrorClass;
+use millstream_core::assignment::QueueState;
 use millstream_core::graph::NodeStatus;
 use millstream_core::id::{
-    AcceptNo, ActionKey, DefinitionRef, DeviceId, EventId, ExecutionId, ExecutionKey, Name, RunId, RunKey,
-    Seq, TenantId, WorkerId,
+    AcceptNo, ActionKey, DefinitionRef, DeviceId, EventId, ExecutionId, ExecutionKey, ItemId, Name, PersonId,
+    RunId, RunKey, Seq, TenantId, WorkerId,
 };
 use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
 use millstream_core::placement::Queue;
@@ -49,7 +50,7 @@ macro_rules! parsed_word {
     )+};
 }
 
-parsed_id!(TenantId, ExecutionId, Name, WorkerId, DeviceId, RunId);
+parsed_id!(TenantId, ExecutionId, Name, WorkerId, DeviceId, RunId, ItemId, PersonId);
 parsed_word!(
     millstream_core::claim::Status,
     NodeStatus,
@@ -58,6 +59,7 @@ parsed_word!(
     Phase,
     Resolution,
     Queue,
+    QueueState,
     millstream_core::status::Role
 );
 

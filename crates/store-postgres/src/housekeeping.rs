@@ -134,7 +134,7 @@ WHERE NOT EXISTS (
     SELECT FROM mailbox m
     WHERE m.tenant = k.tenant AND m.execution_id = k.execution_id AND NOT m.deferred
     OFFSET 0)";
-    const DELETE: [&str; 12] = [
+    const DELETE: [&str; 13] = [
         "DELETE FROM executions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
         "DELETE FROM mailbox r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
@@ -156,6 +156,8 @@ WHERE NOT EXISTS (
         "DELETE FROM graph_logs r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
         "DELETE FROM graph_feed r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
+         WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
+        "DELETE FROM outbox r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
         "DELETE FROM decisions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",

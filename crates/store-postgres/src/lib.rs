@@ -2,7 +2,7 @@
 //!
 //! Every method is one transaction of few multi-row statements (`unnest` of arrays, never a statement
 //! per row); append, load, commit and settlement are one statement each in almost every case. Locks are
-//! always taken in one order: runs and their seats, correlations, idempotency keys, executions, events, actions, timers, graphs; each kind
+//! always taken in one order: runs and their seats, people who ask, items, correlations, idempotency keys, executions, events, actions, timers, graphs, sums; each kind
 //! sorted by its key, by a statement (or a part of one) of its own before rows are changed in bulk. Whoever
 //! changes a mailbox or an incident holds its execution's row. Leases and due times are judged by the clock of the database.
 //!
@@ -58,6 +58,14 @@ mod run_rows;
 mod run_store;
 mod run_views;
 
+mod assignment_views;
+mod assignments;
+mod item_rows;
+mod item_store;
+mod line;
+mod queue_store;
+mod skill_sets;
+
 mod definition_store;
 mod event_views;
 mod execution_views;
@@ -66,6 +74,7 @@ mod incident_rows;
 mod incidents;
 mod intervention;
 mod key_store;
+mod outbox;
 mod relations;
 mod resolving;
 mod worker_store;

@@ -1,7 +1,7 @@
 //! Runs of devices: load, commit, signs of life, what is due.
 //!
 //! A commit locks the runs that it names, then their seats, each in the order of their keys; asks
-//! [`run_commit`](millstream_store::run_commit) which units count; writes everything in one statement per table;
+//! [`run_commit`] which units count; writes everything in one statement per table;
 //! and settles the actions that wait, whose locks come after these.
 
 use std::collections::{BTreeMap, HashMap};

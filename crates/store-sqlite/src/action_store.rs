@@ -129,18 +129,22 @@ fn renew(
 ) -> Attempt<Pulse> {
     const RENEW: &str = "
         UPDATE actions SET
-            due_at = min(?6 + coalesce(heartbeat_ms, attempt_ms, ?7),
-                         coalesce(attempt_until, ?6 + coalesce(heartbeat_ms, attempt_ms, ?7))),
-            worker_id = ?8,
+            due_at = CASE status WHEN 'leased'
+                     THEN min(?6 + coalesce(heartbeat_ms, attempt_ms, ?7),
+                              coalesce(attempt_until, ?6 + coalesce(heartbeat_ms, attempt_ms, ?7)))
+                     ELSE due_at END,
+            worker_id = CASE status WHEN 'leased' THEN ?8 ELSE worker_id END,
             progress = coalesce(?9, progress)
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4 AND epoch = ?5
-          AND status = 'leased'
-        RETURNING due_at,
+          AND status IN ('leased', 'awaiting')
+        RETURNING coalesce(due_at, ?6),
             (SELECT phase FROM executions AS x
              WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id),
             (SELECT t.name FROM executions AS x
              CROSS JOIN transitions AS t
                  ON t.tenant = x.tenant AND t.execution_id = x.execution_id AND t.seq = x.seq
+             WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id),
+            (SELECT definition FROM executions AS x
              WHERE x.tenant = actions.tenant AND x.execution_id = actions.execution_id)";
     let (tenant, execution, seq, action, epoch) = columns(&beat.lease);
     let mut renew = connection.prepare_cached(RENEW)?;
@@ -156,6 +160,7 @@ fn renew(
         beat.progress.as_ref().map(RawJson::as_str),
     ))?;
     let Some(row) = rows.next()? else { return Ok(Pulse::Lost) };
-    let wanted = Wanted::of(Fields(row).word(1, Phase::parse)?, Fields(row).opt_id(2)?.as_ref());
-    Ok(Pulse::Held { until: Fields(row).time(0)?, wanted })
+    let row = Fields(row);
+    let wanted = Wanted::of(row.word(1, Phase::parse)?, &row.id(3)?, row.opt_id(2)?.as_ref());
+    Ok(Pulse::Held { until: row.time(0)?, wanted })
 }

@@ -8,7 +8,7 @@ use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Lease, LeasedAction};
+use millstream_store::action_store::{Begun, Lease, LeasedAction};
 use millstream_store::execution_store::{Company, LeaseGrant, NewAction};
 use rusqlite::{Connection, params};
 
@@ -179,6 +179,7 @@ fn leased_action(commit: &Rendered, action: &NewAction, until: Timestamp, now: T
         progress: None,
         ready_at: now,
         closing: None,
+        begun: Begun::No,
     }
 }
 

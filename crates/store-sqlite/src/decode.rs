@@ -9,7 +9,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use millstream_core::id::{
-    AcceptNo, ActionKey, DefinitionRef, EventId, ExecutionKey, IncidentId, Name, RunKey, Seq,
+    AcceptNo, ActionKey, AssignmentId, DefinitionRef, EventId, ExecutionKey, IncidentId, ItemKey, Name,
+    RunKey, Seq,
 };
 use millstream_core::log::{Decision, FORMAT, Origin, State, Transition};
 use millstream_core::raw::RawJson;
@@ -180,6 +181,14 @@ impl<'r> Fields<'r> {
             Some(of) => Ok(Some((of, self.raw("item")?))),
             None => Ok(None),
         }
+    }
+
+    pub(crate) fn item_key(self) -> Attempt<ItemKey> {
+        Ok(ItemKey { tenant: self.id("tenant")?, item: self.id("item")? })
+    }
+
+    pub(crate) fn opt_assignment_id(self, column: impl Column) -> Attempt<Option<AssignmentId>> {
+        Ok(self.get::<Option<[u8; 16]>>(column)?.map(Uuid::from_bytes).map(AssignmentId))
     }
 
     pub(crate) fn execution(self) -> Attempt<ExecutionKey> {

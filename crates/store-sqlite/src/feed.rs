@@ -1,4 +1,4 @@
-//! Reading the feed, and what was published of it. It is written by those whose deeds it tells
+//! Reading the feed. It is written by those whose deeds it tells
 //! ([`crate::graph_rows`]).
 
 use millstream_core::id::ExecutionKey;
@@ -25,36 +25,9 @@ impl Feed for SqliteStore {
         })
         .await
     }
-
-    async fn unpublished(&self, limit: usize) -> Result<Vec<FeedEntry>> {
-        // By name: the rows by their own order would be read from the beginning.
-        const UNPUBLISHED: &str = "
-            SELECT * FROM graph_feed INDEXED BY graph_feed_unpublished
-            WHERE published = 0 ORDER BY position LIMIT ?1";
-        self.read(move |connection| {
-            entries(connection.prepare_cached(UNPUBLISHED)?.query([param::limit(limit)])?)
-        })
-        .await
-    }
-
-    async fn published(&self, positions: &[i64]) -> Result<()> {
-        const PUBLISHED: &str = "UPDATE graph_feed SET published = 1 WHERE position = ?1";
-        if positions.is_empty() {
-            return Ok(());
-        }
-        let positions = positions.to_vec();
-        self.write(move |connection| {
-            let mut mark = connection.prepare_cached(PUBLISHED)?;
-            for position in &positions {
-                mark.execute([position])?;
-            }
-            Ok(())
-        })
-        .await
-    }
 }
 
-fn entries(mut rows: Rows<'_>) -> Attempt<Vec<FeedEntry>> {
+pub(crate) fn entries(mut rows: Rows<'_>) -> Attempt<Vec<FeedEntry>> {
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
         let row = Fields(row);

@@ -144,7 +144,7 @@ fn remove_run(connection: &Connection, key: &RunKey) -> Attempt<usize> {
 
 /// Everything that belongs to an execution, together. Returns how many executions there were.
 fn remove_execution(connection: &Connection, key: &ExecutionKey) -> Attempt<usize> {
-    const REMOVE: [&str; 12] = [
+    const REMOVE: [&str; 13] = [
         "DELETE FROM events WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM mailbox WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM transitions WHERE tenant = ?1 AND execution_id = ?2",
@@ -156,6 +156,7 @@ fn remove_execution(connection: &Connection, key: &ExecutionKey) -> Attempt<usiz
         "DELETE FROM graph_nodes WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM graph_logs WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM graph_feed WHERE tenant = ?1 AND execution_id = ?2",
+        "DELETE FROM outbox WHERE tenant = ?1 AND execution_id = ?2",
         "DELETE FROM executions WHERE tenant = ?1 AND execution_id = ?2",
     ];
     let mut removed = 0;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use millstream_core::id::{ActionKey, Epoch, Name};
 use millstream_core::raw::RawJson;
 use millstream_store::StoreError;
-use millstream_store::action_store::{Lease, LeasedAction};
+use millstream_store::action_store::{Begun, Lease, LeasedAction};
 use rusqlite::Connection;
 
 use crate::decode::Fields;
@@ -38,7 +38,7 @@ fn read_action(connection: &Connection, key: &ActionKey) -> Attempt<Option<Lease
     const READ_ACTION: &str = "
         SELECT a.event_id, a.needs, a.attempts, a.epoch, a.due_at, a.input, a.scope, x.definition, x.version,
                e.traceparent, a.revision, a.progress, a.heartbeat_ms, coalesce(a.ready_at, a.created_at) AS ready_at,
-               CASE WHEN a.closing THEN a.error END AS closing
+               CASE WHEN a.closing THEN a.error END AS closing, a.awaited
         FROM actions AS a
         CROSS JOIN executions AS x ON x.tenant = a.tenant AND x.execution_id = a.execution_id
         LEFT JOIN events AS e ON e.tenant = a.tenant AND e.event_id = a.event_id
@@ -68,6 +68,7 @@ fn read_action(connection: &Connection, key: &ActionKey) -> Attempt<Option<Lease
         progress: row.opt_raw("progress")?,
         ready_at: row.time("ready_at")?,
         closing: row.opt_raw("closing")?,
+        begun: if row.flag("awaited")? { Begun::Awaited } else { Begun::No },
     }))
 }
 

@@ -27,6 +27,7 @@ mod accept;
 mod append;
 mod doorbells;
 mod event_log;
+mod outbox;
 mod relations;
 mod signals;
 
@@ -54,6 +55,12 @@ mod device_store;
 mod run_rows;
 mod run_store;
 mod run_views;
+
+mod assignment_views;
+mod assignments;
+mod item_rows;
+mod item_store;
+mod queue_store;
 
 mod definition_store;
 mod event_views;

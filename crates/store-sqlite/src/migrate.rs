@@ -11,7 +11,10 @@ const FILES: &[(i64, &str, &str)] = &[
     (1, "spine", include_str!("../../../migrations/sqlite/0001_spine.sql")),
     (2, "work", include_str!("../../../migrations/sqlite/0002_work.sql")),
     (3, "graphs", include_str!("../../../migrations/sqlite/0003_graphs.sql")),
-    (4, "devices", include_str!("../../../migrations/sqlite/0004_devices.sql")),
+    (4, "accepted", include_str!("../../../migrations/sqlite/0004_accepted.sql")),
+    (5, "outbox", include_str!("../../../migrations/sqlite/0005_outbox.sql")),
+    (6, "devices", include_str!("../../../migrations/sqlite/0006_devices.sql")),
+    (7, "people", include_str!("../../../migrations/sqlite/0007_people.sql")),
 ];
 
 impl SqliteStore {

@@ -62,7 +62,7 @@ pub(crate) fn read_touched(
     let Some(row) = rows.next()? else { return Ok(None) };
     let row = Fields(row);
     let phase = row.word(1, Phase::parse)?;
-    let graph = Graph { members, wanted: Wanted::of(phase, row.opt_id(5)?.as_ref()) };
+    let graph = Graph { members, wanted: Wanted::of(phase, &row.id(3)?, row.opt_id(5)?.as_ref()) };
     let event = if row.flag(2)? {
         EventStatus::Failed
     } else if graph.is_settled() {
@@ -209,7 +209,7 @@ fn ready_again(
 
 fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timestamp>) -> Attempt<()> {
     const AWAIT_OUTCOME: &str = "
-        UPDATE actions SET status = 'awaiting', due_at = ?5
+        UPDATE actions SET status = 'awaiting', awaited = 1, queue = '', due_at = ?5
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
     let (tenant, execution, seq, action) = place(key);
     let until = until.map(Timestamp::as_millis);

@@ -41,7 +41,8 @@ pub trait ActionStore: Send + Sync {
     /// Extend leases that are still held, by as much as a new one would last and never beyond the end of
     /// the attempt, and keep what progress they tell; in the order given. A lease that has run out and
     /// that nobody has taken over is still held: the epoch decides, here and in all acts below, and only
-    /// while the action is `Leased` (settling: or `Awaiting`).
+    /// while the action is `Leased` (renewing and settling: or `Awaiting`). Of one that is `Awaiting` the
+    /// progress is kept and its time stays as it is.
     async fn renew(
         &self,
         beats: &[Beat],
@@ -123,16 +124,18 @@ pub enum Pulse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     Yes,
-    /// Its execution was ended by request: cancelled, or failed by a person's decision.
+    /// Its execution was ended by request: cancelled, or failed by a person's decision. Or it was a graph,
+    /// which calls off whatever still runs when it ends.
     Cancelled,
 }
 
 impl Wanted {
-    /// By the phase of an execution and the event of its last transition.
-    pub fn of(phase: Phase, last: Option<&Name>) -> Self {
+    /// By the phase of an execution, its definition and the event of its last transition.
+    pub fn of(phase: Phase, definition: &Name, last: Option<&Name>) -> Self {
         match phase {
             Phase::Cancelled => Self::Cancelled,
             Phase::Failed if last.is_some_and(Name::is_end) => Self::Cancelled,
+            Phase::Completed | Phase::Failed if *definition == Name::graph() => Self::Cancelled,
             Phase::Active | Phase::Completed | Phase::Failed => Self::Yes,
         }
     }
@@ -164,6 +167,15 @@ pub struct LeasedAction {
     pub ready_at: Timestamp,
     /// It failed for good and everything is undone: this error is to be told, nothing is to be performed.
     pub closing: Option<RawJson>,
+    pub begun: Begun,
+}
+
+/// Whether an action that is leased was handed to somebody else before, who was to tell its outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    No,
+    /// It was [`Awaiting`](Settling::Awaiting) and nobody told: it is to be given up.
+    Awaited,
 }
 
 /// What came of one attempt.
@@ -185,7 +197,8 @@ pub enum Settling {
     /// it is `cancelled`, as with `Retry`.
     Postponed { at: Timestamp },
     /// Begun; the outcome will be settled by somebody else, under the same lease, which needs no renewal.
-    /// From `until` on it can be leased again, to be given up.
+    /// From `until` on it can be leased again, to be given up, which every worker can: it stands in the
+    /// engine's queue from now on.
     Awaiting { until: Option<Timestamp> },
     /// Failed for good: dependents are skipped, and then see [`AfterFailure`].
     Failed { error: RawJson, then: AfterFailure },

@@ -2,8 +2,8 @@
 //!
 //! Entries are written in the transactions that they tell of. Positions grow; entries of one execution are
 //! seen in the order of their positions. Entries of different executions may become visible in another order
-//! than that of their positions, which is why the publisher goes by a mark and not by a cursor. Entries go with
-//! their execution: what retention removes unpublished is not told any more.
+//! than that of their positions, which is why the outside hears of them by a mark and not by a cursor
+//! ([`crate::outbox`]). Entries go with their execution.
 
 use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::raw::RawJson;
@@ -15,12 +15,6 @@ use crate::Result;
 pub trait Feed: Send + Sync {
     /// The entries of one execution after `after`, in order.
     async fn feed(&self, execution: &ExecutionKey, after: i64, limit: usize) -> Result<Vec<FeedEntry>>;
-
-    /// Entries that are not marked as published, of all tenants, in the order of their positions.
-    async fn unpublished(&self, limit: usize) -> Result<Vec<FeedEntry>>;
-
-    /// Marks entries as published.
-    async fn published(&self, positions: &[i64]) -> Result<()>;
 }
 
 #[derive(Debug, Clone)]

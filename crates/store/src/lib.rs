@@ -9,11 +9,13 @@
 //!
 //! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
 //! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],
-//! [`executor_store`], [`feed`], [`run_store`], [`device_store`] and [`running`] (work for devices), then what people and operators need ([`intervention`], [`incidents`],
+//! [`executor_store`], [`feed`], work for devices ([`run_store`], [`device_store`], [`running`]) and for people
+//! ([`queue_store`], [`item_store`], [`assignments`]), then what operators need ([`intervention`], [`incidents`],
 //! [`views`], …). [`memory`] is the reference implementation and [`conformance`] the suite that every backend
 //! must pass.
 
 pub mod action_store;
+pub mod assignments;
 pub mod clock;
 pub mod conformance;
 pub mod definition_store;
@@ -24,15 +26,19 @@ pub mod event_log;
 pub mod execution_store;
 pub mod executor_store;
 pub mod feed;
+pub mod giving;
 pub mod graph_store;
 pub mod housekeeping;
 pub mod incidents;
 pub mod intervention;
+pub mod item_store;
 pub mod key_store;
 pub mod log_cap;
 pub mod memory;
+pub mod outbox;
 pub mod outcome;
 pub mod paging;
+pub mod queue_store;
 pub mod relations;
 pub mod reopening;
 pub mod run_commit;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::action_store::ActionStore;
+use crate::assignments::{AssignmentViews, Assignments};
 use crate::definition_store::DefinitionStore;
 use crate::device_store::DeviceStore;
 use crate::event_log::EventLog;
@@ -13,7 +14,10 @@ use crate::graph_store::{GraphStore, GraphViews};
 use crate::housekeeping::Housekeeping;
 use crate::incidents::Incidents;
 use crate::intervention::Interventions;
+use crate::item_store::ItemStore;
 use crate::key_store::KeyStore;
+use crate::outbox::Outbox;
+use crate::queue_store::{PeopleStore, QueueStore};
 use crate::relations::Relations;
 use crate::run_store::{RunStore, RunViews};
 use crate::task_board::TaskBoard;
@@ -42,9 +46,15 @@ pub struct Stores {
     pub graph_views: Arc<dyn GraphViews>,
     pub executors: Arc<dyn ExecutorStore>,
     pub feed: Arc<dyn Feed>,
+    pub outbox: Arc<dyn Outbox>,
     pub devices: Arc<dyn DeviceStore>,
     pub runs: Arc<dyn RunStore>,
     pub run_views: Arc<dyn RunViews>,
+    pub queues: Arc<dyn QueueStore>,
+    pub people: Arc<dyn PeopleStore>,
+    pub items: Arc<dyn ItemStore>,
+    pub assignments: Arc<dyn Assignments>,
+    pub assignment_views: Arc<dyn AssignmentViews>,
 }
 
 impl Stores {
@@ -69,9 +79,15 @@ impl Stores {
             + GraphViews
             + ExecutorStore
             + Feed
+            + Outbox
             + DeviceStore
             + RunStore
             + RunViews
+            + QueueStore
+            + PeopleStore
+            + ItemStore
+            + Assignments
+            + AssignmentViews
             + 'static,
     {
         Self {
@@ -93,9 +109,15 @@ impl Stores {
             graph_views: store.clone(),
             executors: store.clone(),
             feed: store.clone(),
+            outbox: store.clone(),
             devices: store.clone(),
             runs: store.clone(),
-            run_views: store,
+            run_views: store.clone(),
+            queues: store.clone(),
+            people: store.clone(),
+            items: store.clone(),
+            assignments: store.clone(),
+            assignment_views: store,
         }
     }
 }

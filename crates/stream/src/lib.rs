@@ -5,12 +5,13 @@
 //! backends with the same semantics, `redis` for a fleet and `embedded` for one process, and one
 //! conformance suite for both.
 //!
-//! Refuses: payloads, and any promise about durability.
+//! Refuses: payloads (but for copies that leave by [`outbound`]), and any promise about durability.
 
 pub mod announce;
 pub mod doorbell;
 pub mod error;
 pub mod locks;
+pub mod outbound;
 pub mod streams;
 
 pub mod embedded;

@@ -13,6 +13,7 @@
 
 pub mod client;
 pub mod daemon;
+pub mod dice;
 pub mod eventually;
 pub mod fleet;
 pub mod guard;

@@ -3,6 +3,7 @@
 //! It persists nothing, unless a test asks for an append-only file: whatever the server held is lost when
 //! it stops, which is what the engine must survive. It refuses to evict, as the engine demands.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -126,6 +127,17 @@ impl TestRedis {
         let mut set = ::redis::cmd("CONFIG");
         set.arg("SET").arg(name).arg(value);
         set.query_async::<()>(&mut connection).await.expect("CONFIG SET on the private server");
+    }
+
+    /// The fields of every entry of a stream, in order.
+    pub async fn entries(&self, stream: &str) -> Vec<BTreeMap<String, String>> {
+        let client = ::redis::Client::open(self.url.as_str()).expect("an address");
+        let mut connection = client.get_multiplexed_async_connection().await.expect("a running server");
+        let mut range = ::redis::cmd("XRANGE");
+        range.arg(stream).arg("-").arg("+");
+        let entries: Vec<(String, BTreeMap<String, String>)> =
+            range.query_async(&mut connection).await.expect("XRANGE on the private server");
+        entries.into_iter().map(|(_, fields)| fields).collect()
     }
 
     pub async fn flush_all(&self) {

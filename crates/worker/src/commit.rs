@@ -4,21 +4,24 @@
 //! reserved before it asks. The outcome of a commit that failed half-way is in doubt: nothing is
 //! assumed, the decoded state is dropped, and the next visit reads what is there.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::AcceptNo;
 use millstream_core::lane::Lane;
 use millstream_core::machine;
-use millstream_core::status::{ActionStatus, PauseState};
+use millstream_core::status::{ActionStatus, PauseState, Phase};
 use millstream_store::StoreError;
-use millstream_store::execution_store::{Commit, Committed, EventVerdict, More};
+use millstream_store::execution_store::{Commit, Committed, EventVerdict, More, OpenActions};
 use tokio::time::Instant;
 
 use crate::aftermath::Aftermath;
 use crate::bisect::Bisect;
 use crate::kept::{End, Why};
 use crate::load::{Company, DecidedBy, Found};
+use crate::perform::Errand;
+use crate::ready_nodes::ReadyNodes;
 use crate::turn::{self, Before, Line};
 use crate::worker::Worker;
 use crate::{crash, graph_log, metrics, poison};
@@ -177,21 +180,34 @@ async fn write(
     #[expect(clippy::cast_precision_loss, reason = "a batch size")]
     ::metrics::histogram!(metrics::BATCH_EVENTS).record(events as f64);
     let mut reserved = worker.slots.reserve(ready);
+    let mut nodes = ReadyNodes::of(batch);
+    if reserved.len() == ready {
+        nodes.claim(worker);
+    }
     let mut contentions = 0;
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeCommit);
     loop {
         let asked = Instant::now();
-        let grant = worker.grant(reserved.len());
+        let grant = nodes.added_to(worker.grant(reserved.len()));
         let executions = &worker.deps.stores.executions;
         match executions.commit(&worker.options.worker, batch, &grant, worker.now()).await {
             Ok(mut verdicts) => {
                 ::metrics::histogram!(metrics::COMMIT_SECONDS).record(asked.elapsed().as_secs_f64());
                 crash::here(worker.options.crash, CrashPoint::WorkerAfterCommit);
                 worker.store_outage.over();
-                for verdict in &mut verdicts {
-                    if let Committed::Done { leased, .. } = verdict {
-                        let leased = std::mem::take(leased);
+                let is_news = nodes.leave_behind(worker);
+                for (verdict, commit) in verdicts.iter_mut().zip(batch) {
+                    if let Committed::Done { leased, unleased, .. } = verdict {
+                        let left = nodes.left(commit);
+                        *unleased = unleased.saturating_sub(left);
+                        if left > 0 && is_news {
+                            aftermath.ring_actions(commit.execution.clone());
+                        }
+                        let (of_nodes, leased) = nodes.part(std::mem::take(leased));
                         aftermath.perform(worker, leased, &mut reserved, asked);
+                        for (action, slot) in of_nodes {
+                            worker.performers.hand_over(Errand::new(worker, action, slot, asked));
+                        }
                     }
                 }
                 return Ok(verdicts);
@@ -243,7 +259,11 @@ fn committed(
         worker.hunger.set(Instant::now());
         aftermath.ring_actions(commit.execution.clone());
     }
+    if commit.open_actions == OpenActions::Cancel && commit.state.phase != Phase::Completed {
+        // What runs of it here is called off.
+        worker.leases.ended(&BTreeSet::from([commit.execution.clone()]));
+    }
     aftermath.lines(lines);
-    graph_log::told(&commit);
+    graph_log::told(worker, &commit);
     worker.states.put(commit.execution, position, commit.state);
 }

@@ -181,6 +181,7 @@ pub(crate) fn arrived(worker: &Arc<Worker>, kept: &mut Kept, background: &mut Jo
             }
             if !for_actions.is_empty() {
                 worker.hunger.set(Instant::now());
+                worker.node_hunger.set(Instant::now());
                 // Lost or late, it is reclaimed and acknowledged then.
                 background.spawn(ack_quietly(Arc::clone(worker), for_actions));
             }

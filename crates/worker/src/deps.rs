@@ -7,6 +7,7 @@ use millstream_store::Stores;
 use millstream_store::clock::Clock;
 use millstream_stream::Streams;
 
+use crate::outbound::Sink;
 use crate::perform::{PerformCalls, PerformHttp, PerformNodes, Secrets};
 
 #[derive(Debug, Clone)]
@@ -24,4 +25,6 @@ pub struct Deps {
     pub nodes: Option<Arc<dyn PerformNodes>>,
     /// Where secrets come from; `None`: there are none.
     pub secrets: Option<Arc<dyn Secrets>>,
+    /// Who wants to hear what happens to graphs, each under a name of its own.
+    pub sinks: Vec<Arc<dyn Sink>>,
 }

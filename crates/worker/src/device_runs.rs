@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use millstream_core::claim::{Told, WaitingAction, Weights};
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{
-    AfterFailure, Lease, LeasedAction, SettleVerdict, Settlement, Settling,
+    AfterFailure, Begun, Lease, LeasedAction, SettleVerdict, Settlement, Settling,
 };
 use millstream_store::running::{Around, Written};
 use millstream_store::{Result, Stores};
@@ -55,6 +55,7 @@ impl Around for Worker {
             progress: None,
             ready_at: view.ready_at.unwrap_or(view.created_at),
             closing: None,
+            begun: Begun::Awaited,
         };
         let settling = outcome::of_other(self, &action, told.attempt()).await?;
         Ok(settling.map(|outcome| Settlement { lease, event_id: waiting.event_id, outcome }))

@@ -88,7 +88,8 @@ pub(crate) async fn finish_actions(
     performing: &mut JoinSet<&'static str>,
     deadline: Instant,
 ) {
-    let _ = tokio::time::timeout_at(deadline, worker.slots.all_free()).await;
+    let idle = async { futures::join!(worker.slots.all_free(), worker.node_slots.all_free()) };
+    let _ = tokio::time::timeout_at(deadline, idle).await;
     let left = worker.leases.all();
     worker.halt.cancel();
     let ended = async { while performing.join_next().await.is_some() {} };

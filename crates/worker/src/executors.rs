@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::graph::{self, Candidate, Request};
+use millstream_core::graph::{self, Candidate, Request, Seats};
 use millstream_core::id::{Name, TenantId};
+use millstream_core::placement::{Queue, QueueParts};
 use millstream_store::executor_store::Executor;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -159,13 +160,7 @@ impl Executors {
                 avoid.push(owner.1.as_str().to_owned());
             }
             whose.push(owner.clone());
-            candidates.push(Candidate {
-                name: owner.1.clone(),
-                roles: known.roles.clone(),
-                labels: known.labels.clone(),
-                capacity: known.capacity,
-                in_flight: known.given.saturating_add(known.elsewhere),
-            });
+            candidates.push(known.candidate(&owner.1));
         }
         let turn = self.0.turn.fetch_add(1, Ordering::Relaxed);
         let request = Request { role: wanted.role, labels: wanted.labels, avoid: &avoid, turn };
@@ -181,6 +176,26 @@ impl Executors {
         chosen.given += 1;
         let address = chosen.address.clone();
         Ok(Place { name: choice.executor, address, reason: choice.reason, whose, executors: self.clone() })
+    }
+
+    /// All of them, with how much each has to do.
+    pub(crate) fn seats(&self) -> Vec<Seats> {
+        let known = self.known();
+        let seats = known
+            .iter()
+            .map(|((tenant, name), known)| Seats { tenant: tenant.clone(), executor: known.candidate(name) });
+        seats.collect()
+    }
+
+    /// Why nobody can do what stands in a queue of nodes, or `None` if somebody can.
+    pub(crate) fn nobody(&self, queue: &Queue) -> Option<String> {
+        let Some(QueueParts::Node { tenant, role, labels }) = queue.parts() else { return None };
+        let theirs = |seats: &Seats| seats.tenant.as_ref().is_none_or(|owner| *owner == tenant);
+        let candidates: Vec<Candidate> =
+            self.seats().into_iter().filter(theirs).map(|seats| seats.executor).collect();
+        let request = Request { role: &role, labels: &labels, avoid: &[], turn: 0 };
+        let can = candidates.iter().any(|candidate| candidate.can(&request));
+        (!can).then(|| graph::why_nobody(&candidates, &request))
     }
 
     /// Until somebody who can do it may have room, or a while has passed.
@@ -206,6 +221,18 @@ impl Executors {
             if graph::can_do((&left.roles, &left.labels), (role, labels)) {
                 news.notify_one();
             }
+        }
+    }
+}
+
+impl Known {
+    fn candidate(&self, name: &Name) -> Candidate {
+        Candidate {
+            name: name.clone(),
+            roles: self.roles.clone(),
+            labels: self.labels.clone(),
+            capacity: self.capacity,
+            in_flight: self.given.saturating_add(self.elsewhere),
         }
     }
 }

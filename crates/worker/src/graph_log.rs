@@ -5,9 +5,10 @@ use millstream_core::status::Phase;
 use millstream_store::execution_store::Commit;
 
 use crate::metrics;
+use crate::worker::Worker;
 
 /// One line for each node that became ready, was tried again or ended, with the reason.
-pub(crate) fn told(commit: &Commit) {
+pub(crate) fn told(worker: &Worker, commit: &Commit) {
     for transition in &commit.transitions {
         let Some(change) = &transition.decision.graph else { continue };
         for node in &change.nodes {
@@ -24,6 +25,7 @@ pub(crate) fn told(commit: &Commit) {
     if last.decision.phase != Phase::Active {
         let reason = last.decision.reason.as_deref().unwrap_or("all of it passed");
         tracing::info!(graph.id = %commit.execution, status = %last.decision.phase, reason, "a graph has ended");
+        worker.ended_graphs.add(commit.execution.clone(), last.decision.phase, last.at);
         ::metrics::counter!(metrics::GRAPHS_ENDED, "status" => last.decision.phase.as_str()).increment(1);
     }
 }
@@ -31,6 +33,9 @@ pub(crate) fn told(commit: &Commit) {
 fn line(commit: &Commit, node: &NodeChange) {
     let why = node.why.as_deref().unwrap_or_default();
     if node.status == NodeStatus::Running {
+        if node.attempt > 1 {
+            ::metrics::counter!(metrics::NODES_RETRIED).increment(1);
+        }
         tracing::debug!(
             graph.id = %commit.execution, node = %node.id, node.attempt = node.attempt, why, "a node is scheduled"
         );

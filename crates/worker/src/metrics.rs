@@ -36,9 +36,16 @@ pub(crate) const OPEN_INCIDENTS: &str = "millstream_open_incidents";
 pub(crate) const OPEN_ACTIONS: &str = "millstream_open_actions";
 pub(crate) const NODE_SECONDS: &str = "millstream_worker_node_seconds";
 pub(crate) const NODES_ENDED: &str = "millstream_worker_nodes_ended_total";
+pub(crate) const NODES_RETRIED: &str = "millstream_worker_nodes_retried_total";
+pub(crate) const GRAPH_SECONDS: &str = "millstream_worker_graph_seconds";
 pub(crate) const GRAPHS_ENDED: &str = "millstream_worker_graphs_ended_total";
 pub(crate) const ACTIVE_GRAPHS: &str = "millstream_active_graphs";
 pub(crate) const NODES: &str = "millstream_graph_nodes";
+pub(crate) const PUBLISHED: &str = "millstream_outbound_published_total";
+pub(crate) const PUBLISH_FAILURES: &str = "millstream_outbound_failures_total";
+pub(crate) const PUBLISH_LAG_ENTRIES: &str = "millstream_outbound_lag_entries";
+pub(crate) const PUBLISH_LAG_GRAPHS: &str = "millstream_outbound_lag_graphs";
+pub(crate) const PUBLISH_LAG_SECONDS: &str = "millstream_outbound_lag_seconds";
 pub(crate) const LANE_PENDING: &str = "millstream_stream_pending";
 pub(crate) const LANE_LAG: &str = "millstream_stream_lag";
 
@@ -75,9 +82,20 @@ pub(crate) fn describe() {
     describe_gauge!(OPEN_ACTIONS, "Actions that are not settled");
     describe_histogram!(NODE_SECONDS, Unit::Seconds, "One call of an executor, by what came of it");
     describe_counter!(NODES_ENDED, "Nodes of graphs that have ended, by status");
+    describe_counter!(NODES_RETRIED, "Attempts at nodes that failed and are followed by another one");
+    describe_histogram!(
+        GRAPH_SECONDS,
+        Unit::Seconds,
+        "A graph from its creation to its end, by how it ended"
+    );
     describe_counter!(GRAPHS_ENDED, "Graphs that have ended, by how");
     describe_gauge!(ACTIVE_GRAPHS, "Graphs that have not ended");
     describe_gauge!(NODES, "Nodes of graphs that have not ended, by status");
+    describe_counter!(PUBLISHED, "Events of graphs that a sink has taken");
+    describe_counter!(PUBLISH_FAILURES, "Batches of events that a sink has not taken");
+    describe_gauge!(PUBLISH_LAG_ENTRIES, "Entries of the feed that a sink has not heard");
+    describe_gauge!(PUBLISH_LAG_GRAPHS, "Graphs of which a sink has not heard everything");
+    describe_gauge!(PUBLISH_LAG_SECONDS, Unit::Seconds, "Age of the oldest thing that a sink has not heard");
     describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");
     describe_gauge!(LANE_LAG, "Doorbells not yet delivered, per lane");
 }

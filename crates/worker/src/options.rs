@@ -38,6 +38,9 @@ pub struct WorkerOptions {
     pub state_cache_bytes: usize,
     /// Actions performed at the same time.
     pub action_slots: usize,
+    /// Nodes of graphs held at the same time: those at executors and those that wait for a place or for their
+    /// outcome to be recorded. One kind, by role and labels, has at most half of what the others leave.
+    pub node_slots: usize,
     /// How long a lease on an action lasts; renewed at a third.
     pub lease: Duration,
     /// How long a lock on an execution lasts; extended at a third.
@@ -110,6 +113,11 @@ impl WorkerOptions {
         self.action_slots.saturating_add(self.spare_leases())
     }
 
+    /// The same with nodes.
+    pub(crate) fn all_leases(&self) -> usize {
+        self.leases().saturating_add(self.node_slots)
+    }
+
     /// Enough that no slot stands idle for a round trip to the store, and few enough that no other worker
     /// does because the actions wait here.
     pub(crate) fn spare_leases(&self) -> usize {
@@ -129,6 +137,7 @@ impl WorkerOptions {
             visit_bytes: 16 * 1024 * 1024,
             state_cache_bytes: 24 * 1024 * 1024,
             action_slots: 1024,
+            node_slots: 2048,
             lease: Duration::from_secs(15),
             lock_ttl: Duration::from_secs(15),
             reclaim_idle: Duration::from_secs(30),
@@ -163,6 +172,7 @@ impl WorkerOptions {
         must(self.visits > 0, "visits: must be at least 1");
         must(self.held >= self.batch, "held: must be at least batch");
         must(self.action_slots > 0, "action_slots: must be at least 1");
+        must(self.node_slots > 0, "node_slots: must be at least 1");
         must(self.mailbox.events > 0, "mailbox.events: must be at least 1");
         must(self.poison_cap > 0, "poison_cap: must be at least 1");
         must(self.lease >= Duration::from_millis(30), "lease: must leave room to renew it at a third");

@@ -15,8 +15,8 @@ use crate::deps::Deps;
 use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
-    beat, clock, consumers, due_actions, due_timers, executors, gauges, missed_schedules, overdue, retention,
-    ring_all, runs,
+    beat, clock, consumers, due_actions, due_nodes, due_timers, ended_graphs, executors, gauges, graph_times,
+    missed_schedules, overdue, publish, retention, ring_all, runs,
 };
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
@@ -39,7 +39,7 @@ pub async fn run(deps: Deps, options: WorkerOptions, shutdown: CancellationToken
     tracing::info!(worker.id = %worker.options.worker, "worker started");
 
     // There is room for as many reports as there are slots.
-    let (report, reports) = mpsc::channel(worker.options.leases());
+    let (report, reports) = mpsc::channel(worker.options.all_leases());
     let mut performing = JoinSet::new();
     let [perform, settled, renewed, dispatched] = [(); 4].map(|()| Arc::clone(&worker));
     performing.spawn(async {
@@ -104,7 +104,9 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     let w = || Arc::clone(worker);
     duties.spawn(due_timers::run(w()));
     duties.spawn(due_actions::run(w()));
+    duties.spawn(due_nodes::run(w()));
     duties.spawn(ring_all::run(w()));
+    duties.spawn(publish::run(w()));
     duties.spawn(every(w(), "missed schedules", worker.options.tick, missed_schedules::give_up));
     duties.spawn(every(w(), "runs of devices", worker.options.tick, runs::look));
     duties.spawn(every(w(), "overdue", overdue::period(worker), overdue::sweep));
@@ -112,6 +114,8 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     duties.spawn(every(w(), "retention", retention::PERIOD, retention::purge));
     duties.spawn(every(w(), "beat", worker.options.beat, move |worker| beat::beat(worker, started_at)));
     duties.spawn(every(w(), "executors", executors::PERIOD, executors::read));
+    duties.spawn(every(w(), "ended graphs", ended_graphs::PERIOD, ended_graphs::notice));
+    duties.spawn(every(w(), "graph times", graph_times::PERIOD, graph_times::measure));
     duties.spawn(every(w(), "clock", clock::PERIOD, clock::measure));
     duties.spawn(every(w(), "gauges", gauges::PERIOD, gauges::measure));
 }

@@ -104,7 +104,9 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
             continue;
         }
         let settlements: Vec<Settlement> = group.iter().map(|report| report.settlement.clone()).collect();
-        let slots = if worker.stop.is_cancelled() { 0 } else { group.len() };
+        // What follows from a node's outcome is decided first.
+        let of_actions = group.iter().filter(|report| matches!(report.slot, Slot::Action(_))).count();
+        let slots = if worker.stop.is_cancelled() { 0 } else { of_actions };
         let grant = worker.grant(slots);
         let asked = Instant::now();
         let settled = worker
@@ -195,6 +197,7 @@ async fn follow_up(worker: &Worker, group: Vec<Report>, settled: Settled, asked:
             }
             Settling::Retry { at, .. } | Settling::Postponed { at } => {
                 worker.hunger.set(worker.instant_of(at));
+                worker.node_hunger.set(worker.instant_of(at));
             }
             Settling::Succeeded { emit: None, .. }
             | Settling::Awaiting { .. }

@@ -8,13 +8,13 @@
 use millstream_core::time::Timestamp;
 use millstream_store::{StoreError, Stores};
 
-use crate::duties::{overdue, retention, ring_all};
+use crate::duties::{overdue, publish, retention, ring_all};
 
 /// How many workers died. Only for a process that holds the store to itself, before it starts any.
 pub async fn succeed_the_dead(stores: &Stores) -> Result<usize, StoreError> {
     let dead = stores.workers.workers(Timestamp::EPOCH).await?;
     for worker in dead.iter().map(|view| &view.beat.worker) {
-        for duty in [overdue::DUTY, ring_all::DUTY, ring_all::GENERATION, retention::DUTY] {
+        for duty in [overdue::DUTY, publish::DUTY, ring_all::DUTY, ring_all::GENERATION, retention::DUTY] {
             // A duty that it was at is not done, whenever it was done before.
             stores.workers.finish_duty(duty, worker, Timestamp::EPOCH).await?;
         }

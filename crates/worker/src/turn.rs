@@ -246,7 +246,7 @@ impl Writing<'_> {
             result: None,
             error: None,
             handling: Handling::Unhandled,
-            terms: self.terms(&key.action),
+            terms: self.terms(&key.action, &planned.plan),
             undoes: self.undoes(&key.action),
             incident: None,
             company: self.company(),
@@ -285,8 +285,13 @@ impl Writing<'_> {
         }
     }
 
-    /// An action that no definition declares is the engine's own.
-    fn terms(&self, action: &Name) -> Terms {
+    /// An action that no definition declares is the engine's own, or an attempt at a node.
+    fn terms(&self, action: &Name, plan: &Plan) -> Terms {
+        if let (Some(Program::Graph), Plan::Ready { input }) = (self.program, plan)
+            && let Ok(ActionInput::Node(input)) = input.decode()
+        {
+            return Terms::of_node(&input, &self.execution.tenant);
+        }
         let spec = self.machine().and_then(|machine| machine.action(action));
         spec.map_or_else(Terms::engine, |spec| Terms::of(spec, &self.execution.tenant))
     }

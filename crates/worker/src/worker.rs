@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
 use crate::deps::Deps;
+use crate::duties::graph_times::EndedGraphs;
 use crate::error::WorkerError;
 use crate::executors::Executors;
 use crate::options::WorkerOptions;
@@ -25,6 +26,7 @@ use crate::outage::Outage;
 use crate::perform::dispatches::{Dispatches, Wish};
 use crate::perform::inputs::Inputs;
 use crate::perform::leases::Leases;
+use crate::perform::node_slots::NodeSlots;
 use crate::perform::slots::Slots;
 use crate::perform::{Errand, PerformNodes, Performers};
 use crate::programs::Programs;
@@ -41,16 +43,21 @@ pub(crate) struct Worker {
     pub(crate) states: States,
     /// For what it holds a lease on.
     pub(crate) slots: Slots,
+    /// For the nodes that it holds a lease on.
+    pub(crate) node_slots: NodeSlots,
     /// For what it performs at the same time.
     pub(crate) performing: Semaphore,
     pub(crate) leases: Leases,
     pub(crate) unsettled: Unsettled,
     /// When actions may be waiting for this worker to lease them.
     pub(crate) hunger: Alarm,
+    /// The same for nodes.
+    pub(crate) node_hunger: Alarm,
     pub(crate) performers: Performers,
     pub(crate) executors: Executors,
     pub(crate) dispatches: Dispatches,
     pub(crate) inputs: Inputs,
+    pub(crate) ended_graphs: EndedGraphs,
     /// Who calls executors.
     pub(crate) nodes: Arc<dyn PerformNodes>,
     /// When timers that this worker armed come due.
@@ -89,25 +96,28 @@ impl Worker {
         stop: CancellationToken,
     ) -> Result<(Arc<Self>, Work), WorkerError> {
         // Every errand holds a slot, so there are never more of them than slots.
-        let (hand_over, errands) = mpsc::channel(options.leases());
+        let (hand_over, errands) = mpsc::channel(options.all_leases());
         let performers = Performers::new(deps.http.clone(), deps.calls.clone(), &options.http, hand_over)?;
         let calls = deps.calls.iter().flat_map(|calls| calls.names());
         let queues = std::iter::once(Queue::engine()).chain(calls.map(|name| Queue::call(&name))).collect();
-        let (dispatches, wishes) = Dispatches::new(options.leases());
+        let (dispatches, wishes) = Dispatches::new(options.node_slots);
         let nodes = deps.nodes.clone().unwrap_or_else(|| Arc::new(client::Executors::default()));
         let worker = Self {
             queues,
             programs: Programs::default(),
             states: States::with_capacity(options.state_cache_bytes),
             slots: Slots::new(options.leases(), options.spare_leases()),
+            node_slots: NodeSlots::new(options.node_slots),
             performing: Semaphore::new(options.action_slots),
             leases: Leases::default(),
             unsettled: Unsettled::within(options.leases()),
             hunger: Alarm::default(),
+            node_hunger: Alarm::default(),
             performers,
             executors: Executors::new(&options.executors),
             dispatches,
             inputs: Inputs::default(),
+            ended_graphs: EndedGraphs::default(),
             nodes,
             timers: Alarm::default(),
             stream_outage: Outage::of("the stream"),

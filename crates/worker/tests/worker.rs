@@ -3,6 +3,8 @@
 
 #[path = "worker/bench.rs"]
 mod bench;
+#[path = "worker/crowded.rs"]
+mod crowded;
 #[path = "worker/deciding.rs"]
 mod deciding;
 #[path = "worker/devices.rs"]
@@ -19,6 +21,8 @@ mod foreign;
 mod graphs;
 #[path = "worker/http.rs"]
 mod http;
+#[path = "worker/outbound.rs"]
+mod outbound;
 #[path = "worker/performing.rs"]
 mod performing;
 #[path = "worker/poison.rs"]
@@ -29,3 +33,5 @@ mod repairs;
 mod replaying;
 #[path = "worker/timers.rs"]
 mod timers;
+#[path = "worker/webhooks.rs"]
+mod webhooks;

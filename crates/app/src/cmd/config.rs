@@ -13,6 +13,8 @@ pub(crate) fn run(args: &ConfigArgs, config: &Config, output: Output) -> Result<
     let mut shown = config.clone();
     shown.database_url = without_password(&shown.database_url);
     shown.redis_url = without_password(&shown.redis_url);
+    shown.outbound.redis_url = without_password(&shown.outbound.redis_url);
+    shown.outbound.webhooks = shown.outbound.webhooks.iter().map(|text| without_path(text)).collect();
     if !shown.key.is_empty() {
         shown.key = "(set)".to_owned();
     }
@@ -31,9 +33,27 @@ fn without_password(url: &str) -> String {
     }
 }
 
+/// The path and the query of a webhook are often all that keeps others from writing to it.
+fn without_path(webhook: &str) -> String {
+    let words = webhook.split_whitespace().map(|word| match word.split_once('=') {
+        Some((name, address)) if address.contains("://") => match url::Url::parse(address) {
+            Ok(url) => format!("{name}={}/…", url.origin().ascii_serialization()),
+            Err(_) => format!("{name}=…"),
+        },
+        Some(_) | None => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_makes_a_webhooks_address_secret_is_not_printed() {
+        let shown = without_path("crm=https://me:pw@hooks.example/T0/B1/abc?token=x secret=crm-key");
+        assert_eq!(shown, "crm=https://hooks.example/… secret=crm-key");
+    }
 
     #[test]
     fn passwords_are_not_printed() {

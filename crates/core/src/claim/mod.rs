@@ -1,6 +1,6 @@
 //! Runs: work that one device at a time has for itself, from being offered to its end.
 //!
-//! A run has one seat, or several for devices that work in parallel. [`step`] is pure: a [`Run`], an
+//! A run has one seat, or several for devices that work in parallel. [`step()`] is pure: a [`Run`], an
 //! [`Input`] and the time give a [`Change`] (the run after it, what is written into its log, and what the
 //! waiting execution is told) or a [`Refusal`] that says where the seat stands and who has it. What may
 //! happen where is in one [table](table::MOVES), which the tests and the drawn diagram read.
@@ -9,10 +9,10 @@
 //! its token; one that has lost its seat has a token that nothing accepts any more. Order never comes from
 //! the clocks of devices.
 //!
-//! **Never stuck silently.** A run that has not ended has a time at which somebody looks at it ([`due`]), or it
+//! **Never stuck silently.** A run that has not ended has a time at which somebody looks at it ([`due()`]), or it
 //! is paused, or it waits for a person because it is assigned by hand.
 //!
-//! Refuses: to know rosters by itself (they are handed to [`choose`]), and to promise that a device has room. Its
+//! Refuses: to know rosters by itself (they are handed to [`choose()`]), and to promise that a device has room. Its
 //! capacity is looked at when it is chosen; two runs chosen at the same instant may both go to the last place,
 //! and the device may decline.
 

@@ -1,6 +1,6 @@
 //! What may happen where: every legal pair of a status and an input, and where it leads.
 //!
-//! A pair that is not in here is refused, in [`step`](super::step) and by this table alone. Some that are in here
+//! A pair that is not in here is refused, in [`step`](super::step()) and by this table alone. Some that are in here
 //! ask for more: the right token, a time that has come, a run that is not paused.
 
 use super::status::Status;

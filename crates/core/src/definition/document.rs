@@ -15,7 +15,7 @@ use crate::problem::{Problem, Problems};
 use crate::raw::RawJson;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Null,
     Bool(bool),
     Int(i64),
@@ -28,7 +28,7 @@ pub(super) enum Node {
 }
 
 /// Reads a text into a tree. One problem at most: after a syntax error there is nothing to go on.
-pub(super) fn parse(source: &str, format: Format) -> Result<Node, Problems> {
+pub(crate) fn parse(source: &str, format: Format) -> Result<Node, Problems> {
     if source.len() > MAX_SOURCE_BYTES {
         let message = format!("is {} bytes long, at most {MAX_SOURCE_BYTES} are allowed", source.len());
         return Err(Problem::new("", message).into());
@@ -47,7 +47,7 @@ fn json(source: &str) -> Result<Node, String> {
 
 impl Node {
     /// What it is, in words for messages.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
             Self::Bool(_) => "true or false",
@@ -58,12 +58,12 @@ impl Node {
         }
     }
 
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
     /// Appends the tree as JSON with sorted keys and no space: one text per tree.
-    pub(super) fn write_json(&self, out: &mut String) {
+    pub(crate) fn write_json(&self, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    pub(super) fn to_json(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         let mut out = String::new();
         self.write_json(&mut out);
         out

@@ -121,7 +121,7 @@ fn context(reader: &mut Reader, path: &str, node: &Node) -> Context {
 }
 
 /// Reports whole numbers that do not fit, and duplicate keys, anywhere in literal data.
-pub(super) fn refuse_huge(reader: &mut Reader, path: &str, node: &Node) {
+pub(crate) fn refuse_huge(reader: &mut Reader, path: &str, node: &Node) {
     match node {
         Node::Huge(digits) => {
             reader.problem(path, format!("{digits} does not fit a 64-bit integer: write it as a text"));

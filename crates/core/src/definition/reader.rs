@@ -12,30 +12,30 @@ use crate::problem::Problem;
 
 /// Collects problems while the parts of a tree are read.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
-    pub(super) problems: Vec<Problem>,
+pub(crate) struct Reader {
+    pub(crate) problems: Vec<Problem>,
 }
 
 /// A map with a fixed set of fields.
 #[derive(Debug)]
-pub(super) struct Fields<'n> {
+pub(crate) struct Fields<'n> {
     path: String,
     entries: &'n [(String, Node)],
 }
 
 impl<'n> Fields<'n> {
     /// The field's path and value, if it is there.
-    pub(super) fn get(&self, field: &str) -> Option<(String, &'n Node)> {
+    pub(crate) fn get(&self, field: &str) -> Option<(String, &'n Node)> {
         self.entries.iter().find(|(key, _)| key == field).map(|(_, node)| (join(&self.path, field), node))
     }
 }
 
-pub(super) fn join(path: &str, key: &str) -> String {
+pub(crate) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 impl Reader {
-    pub(super) fn problem(&mut self, path: impl Into<String>, message: impl Into<String>) {
+    pub(crate) fn problem(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.problems.push(Problem::new(path, message));
     }
 
@@ -44,7 +44,7 @@ impl Reader {
     }
 
     /// A map of which every field is known; unknown ones are reported.
-    pub(super) fn fields<'n>(&mut self, path: &str, node: &'n Node, known: &[&str]) -> Option<Fields<'n>> {
+    pub(crate) fn fields<'n>(&mut self, path: &str, node: &'n Node, known: &[&str]) -> Option<Fields<'n>> {
         let entries = self.map(path, node)?;
         for (key, _) in entries {
             if !known.contains(&key.as_str()) {
@@ -57,7 +57,7 @@ impl Reader {
     }
 
     /// A map whose keys are the author's; duplicates are reported.
-    pub(super) fn map<'n>(&mut self, path: &str, node: &'n Node) -> Option<&'n [(String, Node)]> {
+    pub(crate) fn map<'n>(&mut self, path: &str, node: &'n Node) -> Option<&'n [(String, Node)]> {
         let Node::Map(entries) = node else {
             self.expected(path, "a map", node);
             return None;
@@ -71,7 +71,7 @@ impl Reader {
         Some(entries)
     }
 
-    pub(super) fn list<'n>(&mut self, path: &str, node: &'n Node) -> &'n [Node] {
+    pub(crate) fn list<'n>(&mut self, path: &str, node: &'n Node) -> &'n [Node] {
         let Node::List(items) = node else {
             self.expected(path, "a list", node);
             return &[];
@@ -79,7 +79,7 @@ impl Reader {
         items
     }
 
-    pub(super) fn text<'n>(&mut self, path: &str, node: &'n Node) -> Option<&'n str> {
+    pub(crate) fn text<'n>(&mut self, path: &str, node: &'n Node) -> Option<&'n str> {
         let Node::Text(text) = node else {
             self.expected(path, "a text", node);
             return None;
@@ -88,7 +88,7 @@ impl Reader {
     }
 
     /// A name where it is declared.
-    pub(super) fn declared(&mut self, path: &str, text: &str) -> Option<Name> {
+    pub(crate) fn declared(&mut self, path: &str, text: &str) -> Option<Name> {
         match Name::parse(text) {
             Ok(name) if name.is_reserved() => {
                 self.problem(path, format!("names that start with {:?} are reserved", Name::RESERVED_PREFIX));
@@ -103,17 +103,17 @@ impl Reader {
     }
 
     /// A name where it is used.
-    pub(super) fn name(&mut self, path: &str, node: &Node) -> Option<Name> {
+    pub(crate) fn name(&mut self, path: &str, node: &Node) -> Option<Name> {
         let text = self.text(path, node)?;
         self.declared(path, text)
     }
 
-    pub(super) fn names(&mut self, path: &str, node: &Node) -> Vec<Name> {
+    pub(crate) fn names(&mut self, path: &str, node: &Node) -> Vec<Name> {
         let items = self.list(path, node);
         items.iter().enumerate().filter_map(|(n, item)| self.name(&format!("{path}[{n}]"), item)).collect()
     }
 
-    pub(super) fn length(&mut self, path: &str, node: &Node) -> Option<Duration> {
+    pub(crate) fn length(&mut self, path: &str, node: &Node) -> Option<Duration> {
         let Node::Text(text) = node else {
             self.expected(path, "a duration like 200ms, 30s or 1h30m", node);
             return None;
@@ -121,7 +121,7 @@ impl Reader {
         duration::parse(text).map_err(|error| self.problem(path, error.to_string())).ok()
     }
 
-    pub(super) fn int(&mut self, path: &str, node: &Node) -> Option<i64> {
+    pub(crate) fn int(&mut self, path: &str, node: &Node) -> Option<i64> {
         let Node::Int(int) = node else {
             self.expected(path, "a whole number", node);
             return None;
@@ -129,7 +129,7 @@ impl Reader {
         Some(*int)
     }
 
-    pub(super) fn limit(&mut self, path: &str, what: &str, count: usize, limit: usize) {
+    pub(crate) fn limit(&mut self, path: &str, what: &str, count: usize, limit: usize) {
         if count > limit {
             self.problem(path, format!("has {count} {what}, at most {limit} are allowed"));
         }

@@ -120,6 +120,7 @@ impl Lowering<'_> {
             Vocabulary::Context => &["context"],
             Vocabulary::Response => &["response"],
             Vocabulary::Graph { .. } => &["input", "results"],
+            Vocabulary::Answer => &["answer", "item", "person"],
         };
         let hint = did_you_mean(name, known.iter().copied());
         self.problem(format!("unknown name {name:?}{hint}: expressions begin with {}", known.join(", ")))
@@ -177,6 +178,10 @@ impl Lowering<'_> {
             ("input", Vocabulary::Graph { .. }) => Some(Root::Input),
             ("results", Vocabulary::Graph { .. }) => Some(Root::Results),
             (_, Vocabulary::Graph { .. }) => None,
+            ("answer", Vocabulary::Answer) => Some(Root::Answer),
+            ("item", Vocabulary::Answer) => Some(Root::Item),
+            ("person", Vocabulary::Answer) => Some(Root::Person),
+            (_, Vocabulary::Answer) => None,
             ("context", _) => Some(Root::Context),
             (_, Vocabulary::Context) => None,
             ("event", _) => Some(Root::Event),
@@ -213,7 +218,7 @@ impl Lowering<'_> {
                         return self.problem(format!("{field:?} is not a parent of this node{hint}"));
                     }
                 }
-                Vocabulary::Decision | Vocabulary::Context | Vocabulary::Response => {}
+                Vocabulary::Decision | Vocabulary::Context | Vocabulary::Response | Vocabulary::Answer => {}
             },
             (Root::Results, None) if matches!(self.vocabulary, Vocabulary::Graph { .. }) => {
                 return self.problem("results are mentioned one by one: results.ID or results[\"ID\"]");
@@ -234,7 +239,10 @@ impl Lowering<'_> {
             ) => {
                 return self.problem("context, event, results, response and input have names, not numbers");
             }
-            (Root::Context | Root::Input, Some(Step::Field(_))) | (_, None) => {}
+            (Root::Person, Some(_)) => return self.problem("person is a text and has no parts"),
+            (Root::Answer | Root::Item, Some(_))
+            | (Root::Context | Root::Input, Some(Step::Field(_)))
+            | (_, None) => {}
         }
         let slot = Slot { root, path, want };
         let known = self.slots.iter().position(|other| *other == slot);
@@ -301,7 +309,8 @@ impl Lowering<'_> {
                 | Vocabulary::Decision
                 | Vocabulary::Context
                 | Vocabulary::Response
-                | Vocabulary::Graph { .. } => {
+                | Vocabulary::Graph { .. }
+                | Vocabulary::Answer => {
                     "a secret would be stored or shown here: only http, webhook and call take secrets"
                 }
             });

@@ -36,6 +36,8 @@ pub enum Vocabulary<'a> {
     Response,
     /// In a node of a graph: `input`, and `results.<id>` for its parents.
     Graph { parents: &'a BTreeSet<&'a str> },
+    /// About what a person handed in: `answer`, `item` (its payload) and `person`.
+    Answer,
 }
 
 /// Whether `secret("name")` may stand for a whole value or a whole `${…}`.
@@ -55,6 +57,26 @@ pub enum Root {
     Results,
     Response,
     Input,
+    Answer,
+    Item,
+    Person,
+}
+
+impl Root {
+    /// As expressions name it.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Context => "context",
+            Self::Event => "event",
+            Self::Now => "now",
+            Self::Results => "results",
+            Self::Response => "response",
+            Self::Input => "input",
+            Self::Answer => "answer",
+            Self::Item => "item",
+            Self::Person => "person",
+        }
+    }
 }
 
 /// One step of a static path.

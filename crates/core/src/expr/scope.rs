@@ -19,6 +19,7 @@ pub struct Scope<'a> {
     pub context: &'a Context,
     pub event: EventScope<'a>,
     pub now: Timestamp,
+    /// Where answers of people are judged: `answer`, `item` and `person`, by these names.
     pub results: &'a BTreeMap<Name, RawJson>,
     /// Of an HTTP action, where its result is made.
     pub response: Option<&'a RawJson>,
@@ -88,6 +89,7 @@ impl Scope<'_> {
     ) -> Result<Entrance<'_, 'p>, EvalError> {
         let first = match path.first() {
             Some(Step::Field(field)) => Some(field.as_str()),
+            Some(Step::Index(_)) if matches!(root, Root::Answer | Root::Item) => None,
             Some(Step::Index(_)) => return Err(EvalError::new("a number is no key of this")),
             None => None,
         };
@@ -102,6 +104,7 @@ impl Scope<'_> {
                 None => whole(self.results.iter().map(|(key, raw)| (key.as_str(), raw)), budget),
             },
             Root::Response => Ok(enter(self.response, path)),
+            Root::Answer | Root::Item | Root::Person => Ok(enter(self.results.get(root.word()), path)),
             Root::Input => Ok(Entrance::Raw(self.event.payload, path)),
             Root::Event => match first {
                 Some("payload") => Ok(Entrance::Raw(self.event.payload, &path[1..])),
@@ -143,15 +146,7 @@ fn whole<'s, 'p>(
 
 /// The path of a slot without its last `left` steps, as its author would write it.
 fn shown(slot: &Slot, left: usize) -> String {
-    let mut text = match slot.root {
-        Root::Context => "context",
-        Root::Event => "event",
-        Root::Now => "now",
-        Root::Results => "results",
-        Root::Response => "response",
-        Root::Input => "input",
-    }
-    .to_owned();
+    let mut text = slot.root.word().to_owned();
     for step in &slot.path[..slot.path.len().saturating_sub(left)] {
         match step {
             Step::Field(field) => {

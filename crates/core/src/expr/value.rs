@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
-use super::{EvalError, span};
+use super::budget::Budget;
+use super::{EvalError, number, span};
 
 /// A CEL value. Cloning is cheap. Maps are ordered by key, so that iterating one is deterministic.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,12 @@ pub enum Value {
 impl Value {
     pub(super) fn text(text: impl AsRef<str>) -> Self {
         Self::Text(text.as_ref().into())
+    }
+
+    /// As `==` of expressions says it: a whole number is equal to the double of its value. What would cost too
+    /// much to compare is not equal.
+    pub fn equals(&self, other: &Self) -> bool {
+        number::equal(self, other, &Budget::full()).unwrap_or(false)
     }
 
     /// What it is, in words for messages.

@@ -61,7 +61,13 @@ impl Captures {
                 Some((Step::Field(_) | Step::Index(_), _)) => {}
             },
             // Always kept, and not known yet, respectively.
-            Root::Now | Root::Results | Root::Response | Root::Input => {}
+            Root::Now
+            | Root::Results
+            | Root::Response
+            | Root::Input
+            | Root::Answer
+            | Root::Item
+            | Root::Person => {}
         }
     }
 

@@ -3,12 +3,10 @@
 use millstream_core::graph::NodeId;
 use millstream_core::id::ExecutionKey;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, Phase};
 use millstream_store::action_store::{Beat, Lease, Pulse, Wanted};
 use millstream_store::graph_store::NodeView;
 
 use super::attempt::{Attempt, Said, held, lost, meant};
-use super::find::find;
 use super::result::keep_logs;
 use crate::door::Door;
 use crate::http::problem::Problem;
@@ -31,18 +29,7 @@ pub(crate) async fn report(
 ) -> Result<(NodeView, Wanted), Problem> {
     let attempt = meant(door, graph, node, said).await?;
     held(&attempt, said.token)?;
-    let wanted = match attempt.action.status {
-        // Accepted for later: nobody's lease runs out, its outcome is waited for.
-        ActionStatus::Awaiting => wanted(door, graph).await?,
-        ActionStatus::Leased
-        | ActionStatus::Ready
-        | ActionStatus::Waiting
-        | ActionStatus::Standby
-        | ActionStatus::Succeeded
-        | ActionStatus::Failed
-        | ActionStatus::Skipped
-        | ActionStatus::Cancelled => beat(door, &attempt, said, told.progress).await?,
-    };
+    let wanted = beat(door, &attempt, said, told.progress).await?;
     keep_logs(door, graph, node, attempt.input.attempt, told.logs).await;
     Ok((attempt.node, wanted))
 }
@@ -58,11 +45,4 @@ async fn beat(
         Pulse::Held { until: _, wanted } => Ok(wanted),
         Pulse::Lost => Err(lost(attempt, said.token)),
     }
-}
-
-async fn wanted(door: &Door, graph: &ExecutionKey) -> Result<Wanted, Problem> {
-    Ok(match find(door, graph).await?.execution.state.phase {
-        Phase::Active => Wanted::Yes,
-        Phase::Completed | Phase::Failed | Phase::Cancelled => Wanted::Cancelled,
-    })
 }

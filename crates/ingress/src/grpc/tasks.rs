@@ -106,6 +106,7 @@ impl Tasks {
             Became::Retried => TaskOutcome::Retried,
             Became::Failed => TaskOutcome::Failed,
             Became::Incident => TaskOutcome::Incident,
+            Became::Cancelled => TaskOutcome::Cancelled,
         };
         Ok((outcome, settled.event_status))
     }

@@ -8,10 +8,10 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use futures::future::join_all;
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
-use millstream_core::id::Name;
+use millstream_core::id::{ActionKey, Name};
 use millstream_core::raw::RawJson;
 use millstream_core::schedule;
-use millstream_core::status::{EventStatus, Role};
+use millstream_core::status::{ActionStatus, EventStatus, Role};
 use millstream_core::{duration, entropy};
 use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::outcome::{self, Whose};
@@ -78,6 +78,8 @@ pub(crate) enum Became {
     Failed,
     /// A person has to decide.
     Incident,
+    /// Its execution was ended meanwhile: there is no other attempt.
+    Cancelled,
 }
 
 async fn complete(
@@ -201,9 +203,22 @@ pub(crate) async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<
     match door.reports.settle(settlement).await? {
         SettleVerdict::Recorded { event } => {
             door.handed.forget(key);
+            let outcome = match outcome {
+                Became::Retried => retried(door, key).await,
+                Became::Completed | Became::Failed | Became::Incident | Became::Cancelled => outcome,
+            };
             Ok(SettledOut { outcome, event_status: event })
         }
         SettleVerdict::Stale => Err(passed_on(door, key, held.token).await),
+    }
+}
+
+/// What nobody wants any more is not tried again, and only the store knows. What is recorded is recorded: if it
+/// cannot be asked, the answer is the decision.
+async fn retried(door: &Door, key: &ActionKey) -> Became {
+    match door.reports.find(key.clone()).await {
+        Ok(Some(view)) if view.status == ActionStatus::Cancelled => Became::Cancelled,
+        Ok(_) | Err(_) => Became::Retried,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use millstream_core::graph::{Change, NodeChange, NodeId, NodeStatus};
 use millstream_core::id::{EventId, ExecutionId, Name, Seq, WorkerId};
 use millstream_core::log::{Context, Parent, State};
 use millstream_core::placement::{Queue, QueueParts};
@@ -177,6 +178,41 @@ pub(crate) struct TransitionOut {
     to_state: Name,
     actions: Vec<Name>,
     at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graph: Option<GraphChangeOut>,
+}
+
+/// What a transition did to a graph. Its shape is told by the watch.
+#[derive(Debug, Serialize)]
+struct GraphChangeOut {
+    nodes: Vec<NodeChangeOut>,
+    revision: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct NodeChangeOut {
+    node: NodeId,
+    status: NodeStatus,
+    attempt: u32,
+    why: Option<String>,
+}
+
+impl From<Change> for GraphChangeOut {
+    fn from(change: Change) -> Self {
+        let created = change.created.map(|_| 1);
+        let patched = change.patch.map(|patch| patch.revision);
+        let expanded = change.expanded.last().map(|expansion| expansion.revision);
+        let node = |node: NodeChange| NodeChangeOut {
+            node: node.id,
+            status: node.status,
+            attempt: node.attempt,
+            why: node.why,
+        };
+        Self {
+            nodes: change.nodes.into_iter().map(node).collect(),
+            revision: expanded.or(patched).or(created),
+        }
+    }
 }
 
 impl From<HistoryEntry> for TransitionOut {
@@ -191,6 +227,7 @@ impl From<HistoryEntry> for TransitionOut {
             to_state: transition.decision.to,
             actions: transition.decision.actions,
             at: transition.at,
+            graph: transition.decision.graph.map(|change| GraphChangeOut::from(*change)),
         }
     }
 }
@@ -237,7 +274,8 @@ enum Performer {
 impl Performer {
     fn of(queue: &Queue) -> Self {
         match queue.parts() {
-            Some(QueueParts::Engine) | None => Self::Engine {},
+            // The engine hands nodes to executors.
+            Some(QueueParts::Engine | QueueParts::Node { .. }) | None => Self::Engine {},
             Some(QueueParts::Call { function }) => Self::Call { function },
             Some(QueueParts::Task { tenant: _, kind, labels }) => Self::Task { kind, labels },
         }

@@ -44,7 +44,7 @@ pub(crate) fn why(
         Some(QueueParts::Call { function }) => {
             engine.into_iter().map(|found| engine_candidate(found, Some(&function))).collect()
         }
-        Some(QueueParts::Engine) | None => {
+        Some(QueueParts::Engine | QueueParts::Node { .. }) | None => {
             engine.into_iter().map(|found| engine_candidate(found, None)).collect()
         }
     };
@@ -127,6 +127,10 @@ fn nobody(view: &ActionView, connected: &[Candidate]) -> String {
         Some(QueueParts::Call { function }) => {
             format!("a worker with the function {:?}", function.as_str())
         }
+        Some(QueueParts::Node { role, .. }) if !role.is_empty() => {
+            format!("a worker that knows of an executor with the role {role:?}")
+        }
+        Some(QueueParts::Node { .. }) => "a worker that knows of an executor".to_owned(),
         Some(QueueParts::Engine) | None => "a worker".to_owned(),
     };
     let able = connected.iter().filter(|candidate| candidate.missing.is_none()).count();

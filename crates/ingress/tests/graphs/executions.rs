@@ -1,5 +1,6 @@
 //! A graph is an execution: what works for executions works for it, or says what does.
 
+use millstream_core::graph::NodeStatus;
 use serde_json::json;
 
 use crate::create::with_chain;
@@ -23,6 +24,31 @@ async fn a_graph_can_be_looked_at_as_an_execution() {
         bench.get("/v1/executions?definition=millstream.graph").await.json()["items"][0]["execution_id"],
         "g-1"
     );
+}
+
+#[tokio::test]
+async fn the_history_says_what_became_of_nodes_and_the_graph_when_it_ended() {
+    let (bench, engine) = with_chain("g-1").await;
+    assert_eq!(bench.get("/v1/graphs/g-1").await.json()["ended_at"], json!(null));
+    engine.answer("g-1", "a", NodeStatus::Fail, "1").await;
+    engine.decide("g-1").await;
+    let history = bench.get("/v1/executions/g-1/history").await.json();
+    let items = history["items"].as_array().unwrap();
+    let nodes = |at: usize| items[at]["graph"]["nodes"].as_array().unwrap().clone();
+    assert_eq!((nodes(0).len(), &items[0]["graph"]["revision"]), (0, &json!(1)), "{history}");
+    assert_eq!(
+        (&nodes(1)[0]["node"], &nodes(1)[0]["status"], &nodes(1)[0]["attempt"]),
+        (&json!("a"), &json!("RUNNING"), &json!(1)),
+        "{history}"
+    );
+    let last = items.len() - 1;
+    assert_eq!(
+        (&nodes(last)[0]["node"], &nodes(last)[0]["status"]),
+        (&json!("a"), &json!("FAIL")),
+        "{history}"
+    );
+    let graph = bench.get("/v1/graphs/g-1").await.json();
+    assert_eq!((&graph["status"], &graph["ended_at"]), (&json!("FAILED"), &items[last]["at"]), "{graph}");
 }
 
 #[tokio::test]

@@ -110,6 +110,20 @@ async fn progress_is_kept_while_the_attempt_is_performed() {
 }
 
 #[tokio::test]
+async fn progress_is_kept_of_an_attempt_that_is_answered_later() {
+    let (bench, _) = accepted().await;
+    let told = |token: i64, done: i64| json!({"token": token, "progress": {"subtasks_done": [done]}});
+    let answer = bench.post(PROGRESS, &told(TOKEN, 0)).await;
+    assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({"cancelled": false})), "{answer:?}");
+    bench.post(PROGRESS, &told(TOKEN + 1, 1)).await.problem(409, "conflict");
+    let node = bench.get("/v1/graphs/g-1/nodes/a").await.json();
+    assert_eq!(node["progress"], json!({"subtasks_done": [0]}));
+    let result = json!({"token": TOKEN, "status": "PASS", "result": 1});
+    assert_eq!(bench.post(RESULT, &result).await.status, 200);
+    bench.post(PROGRESS, &told(TOKEN, 2)).await.problem(409, "conflict");
+}
+
+#[tokio::test]
 async fn a_result_may_bring_edits() {
     let (bench, engine) = accepted().await;
     let body = json!({"token": TOKEN, "status": "PASS", "result": {"n": 2}, "edits": [

@@ -248,6 +248,17 @@ async fn a_failure_is_retried_for_good_or_for_a_person() {
 }
 
 #[tokio::test]
+async fn a_failure_after_the_execution_was_cancelled_is_not_said_to_be_retried() {
+    let bench = images(open_options()).await;
+    go(&bench, "i-1").await;
+    let task = lease(&bench, &wish()).await.remove(0);
+    bench.post("/v1/executions/i-1/cancel", &json!({})).await;
+    bench.decide("i-1").await;
+    let failed = bench.post(&path(&task, "fail"), &json!({"token": task["token"], "message": "no"})).await;
+    assert_eq!((failed.status.as_u16(), &failed.json()["outcome"]), (200, &json!("cancelled")), "{failed:?}");
+}
+
+#[tokio::test]
 async fn why_says_what_is_missing_and_who_is_connected() {
     let bench = images(open_options()).await;
     go(&bench, "i-1").await;

@@ -1,7 +1,7 @@
 //! What executors are sent.
 
-use millstream_core::graph::{NodeId, NodeSpec, NodeStatus};
-use millstream_core::id::{Epoch, ExecutionId};
+use millstream_core::graph::{NodeId, NodeSpec, NodeStatus, Token};
+use millstream_core::id::ExecutionId;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_rpc::proto;
@@ -18,7 +18,7 @@ fn attempt() -> Attempt {
         workflow: ExecutionId::parse("w").unwrap(),
         node: id("n"),
         attempt: 2,
-        token: Epoch(7),
+        token: Token::shown(7),
         idempotency_key: "default/w/4/n".into(),
         input: RawJson::parse(r#"{"a":1.0}"#).unwrap(),
         deadline: Timestamp::from_millis(1_500),

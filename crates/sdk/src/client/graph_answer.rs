@@ -90,6 +90,7 @@ pub struct Graph {
     pub reason: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// None until it has ended.
     #[serde(default)]
     pub ended_at: Option<Timestamp>,
 }

@@ -17,6 +17,7 @@ use millstream_store::execution_store::{Commit, Committed, Company, ExecutionSto
 use millstream_store::feed::Feed;
 use millstream_store::graph_store::{Dispatch, GraphRows, GraphStore, GraphViews, NodeLog, NodeWrite};
 use millstream_store::housekeeping::Housekeeping;
+use millstream_store::outbox::{HandedOver, Heard, Limit, Outbox, PutOff};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
 use sqlx::{Connection, PgConnection};
 
@@ -80,7 +81,9 @@ fn dispatch(key: &ExecutionKey, n: usize) -> Dispatch {
 
 /// Nobody looks at the tables but the store: no worker of the database reads them on its own account.
 async fn undisturbed(fixture: &Fixture) {
-    for table in ["actions", "events", "graph_nodes", "graph_feed", "graphs", "transitions", "mailbox"] {
+    for table in
+        ["actions", "events", "graph_nodes", "graph_feed", "outbox", "graphs", "transitions", "mailbox"]
+    {
         execute(fixture, &format!("ALTER TABLE {table} SET (autovacuum_enabled = false)")).await;
     }
 }
@@ -183,7 +186,7 @@ async fn work_on_one_node_reads_that_node_and_its_neighbours() {
 }
 
 #[tokio::test]
-async fn the_feed_is_read_by_execution_and_by_what_is_unpublished() {
+async fn the_feed_is_read_by_execution_and_by_what_is_not_spread() {
     let fixture = Fixture::fresh().await;
     undisturbed(&fixture).await;
     let keys: Vec<_> = (0..300).map(|n| key(&format!("g-{n}"))).collect();
@@ -191,23 +194,78 @@ async fn the_feed_is_read_by_execution_and_by_what_is_unpublished() {
         start_graph(&fixture, key, 1).await;
     }
     let store = &fixture.store;
-    let all = store.unpublished(1_000).await.unwrap();
-    assert_eq!(all.len(), 300);
-    let most: Vec<i64> = all[..298].iter().map(|entry| entry.position).collect();
-    store.published(&most).await.unwrap();
+    let now = store.ping().await.unwrap();
+    assert_eq!(store.spread(&[], 298, now).await.unwrap(), 298);
     store.close().await;
     let read = reads(&fixture, |store| async move {
         assert_eq!(store.feed(&keys[200], 0, 10).await.unwrap().len(), 1);
     })
     .await;
     assert!(read < 10, "one execution's entries cost {read}");
-    // What was published leaves the index when the table is next cleaned up.
+    // What was spread leaves the index when the table is next cleaned up.
     execute(&fixture, "VACUUM graph_feed").await;
     let read = reads(&fixture, |store| async move {
-        assert_eq!(store.unpublished(10).await.unwrap().len(), 2);
+        assert_eq!(store.spread(&[], 10, now).await.unwrap(), 2);
     })
     .await;
-    assert!(read < 20, "what is unpublished cost {read}");
+    assert!(read < 30, "what is not spread cost {read}");
+}
+
+#[tokio::test]
+async fn what_is_due_is_found_however_much_is_put_off() {
+    let fixture = Fixture::fresh().await;
+    undisturbed(&fixture).await;
+    let keys: Vec<_> = (0..300).map(|n| key(&format!("g-{n}"))).collect();
+    for key in &keys {
+        start_graph(&fixture, key, 1).await;
+    }
+    let (store, sink, other) = (&fixture.store, name(1), name(2));
+    let now = store.ping().await.unwrap();
+    assert_eq!(store.spread(&[sink.clone(), other], 1_000, now).await.unwrap(), 300);
+    let later = now.plus(std::time::Duration::from_secs(60));
+    let put_off = |key: &ExecutionKey| PutOff { execution: key.clone(), until: later, attempts: 1 };
+    store.put_off(&sink, &keys[..297].iter().map(put_off).collect::<Vec<_>>()).await.unwrap();
+    store.close().await;
+    execute(&fixture, "VACUUM outbox").await;
+    let read = reads(&fixture, |store| async move {
+        let limit = Limit { executions: 10, entries: 10 };
+        assert_eq!(store.due(&sink, limit, now).await.unwrap().len(), 3);
+    })
+    .await;
+    assert!(read < 30, "what is due cost {read}");
+}
+
+/// Whoever waits for a row that somebody else is changing finds it changed, and moves it on all the same.
+#[tokio::test]
+async fn a_parcel_is_handed_over_while_something_new_is_noted() {
+    let fixture = Fixture::fresh().await;
+    start_graph(&fixture, &key("g"), 1).await;
+    let (store, sink) = (Arc::clone(&fixture.store), name(1));
+    let now = store.ping().await.unwrap();
+    store.spread(std::slice::from_ref(&sink), 9, now).await.unwrap();
+    let limit = Limit { executions: 9, entries: 9 };
+    let parcel = store.due(&sink, limit, now).await.unwrap().remove(0);
+    let mut noting = PgConnection::connect(&fixture.database.url).await.unwrap();
+    sqlx::query("BEGIN").execute(&mut noting).await.unwrap();
+    sqlx::query("UPDATE outbox SET upto = upto + 1, waiting = 2").execute(&mut noting).await.unwrap();
+    let to = Heard { position: parcel.entries[0].position, part: 0 };
+    let over = HandedOver { execution: key("g"), from: parcel.heard, to, entries: 1, at: now };
+    let handing = {
+        let (store, sink) = (Arc::clone(&store), sink.clone());
+        tokio::spawn(async move { store.handed_over(&sink, &[over], now).await })
+    };
+    millstream_testkit::eventually(std::time::Duration::from_secs(20), || async {
+        const WAITING: &str =
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'";
+        let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+        let waiting: i64 = sqlx::query_scalar(WAITING).fetch_one(&mut connection).await.unwrap();
+        if waiting > 0 { Ok(()) } else { Err("nobody waits") }
+    })
+    .await;
+    sqlx::query("COMMIT").execute(&mut noting).await.unwrap();
+    handing.await.unwrap().unwrap();
+    let parcel = store.due(&sink, limit, now).await.unwrap().remove(0);
+    assert_eq!((parcel.heard, parcel.upto), (to, to.position + 1));
 }
 
 /// A node is written when it runs, when it is dispatched and when it has ended.

@@ -5,6 +5,7 @@
 mod crossings;
 mod graphs;
 mod lock_order;
+mod people;
 mod plans;
 mod queues;
 mod refusals;

@@ -110,7 +110,7 @@ async fn what_is_done_to_a_run_reads_that_run_and_nothing_else() {
         let pulses = store.beat_seats(&[beat], now).await.unwrap();
         assert!(matches!(pulses[..], [SeatPulse::Held { .. }]));
         let of = DeviceKey { tenant: tenant(), device };
-        assert_eq!(store.seats_of(&[of.clone()], 3).await.unwrap()[0].len(), 3);
+        assert_eq!(store.seats_of(std::slice::from_ref(&of), 3).await.unwrap()[0].len(), 3);
         assert_eq!(store.devices(&[of]).await.unwrap()[0].as_ref().unwrap().open, 10);
         assert!(store.run_log(&key(number), 0, 9).await.unwrap().len() >= 5);
         assert_eq!(store.due_runs(now, 5).await.unwrap(), []);

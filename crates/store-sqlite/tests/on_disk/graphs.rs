@@ -9,6 +9,7 @@ use millstream_store::event_log::Append;
 use millstream_store::feed::Feed;
 use millstream_store::graph_store::{Dispatch, GraphRows, GraphStore, GraphViews, NodeFilter, NodeWrite};
 use millstream_store::housekeeping::{Housekeeping, Outlived};
+use millstream_store::outbox::{Limit, Outbox};
 
 use crate::desk::{self, Desk, NOW, append, execution, name, raw};
 
@@ -51,8 +52,7 @@ async fn a_graph_its_feed_and_what_was_published_survive() {
         reason: String::new(),
     };
     desk.store.dispatch(&[dispatch], 0, NOW).await.unwrap();
-    let told = desk.store.unpublished(10).await.unwrap();
-    desk.store.published(&[told[0].position]).await.unwrap();
+    assert_eq!(desk.store.spread(&[name("sink")], 1, NOW).await.unwrap(), 1);
 
     let desk = desk.reopened().await;
     let graph = desk.store.graphs(std::slice::from_ref(&key)).await.unwrap().remove(0).unwrap();
@@ -60,8 +60,9 @@ async fn a_graph_its_feed_and_what_was_published_survive() {
     let nodes = desk.store.nodes(&key, &NodeFilter::default(), None, 10).await.unwrap();
     assert_eq!(nodes[0].executor.as_deref(), Some("e"));
     assert_eq!(desk.store.feed(&key, 0, 10).await.unwrap().len(), 2);
-    let left = desk.store.unpublished(10).await.unwrap();
-    assert_eq!(left.iter().map(|entry| entry.position).collect::<Vec<_>>(), [told[1].position]);
+    let due = desk.store.due(&name("sink"), Limit { executions: 9, entries: 9 }, NOW).await.unwrap();
+    assert_eq!((due.len(), due[0].entries.len()), (1, 1), "one was spread");
+    assert_eq!(desk.store.spread(&[], 10, NOW).await.unwrap(), 1, "and one was not");
 }
 
 #[tokio::test]

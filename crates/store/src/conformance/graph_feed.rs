@@ -42,26 +42,6 @@ pub async fn a_batch_of_dispatches_is_one_entry_per_execution(bench: Bench) {
     assert_eq!(told(&bench.feed(&other).await)[2], format!("[{}]", entry("a")));
 }
 
-pub async fn what_is_published_is_not_told_again(bench: Bench) {
-    let feed = &bench.stores.feed;
-    assert!(feed.unpublished(10).await.unwrap().is_empty());
-    let (one, other) = (execution("one"), execution_of("other", "two"));
-    bench.start(&execution("machine")).await;
-    for key in [&one, &other, &execution("three")] {
-        bench.start_graph(key, vec![node("a", &[], &[])]).await;
-    }
-    let all = feed.unpublished(10).await.unwrap();
-    let executions: Vec<_> = all.iter().map(|entry| entry.execution.clone()).collect();
-    assert_eq!(executions, [one.clone(), other, execution("three")], "in the order of their positions");
-    assert_eq!(feed.unpublished(2).await.unwrap().len(), 2);
-    feed.published(&[all[0].position, all[2].position, 9_999_999]).await.unwrap();
-    feed.published(&[all[0].position]).await.unwrap();
-    feed.published(&[]).await.unwrap();
-    let left = feed.unpublished(10).await.unwrap();
-    assert_eq!(left.iter().map(|entry| entry.position).collect::<Vec<_>>(), [all[1].position]);
-    assert_eq!(told(&bench.feed(&one).await), ["1-1"], "watchers see it as before");
-}
-
 /// Whoever follows by the position that it saw last misses nothing, however commits and dispatches meet.
 pub async fn entries_of_one_execution_are_seen_in_the_order_of_their_positions(bench: Bench) {
     const ROUNDS: usize = 40;

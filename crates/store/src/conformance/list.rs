@@ -189,6 +189,8 @@ macro_rules! conformance_tests {
             }
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,
+                what_nobody_answered_is_given_up_by_any_worker,
+                progress_of_what_awaits_is_kept_under_its_token_and_extends_nothing,
                 several_queues_share_the_slots_of_one_call,
                 one_call_leases_for_many_workers,
                 a_long_queue_does_not_hold_up_another,
@@ -321,8 +323,18 @@ macro_rules! conformance_tests {
             graph_feed {
                 every_commit_of_a_graph_is_one_entry,
                 a_batch_of_dispatches_is_one_entry_per_execution,
-                what_is_published_is_not_told_again,
                 entries_of_one_execution_are_seen_in_the_order_of_their_positions,
+            }
+            outbox {
+                an_entry_is_spread_once_to_the_sinks_of_that_moment,
+                a_sink_hears_the_entries_of_an_execution_in_order_and_then_no_more,
+                what_is_put_off_holds_up_nobody_else,
+                what_happens_while_a_parcel_is_under_way_is_due_after_it,
+                a_parcel_that_somebody_else_handed_over_changes_nothing,
+                a_part_of_an_entry_is_remembered,
+                what_sinks_have_not_heard_is_counted,
+                entries_that_are_gone_leave_an_empty_parcel_at_most,
+                spreading_and_handing_over_at_once_lose_nothing,
             }
             executors {
                 an_executor_is_known_by_its_last_word,
@@ -384,6 +396,48 @@ macro_rules! conformance_tests {
                 an_independent_action_that_is_compensated_is_told_at_once,
                 a_cancellation_takes_independent_actions_along,
                 independent_actions_that_settle_at_once_are_all_recorded,
+            }
+            people_queues {
+                a_queue_is_what_was_put_last,
+                a_paused_queue_stays_paused_when_it_is_configured_anew,
+                queues_come_in_pages_by_name,
+                people_are_what_was_said_of_them_last,
+            }
+            people_items {
+                an_item_is_imported_once,
+                an_item_is_loaded_as_it_was_committed,
+                a_change_of_an_older_version_is_refused,
+                the_log_of_an_item_says_what_its_rows_say,
+                the_end_of_an_item_is_told_in_the_same_commit,
+                nobody_who_waits_any_more_holds_up_no_item,
+                what_is_due_is_found_the_longest_first,
+                ended_items_go_and_their_totals_stay,
+                an_item_with_an_open_correction_stays,
+            }
+            people_next {
+                a_lost_answer_loses_nothing,
+                the_order_is_priority_then_reopened_then_import,
+                an_item_goes_to_as_many_different_people_as_it_needs,
+                nobody_is_given_what_they_lack_the_skills_for,
+                what_suits_is_found_behind_everything_that_does_not,
+                limits_of_a_person_hold,
+                who_or_what_is_paused_gets_nothing_new,
+                callers_of_one_batch_are_served_in_their_order,
+                work_comes_from_every_queue_that_is_asked_for,
+                what_expired_is_reserved_for_its_person_and_then_open_to_others,
+            }
+            people_views {
+                assignments_are_found_by_queue_status_person_and_item,
+                items_come_in_pages_the_newest_first,
+                totals_are_summed_by_queue_person_and_day,
+            }
+            people_races {
+                sixty_four_who_ask_at_once_get_each_item_once,
+                sixty_four_who_ask_at_once_get_each_item_as_often_as_it_needs,
+                one_person_who_asks_many_times_at_once_is_given_one_thing,
+                of_a_submission_and_an_expiry_at_once_one_wins,
+                of_a_submission_and_a_skip_at_once_one_wins,
+                taking_and_taking_back_at_once_get_along,
             }
             workers {
                 a_worker_is_known_by_its_last_beat,

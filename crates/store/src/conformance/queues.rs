@@ -12,7 +12,7 @@ use super::Bench;
 use super::fixture::{HOUR, LONG, SHORT, execution, grant, name, raw, tenant, worker};
 use super::settle::{retry, settle, succeed};
 use super::visit::{Visit, ready, waiting};
-use crate::action_store::{Beat, LeasedAction, Pulse, SettleVerdict, Settlement, Settling, Wanted};
+use crate::action_store::{Beat, Begun, LeasedAction, Pulse, SettleVerdict, Settlement, Settling, Wanted};
 use crate::execution_store::LeaseGrant;
 use crate::task_board::Presence;
 
@@ -264,6 +264,49 @@ pub async fn what_awaits_somebody_else_is_settled_under_its_lease(bench: Bench) 
     let settled = settle(&bench, vec![succeed(&done.leased[0], "7")], grant(0)).await;
     assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: EventStatus::Processing }]);
     assert_eq!(bench.action(&key, "child").await.result, Some(raw("7")));
+}
+
+pub async fn what_nobody_answered_is_given_up_by_any_worker(bench: Bench) {
+    let key = execution("one");
+    let queue = Queue::node(&tenant("acme"), "writer", &BTreeSet::new());
+    bench.acting(&key, &[ready("draft").on(on(&queue))], grant(0)).await;
+    assert!(lease(&bench, &grant(5)).await.is_empty(), "it needs an executor");
+    let draft = lease(&bench, &serving(5, std::slice::from_ref(&queue))).await.remove(0);
+    let until = bench.now().await.plus(SHORT);
+    let outcome = Settling::Awaiting { until: Some(until) };
+    let accepted = Settlement { lease: draft.lease.clone(), event_id: draft.event_id, outcome };
+    settle(&bench, vec![accepted], grant(0)).await;
+    bench.passed(until).await;
+    assert!(bench.stores.tasks.open_queues(Queue::NODES).await.unwrap().is_empty());
+    assert_eq!(names(&lease(&bench, &grant(5)).await), ["draft"], "and needs none any more");
+}
+
+pub async fn progress_of_what_awaits_is_kept_under_its_token_and_extends_nothing(bench: Bench) {
+    let key = execution("one");
+    let (_, _, done) = bench.acting(&key, &[ready("draft")], grant(1)).await;
+    let draft = &done.leased[0];
+    assert_eq!(draft.begun, Begun::No);
+    let until = bench.now().await.plus(SHORT);
+    let outcome = Settling::Awaiting { until: Some(until) };
+    let accepted = Settlement { lease: draft.lease.clone(), event_id: draft.event_id, outcome };
+    settle(&bench, vec![accepted], grant(0)).await;
+    let told = beat(&bench, draft, Some("7")).await;
+    assert_eq!(told, Pulse::Held { until, wanted: Wanted::Yes });
+    let view = bench.action(&key, "draft").await;
+    assert_eq!(
+        (view.status, view.progress, view.lease_until),
+        (ActionStatus::Awaiting, Some(raw("7")), Some(until))
+    );
+    let mut stale = draft.clone();
+    stale.lease.epoch = Epoch(draft.lease.epoch.0 + 1);
+    assert_eq!(beat(&bench, &stale, Some("8")).await, Pulse::Lost);
+    bench.passed(until).await;
+    let given_up = lease(&bench, &grant(5)).await.remove(0);
+    assert_eq!((given_up.begun, given_up.progress), (Begun::Awaited, Some(raw("7"))));
+    assert_eq!(beat(&bench, draft, Some("9")).await, Pulse::Lost);
+    assert_eq!(bench.action(&key, "draft").await.progress, Some(raw("7")));
+    bench.stores.actions.release(&[given_up.lease], bench.now().await).await.unwrap();
+    assert_eq!(lease(&bench, &grant(5)).await.remove(0).begun, Begun::Awaited, "whoever leases it");
 }
 
 pub async fn actions_are_found_by_their_keys(bench: Bench) {

@@ -17,6 +17,7 @@ use super::visit::{Visit, ready};
 use crate::event_log::{Append, Appended, NewSignal};
 use crate::graph_store::NodeLog;
 use crate::housekeeping::Outlived;
+use crate::outbox::Limit;
 use crate::task_board::Presence;
 use crate::views::EventFilter;
 use crate::worker_store::WorkerBeat;
@@ -125,16 +126,18 @@ pub async fn a_graph_goes_with_its_execution(bench: Bench) {
         bench.stores.graphs.keep_logs(&[text], now).await.unwrap();
     }
     end_at(&bench, &key, &after.unwrap(), now.minus(HOUR)).await;
+    let (outbox, sink) = (&bench.stores.outbox, name("sink"));
+    assert_eq!(outbox.spread(std::slice::from_ref(&sink), 99, now).await.unwrap(), 6);
     assert_eq!(bench.stores.housekeeping.purge_executions(Outlived::before(now), 10).await.unwrap(), 1);
     let views = &bench.stores.graph_views;
     assert!(views.graphs(&[key.clone()]).await.unwrap()[0].is_none());
     assert!(bench.nodes(&key).await.is_empty() && bench.feed(&key).await.is_empty());
     assert!(views.logs(&key, &name("a"), 0, 9).await.unwrap().is_empty());
     assert!(bench.dispatch(&[dispatch(&key, "a", 1)], 0).await[0].is_none());
-    let untold = bench.stores.feed.unpublished(99).await.unwrap();
-    assert_eq!(untold.iter().filter(|entry| entry.execution != other).count(), 0);
-    let last = untold.last().unwrap().position;
-    assert_eq!((bench.nodes(&other).await.len(), untold.len()), (2, 3));
+    let untold = outbox.due(&sink, Limit { executions: 99, entries: 99 }, now).await.unwrap();
+    assert_eq!(untold.iter().map(|parcel| &parcel.execution).collect::<Vec<_>>(), [&other]);
+    let last = untold[0].entries.last().unwrap().position;
+    assert_eq!((bench.nodes(&other).await.len(), untold[0].entries.len()), (2, 3));
     assert_eq!(views.logs(&other, &name("a"), 0, 9).await.unwrap().len(), 1);
 
     bench.start_graph(&key, vec![node("c", &[], &[])]).await;

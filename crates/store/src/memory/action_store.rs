@@ -5,6 +5,7 @@ use std::time::Duration;
 use millstream_core::id::WorkerId;
 use millstream_core::planted::{self, Bug};
 use millstream_core::raw::RawJson;
+use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 
 use super::settle::View;
@@ -43,9 +44,11 @@ impl ActionStore for Memory {
         let renew = |beat: &Beat| {
             let wanted =
                 tables.executions.get(&beat.lease.key.execution).map_or(Wanted::Yes, Execution::wanted);
-            let Some(action) = tables.held(&beat.lease) else { return Pulse::Lost };
-            let until = action.lease_until(grant, now);
-            action.view.lease_until = Some(until);
+            let Some(action) = tables.held_or_awaiting(&beat.lease) else { return Pulse::Lost };
+            if action.view.status == ActionStatus::Leased {
+                action.view.lease_until = Some(action.lease_until(grant, now));
+            }
+            let until = action.view.lease_until.unwrap_or(now);
             if beat.progress.is_some() {
                 action.view.progress.clone_from(&beat.progress);
             }

@@ -7,6 +7,7 @@ use millstream_core::time::Timestamp;
 
 use super::leasing;
 use super::tables::{Action, Execution, Tables};
+use crate::action_store::Begun;
 use crate::execution_store::{
     Commit, Committed, Decided, EventVerdict, LeaseGrant, NewAction, OpenActions, SnapshotWrite,
 };
@@ -200,6 +201,7 @@ fn insert_actions(row: &mut Execution, actions: &[NewAction], now: Timestamp) ->
             terms: action.terms.clone(),
             undoes: action.undoes.clone(),
             closing: false,
+            begun: Begun::No,
             attempt_until: None,
             company: action.company,
         };

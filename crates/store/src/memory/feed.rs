@@ -14,17 +14,4 @@ impl Feed for Memory {
         let wanted = entries.filter(|entry| entry.execution == *execution && entry.position > after);
         Ok(wanted.take(limit).cloned().collect())
     }
-
-    async fn unpublished(&self, limit: usize) -> Result<Vec<FeedEntry>> {
-        let tables = self.tables();
-        let waiting = tables.feed.iter().filter(|row| !row.published);
-        Ok(waiting.take(limit).map(|row| row.entry.clone()).collect())
-    }
-
-    async fn published(&self, positions: &[i64]) -> Result<()> {
-        for row in &mut self.tables().feed {
-            row.published |= positions.contains(&row.entry.position);
-        }
-        Ok(())
-    }
 }

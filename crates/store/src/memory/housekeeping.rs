@@ -34,6 +34,7 @@ impl Housekeeping for Memory {
         tables.event_index.retain(|_, (key, _)| !gone.contains(key));
         tables.incidents.retain(|view| !gone.contains(&view.execution));
         tables.feed.retain(|row| !gone.contains(&row.entry.execution));
+        tables.outbox.retain(|(_, key), _| !gone.contains(key));
         Ok(count(gone.len()))
     }
 

@@ -60,6 +60,7 @@ pub(super) fn hand_over(
         progress: row.view.progress.clone(),
         ready_at: row.view.ready_at.unwrap_or(row.view.created_at),
         closing: if row.closing { row.view.error.clone() } else { None },
+        begun: row.begun,
     })
 }
 
@@ -76,10 +77,15 @@ fn results(execution: &Execution, action: &Action) -> BTreeMap<Name, millstream_
 impl Tables {
     /// The action under a lease, if that lease is still held.
     pub(super) fn held(&mut self, lease: &Lease) -> Option<&mut Action> {
+        self.held_or_awaiting(lease).filter(|action| action.view.status == ActionStatus::Leased)
+    }
+
+    /// The same, or one whose outcome somebody else is to tell.
+    pub(super) fn held_or_awaiting(&mut self, lease: &Lease) -> Option<&mut Action> {
         let row = self.executions.get_mut(&lease.key.execution)?;
         let action = row.actions.get_mut(&(lease.key.seq, lease.key.action.clone()))?;
         let current = action.view.epoch == lease.epoch || planted::is(Bug::AnyToken);
-        let held = action.view.status == ActionStatus::Leased && current;
+        let held = matches!(action.view.status, ActionStatus::Leased | ActionStatus::Awaiting) && current;
         held.then_some(action)
     }
 

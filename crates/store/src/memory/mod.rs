@@ -7,6 +7,8 @@
 //! Refuses: durability, and speed beyond what tests need (leasing looks at every action).
 
 mod action_store;
+mod assignment_views;
+mod assignments;
 mod commit;
 mod definition_store;
 mod device_store;
@@ -23,8 +25,12 @@ mod handle;
 mod housekeeping;
 mod incidents;
 mod intervention;
+mod item_store;
 mod key_store;
 mod leasing;
+mod outbox;
+mod people;
+mod queue_store;
 mod relations;
 mod run_store;
 mod run_views;

@@ -9,7 +9,7 @@ use millstream_core::time::Timestamp;
 
 use super::leasing;
 use super::tables::{Action, Execution, Tables};
-use crate::action_store::{AfterFailure, SettleVerdict, Settled, Settlement, Settling};
+use crate::action_store::{AfterFailure, Begun, SettleVerdict, Settled, Settlement, Settling};
 use crate::execution_store::{Company, LeaseGrant};
 use crate::settling::{Becomes, Followed, Graph, Member};
 
@@ -206,7 +206,10 @@ fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
         }
         Becomes::Awaiting(until) => {
             action.view.status = ActionStatus::Awaiting;
+            action.begun = Begun::Awaited;
             action.view.lease_until = until;
+            action.terms.queue = Queue::engine();
+            action.view.queue = Queue::engine();
         }
         Becomes::Closing => {
             action.make_ready(now);

@@ -13,7 +13,9 @@ use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
 use super::graphs::{FeedRow, GraphTable};
-use crate::action_store::{Handling, Wanted};
+use super::outbox::OutboxRow;
+use super::people::PeopleTables;
+use crate::action_store::{Begun, Handling, Wanted};
 use crate::definition_store::StoredDefinition;
 use crate::event_log::{NewEvent, NewSignal};
 use crate::execution_store::Company;
@@ -45,12 +47,14 @@ pub(super) struct Tables {
     pub(super) last_position: i64,
     pub(super) last_log: i64,
     pub(super) feed: Vec<FeedRow>,
+    pub(super) outbox: BTreeMap<(Name, ExecutionKey), OutboxRow>,
     pub(super) executors: BTreeMap<(TenantId, Name), (Executor, Timestamp)>,
     pub(super) devices: BTreeMap<DeviceKey, Device>,
     pub(super) runs: BTreeMap<RunKey, StoredRun>,
     pub(super) last_run: i64,
     /// In order: whose, and what.
     pub(super) run_log: Vec<(RunKey, RunEntry)>,
+    pub(super) people: PeopleTables,
 }
 
 /// An execution with everything that belongs to it.
@@ -91,6 +95,7 @@ pub(super) struct Action {
     pub(super) undoes: Option<Name>,
     /// It failed, and waits for the undoing of its transition to be over.
     pub(super) closing: bool,
+    pub(super) begun: Begun,
     /// When the attempt that is under way has to be over.
     pub(super) attempt_until: Option<Timestamp>,
     pub(super) company: Company,
@@ -151,7 +156,7 @@ impl Execution {
 
     /// Whether anybody wants the outcomes of its actions.
     pub(super) fn wanted(&self) -> Wanted {
-        Wanted::of(self.phase, self.transitions.last().map(|last| &last.name))
+        Wanted::of(self.phase, &self.definition.name, self.transitions.last().map(|last| &last.name))
     }
 
     /// Undecided events that a worker may decide now, in order.

@@ -15,7 +15,7 @@
 //! - An answer that got lost may have handed entries to us: they are looked up (reader) or come back
 //!   through reclaim (everything else).
 //!
-//! Refuses: payloads, Redis Cluster as long as one reader takes several lanes in one command (keys
+//! Refuses: payloads (but for copies for others), Redis Cluster as long as one reader takes several lanes in one command (keys
 //! already carry the lane as hash tag), and servers that evict.
 
 mod announce;
@@ -32,6 +32,7 @@ mod link;
 mod locks;
 mod news;
 mod options;
+mod outbound;
 mod reader;
 mod reclaim;
 mod reply;

@@ -11,7 +11,7 @@ use crate::worker::Worker;
 
 pub(crate) async fn beat(worker: Arc<Worker>, started_at: Timestamp) -> Result<(), Undone> {
     let options = &worker.options;
-    let in_flight = worker.slots.in_use();
+    let in_flight = worker.slots.in_use() + worker.node_slots.in_use();
     let id = options.worker.to_string();
     ::metrics::gauge!(metrics::UP, "worker" => id.clone()).set(1.0);
     #[expect(clippy::cast_precision_loss, reason = "bounded by the slots")]

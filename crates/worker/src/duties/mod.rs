@@ -10,6 +10,7 @@
 //! | [`runs`] | runs of devices that nobody answered, began or kept up in time |
 //! | [`consumers`] | consumers and worker rows of the dead |
 //! | [`retention`] | rows that have outlived their use |
+//! | [`publish`] | nothing: it tells the outside what happened to graphs |
 //! | [`beat`], [`clock`], [`executors`], [`gauges`] | nothing: they keep others informed |
 //!
 //! Doorbells of the dead are taken over in [`crate::reclaim`].
@@ -18,12 +19,16 @@ pub(crate) mod beat;
 pub(crate) mod clock;
 pub(crate) mod consumers;
 pub(crate) mod due_actions;
+pub(crate) mod due_nodes;
 pub(crate) mod due_timers;
+pub(crate) mod ended_graphs;
 pub(crate) mod every;
 pub(crate) mod executors;
 pub(crate) mod gauges;
+pub(crate) mod graph_times;
 pub(crate) mod missed_schedules;
 pub(crate) mod overdue;
+pub(crate) mod publish;
 pub(crate) mod retention;
 pub(crate) mod ring_all;
 pub(crate) mod runs;

@@ -109,6 +109,7 @@ impl Bench {
             calls: None,
             secrets: None,
             nodes: None,
+            sinks: Vec::new(),
         };
         let options = WorkerOptions::of(WorkerId::parse(name).unwrap());
         Worker::new(deps, options, self.stop.clone()).unwrap().0

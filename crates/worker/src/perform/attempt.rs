@@ -67,7 +67,7 @@ async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Repo
         biased;
         () = worker.stop.cancelled() => None,
         () = held.lost() => None,
-        turn = worker.performing.acquire() => turn.ok(),
+        turn = slot.turn(&worker.performing) => turn,
     };
     let Some(turn) = turn else {
         // Handed back; a lease that is lost is passed over.

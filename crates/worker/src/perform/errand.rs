@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::definition::{ActionSpec, Method, StatusPattern};
+use millstream_core::id::Name;
 use millstream_core::machine::{ActionInput, CallInput, HttpInput};
 use millstream_core::raw::RawJson;
 use millstream_core::sealed::{self, Filled, Holes, MissingSecret};
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 use super::call::{Call, PerformCalls};
 use super::http::HttpPerformer;
-use super::leases::Held;
+use super::leases::{Held, Whose};
 use super::outcome::internal;
 use super::slots::Slot;
 use super::{device, emit, family, log, node, noop, start, wait, webhook};
@@ -32,8 +33,13 @@ pub(crate) struct Errand {
 
 impl Errand {
     /// `asked` is the instant before the lease was asked for.
-    pub(crate) fn new(worker: &Worker, action: LeasedAction, slot: Slot, asked: Instant) -> Self {
-        let held = worker.leases.hold(action.lease.clone(), asked, worker.options.lease, action.heartbeat);
+    pub(crate) fn new(worker: &Worker, action: LeasedAction, mut slot: Slot, asked: Instant) -> Self {
+        let whose = if action.definition.name == Name::graph() { Whose::Graph } else { Whose::Machine };
+        let (lease, length) = (action.lease.clone(), worker.options.lease);
+        let mut held = worker.leases.hold(lease, asked, length, action.heartbeat, whose);
+        if let Slot::Node(slot) = &mut slot {
+            held.waits_for_place(slot.waits());
+        }
         Self { action, held, slot }
     }
 }

@@ -16,7 +16,7 @@ use millstream_core::machine::{ActionInput, ReturnInput};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, Phase};
 use millstream_store::Result;
-use millstream_store::action_store::{Lease, LeasedAction, SettleVerdict, Settlement};
+use millstream_store::action_store::{Begun, Lease, LeasedAction, SettleVerdict, Settlement};
 use millstream_store::event_log::{Append, NewEvent};
 use millstream_store::views::{ActionView, ExecutionView};
 use millstream_stream::doorbell::Bell;
@@ -158,6 +158,7 @@ fn leased(view: &ActionView, definition: millstream_core::id::DefinitionRef) -> 
         progress: None,
         ready_at: view.ready_at.unwrap_or(view.created_at),
         closing: None,
+        begun: Begun::No,
     }
 }
 

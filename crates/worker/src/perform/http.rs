@@ -41,17 +41,9 @@ impl HttpPerformer {
     }
 
     async fn exchange(&self, request: &HttpRequest, credentials: &Credentials) -> Result<Attempt, Attempt> {
-        let mut hop = Hop::first(request, credentials)?;
+        let mut hop = Hop::first(request, Some(credentials))?;
         for _ in 0..=self.max_redirects {
-            self.guard
-                .check_url(&hop.url)
-                .map_err(|error| permanent(ErrorClass::Forbidden, error.to_string()))?;
-            let mut outgoing =
-                self.client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
-            if let Some(body) = &hop.body {
-                outgoing = outgoing.body(body.clone());
-            }
-            let response = outgoing.send().await.map_err(|error| unanswered(&error))?;
+            let response = self.send(&hop).await?;
             let is_wanted = answer::is_named(&request.expect, response.status());
             match if is_wanted { None } else { hop.redirected(&response)? } {
                 Some(next) => hop = next,
@@ -59,6 +51,28 @@ impl HttpPerformer {
             }
         }
         Err(permanent(ErrorClass::Response, format!("more than {} redirects", self.max_redirects)))
+    }
+
+    /// Sends what is told once and belongs to no action: only the status of the answer counts, and a redirect is
+    /// no place where it was told.
+    pub(crate) async fn deliver(&self, request: &HttpRequest) -> Result<(), Attempt> {
+        let response = self.send(&Hop::first(request, None)?).await?;
+        if response.status().is_success() {
+            return Ok(());
+        }
+        Err(self.read(request, response).await?)
+    }
+
+    async fn send(&self, hop: &Hop) -> Result<Response, Attempt> {
+        self.guard
+            .check_url(&hop.url)
+            .map_err(|error| permanent(ErrorClass::Forbidden, error.to_string()))?;
+        let mut outgoing =
+            self.client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
+        if let Some(body) = &hop.body {
+            outgoing = outgoing.body(body.clone());
+        }
+        outgoing.send().await.map_err(|error| unanswered(&error))
     }
 
     async fn read(&self, request: &HttpRequest, mut response: Response) -> Result<Attempt, Attempt> {
@@ -104,7 +118,7 @@ struct Hop {
 }
 
 impl Hop {
-    fn first(request: &HttpRequest, credentials: &Credentials) -> Result<Self, Attempt> {
+    fn first(request: &HttpRequest, credentials: Option<&Credentials>) -> Result<Self, Attempt> {
         let bad = |what: &str| permanent(ErrorClass::Input, format!("{what} cannot be sent"));
         let url = Url::parse(&request.url).map_err(|error| {
             // Without the URL itself: it may hold a secret.
@@ -119,9 +133,11 @@ impl Hop {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("a header name"))?;
             headers.insert(name, value(text)?);
         }
-        headers.insert("idempotency-key", value(&credentials.idempotency_key)?);
-        headers.insert("millstream-fencing-token", HeaderValue::from(credentials.fencing_token));
-        headers.insert("traceparent", value(&credentials.traceparent)?);
+        if let Some(credentials) = credentials {
+            headers.insert("idempotency-key", value(&credentials.idempotency_key)?);
+            headers.insert("millstream-fencing-token", HeaderValue::from(credentials.fencing_token));
+            headers.insert("traceparent", value(&credentials.traceparent)?);
+        }
         let method = Method::from_bytes(request.method.as_str().as_bytes()).map_err(|_| bad("the method"))?;
         let body = request.body.as_ref().map(|body| body.as_str().to_owned());
         Ok(Self { method, url, headers, body, sealed: request.sealed.clone() })

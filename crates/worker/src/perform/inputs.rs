@@ -20,7 +20,10 @@ const FRESH: Duration = Duration::from_secs(60);
 /// Whoever comes first reads; who comes meanwhile waits for it. A thousand nodes that begin at once would read the
 /// whole graph a thousand times otherwise.
 #[derive(Debug)]
-pub(crate) struct Inputs(Mutex<LruCache<ExecutionKey, (Instant, Arc<OnceCell<RawJson>>)>>);
+pub(crate) struct Inputs(Mutex<LruCache<ExecutionKey, Asked>>);
+
+/// Since when, and what came of it.
+type Asked = (Instant, Arc<OnceCell<RawJson>>);
 
 impl Default for Inputs {
     fn default() -> Self {

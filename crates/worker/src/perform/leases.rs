@@ -6,17 +6,18 @@
 //! A lease on an action that promised signs of life is renewed only after one, and the newest progress
 //! goes with it; one that gives none for too long is silent, and its attempt ends.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::ActionKey;
+use millstream_core::id::{ActionKey, ExecutionKey};
 use millstream_store::action_store::{Beat as Renewal, Lease};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::call::{Beat, Pulse};
+use super::node_slots::Waits;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Leases(Arc<Table>);
@@ -26,6 +27,8 @@ struct Table {
     entries: Mutex<HashMap<ActionKey, Entry>>,
     /// One is held that has to be renewed sooner than those before.
     sooner: Notify,
+    /// One is to be renewed at once.
+    now: Notify,
 }
 
 #[derive(Debug)]
@@ -35,9 +38,17 @@ struct Entry {
     length: Duration,
     lost: CancellationToken,
     cancelled: CancellationToken,
+    whose: Whose,
     /// When it is to be renewed next.
     renewal: Instant,
     heartbeat: Option<Heartbeat>,
+}
+
+/// What the action belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    Machine,
+    Graph,
 }
 
 #[derive(Debug)]
@@ -58,6 +69,8 @@ pub(crate) struct Held {
     beats: watch::Sender<Beat>,
     heartbeat: Option<Duration>,
     leases: Leases,
+    /// Of a node, until it has a place at an executor.
+    waits: Mutex<Option<Waits>>,
 }
 
 impl Leases {
@@ -69,6 +82,7 @@ impl Leases {
         asked: Instant,
         length: Duration,
         heartbeat: Option<Duration>,
+        whose: Whose,
     ) -> Held {
         let (lost, cancelled) = (CancellationToken::new(), CancellationToken::new());
         let (beats, seen) = watch::channel(Beat { at: asked, progress: None });
@@ -79,6 +93,7 @@ impl Leases {
             length,
             lost: lost.clone(),
             cancelled: cancelled.clone(),
+            whose,
             renewal: asked + length / 3,
             heartbeat: heartbeat.map(|_| Heartbeat { beats: seen, told: asked, telling: asked }),
         };
@@ -86,7 +101,7 @@ impl Leases {
         if heartbeat.is_some() {
             self.0.sooner.notify_one();
         }
-        Held { lease, lost, cancelled, beats, heartbeat, leases: self.clone() }
+        Held { lease, lost, cancelled, beats, heartbeat, leases: self.clone(), waits: Mutex::default() }
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<ActionKey, Entry>> {
@@ -100,6 +115,30 @@ impl Leases {
         all
     }
 
+    /// The graphs that the leases belong to, each once.
+    pub(crate) fn graphs(&self) -> Vec<ExecutionKey> {
+        let entries = self.entries();
+        let graphs = entries.values().filter(|entry| entry.whose == Whose::Graph);
+        let graphs: BTreeSet<&ExecutionKey> = graphs.map(|entry| &entry.lease.key.execution).collect();
+        graphs.into_iter().cloned().collect()
+    }
+
+    /// These executions have ended: what is held of them is renewed now, and so learns whether it is still
+    /// wanted.
+    pub(crate) fn ended(&self, executions: &BTreeSet<ExecutionKey>) {
+        let now = Instant::now();
+        let mut any = false;
+        for entry in self.entries().values_mut() {
+            if executions.contains(&entry.lease.key.execution) && !entry.cancelled.is_cancelled() {
+                entry.renewal = now;
+                any = true;
+            }
+        }
+        if any {
+            self.0.now.notify_one();
+        }
+    }
+
     /// Waits until something may have to be renewed, at most `longest`.
     pub(crate) async fn until_renewal(&self, longest: Duration) {
         let end = Instant::now() + longest;
@@ -110,6 +149,7 @@ impl Leases {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(until) => return,
+                () = self.0.now.notified() => return,
                 () = self.0.sooner.notified() => {}
             }
         }
@@ -181,6 +221,15 @@ impl Held {
                 .is_some_and(|entry| entry.lease == self.lease && Instant::now() < entry.deadline)
     }
 
+    pub(crate) fn waits_for_place(&mut self, waits: Option<Waits>) {
+        self.waits = Mutex::new(waits);
+    }
+
+    /// It has a place at an executor, or needs none.
+    pub(crate) fn placed(&self) {
+        drop(self.waits.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     /// Its execution was cancelled.
     pub(crate) async fn cancelled(&self) {
         self.cancelled.cancelled().await;
@@ -241,7 +290,7 @@ mod tests {
     #[test]
     fn a_lease_past_its_own_deadline_is_not_good_until_renewed() {
         let leases = Leases::default();
-        let held = leases.hold(lease(1), long_ago(), LONG, None);
+        let held = leases.hold(lease(1), long_ago(), LONG, None, Whose::Machine);
         assert!(!held.is_good());
         leases.renewed(&lease(1), Instant::now());
         assert!(held.is_good());
@@ -250,8 +299,8 @@ mod tests {
     #[test]
     fn news_of_an_older_epoch_do_not_touch_a_newer_lease() {
         let leases = Leases::default();
-        let old = leases.hold(lease(1), Instant::now(), LONG, None);
-        let new = leases.hold(lease(2), Instant::now(), LONG, None);
+        let old = leases.hold(lease(1), Instant::now(), LONG, None, Whose::Machine);
+        let new = leases.hold(lease(2), Instant::now(), LONG, None, Whose::Machine);
         leases.lost(&lease(1));
         assert!(new.is_good());
         assert!(!old.is_good());
@@ -262,9 +311,9 @@ mod tests {
     #[test]
     fn a_lease_is_renewed_at_a_third_of_its_length() {
         let leases = Leases::default();
-        let _held = leases.hold(lease(1), Instant::now(), LONG, None);
+        let _held = leases.hold(lease(1), Instant::now(), LONG, None, Whose::Machine);
         assert!(leases.due().is_empty());
-        let _older = leases.hold(lease(2), long_ago(), LONG, None);
+        let _older = leases.hold(lease(2), long_ago(), LONG, None, Whose::Machine);
         assert_eq!(leases.due(), [Renewal::from(lease(2))]);
         assert!(leases.due().is_empty(), "not twice");
     }
@@ -272,7 +321,7 @@ mod tests {
     #[test]
     fn what_promised_signs_of_life_is_renewed_only_after_one() {
         let leases = Leases::default();
-        let held = leases.hold(lease(1), long_ago(), LONG, Some(Duration::from_millis(1)));
+        let held = leases.hold(lease(1), long_ago(), LONG, Some(Duration::from_millis(1)), Whose::Machine);
         assert!(leases.due().is_empty());
         held.pulse().beat(Some(RawJson::trusted("7")));
         let mut due = Vec::new();
@@ -286,7 +335,7 @@ mod tests {
     fn a_sign_of_life_that_the_store_did_not_hear_is_told_again() {
         let leases = Leases::default();
         let moment = Duration::from_millis(1);
-        let held = leases.hold(lease(1), long_ago(), LONG, Some(moment));
+        let held = leases.hold(lease(1), long_ago(), LONG, Some(moment), Whose::Machine);
         held.pulse().beat(Some(RawJson::trusted("7")));
         let next = || {
             let begun = Instant::now();
@@ -300,10 +349,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_belongs_to_an_execution_that_has_ended_is_renewed_at_once() {
+        let leases = Leases::default();
+        let _held = leases.hold(lease(1), Instant::now(), LONG, None, Whose::Graph);
+        assert_eq!(leases.graphs(), [lease(1).key.execution]);
+        let mut waiting = std::pin::pin!(leases.until_renewal(LONG));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        leases.ended(&BTreeSet::from([lease(1).key.execution]));
+        waiting.await;
+        assert_eq!(leases.due(), [Renewal::from(lease(1))]);
+        leases.cancelled(&lease(1));
+        leases.ended(&BTreeSet::from([lease(1).key.execution]));
+        assert!(leases.due().is_empty(), "it knows already");
+    }
+
+    #[tokio::test]
     async fn silence_is_noticed_and_a_beat_ends_it() {
         let leases = Leases::default();
         let moment = Duration::from_millis(50);
-        let held = leases.hold(lease(1), Instant::now(), LONG, Some(moment));
+        let held = leases.hold(lease(1), Instant::now(), LONG, Some(moment), Whose::Machine);
         let pulse = held.pulse();
         let begun = Instant::now();
         let mut beats = 0;

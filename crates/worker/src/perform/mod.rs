@@ -20,6 +20,7 @@ pub(crate) mod leases;
 pub(crate) mod log;
 pub(crate) mod node;
 pub(crate) mod node_child;
+pub(crate) mod node_slots;
 pub(crate) mod noop;
 pub(crate) mod outcome;
 pub(crate) mod secrets;

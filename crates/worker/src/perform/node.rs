@@ -16,7 +16,7 @@ use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_rpc::read::{self, Asked, Heard};
 use millstream_rpc::write;
 use millstream_store::Result;
-use millstream_store::action_store::{Beat, LeasedAction};
+use millstream_store::action_store::{Begun, LeasedAction};
 use millstream_store::graph_store::{Dispatch, DispatchContext, NodeFilter, NodeLog};
 use tokio::time::Instant;
 
@@ -92,11 +92,11 @@ async fn execute(
     input: &NodeInput,
     credentials: &Credentials,
 ) -> Result<Done> {
-    if accepted_before(action) {
+    if action.begun == Begun::Awaited {
         let message = format!("the executor accepted it and told nothing within {}ms", input.timeout_ms);
         return Ok(answered(&failed(input, NodeStatus::Timeout, message, None)));
     }
-    let place = match place(worker, action, input).await {
+    let place = match place(worker, action, held, input).await {
         Ok(place) => place,
         Err(at) => return Ok(Done::Postponed { at }),
     };
@@ -147,7 +147,6 @@ async fn execute(
         }
         Ok(Heard::Later { logs }) => {
             keep_log(worker, action, input, logs).await;
-            remember_accepted(worker, action).await?;
             Ok(Done::Awaiting { until: Some(worker.now().plus(limit)) })
         }
         Err((status, message)) => {
@@ -168,6 +167,7 @@ fn measure(status: NodeStatus, seconds: f64) {
 async fn place(
     worker: &Worker,
     action: &LeasedAction,
+    held: &Held,
     input: &NodeInput,
 ) -> std::result::Result<Place, millstream_core::time::Timestamp> {
     let tenant = &action.lease.key.execution.tenant;
@@ -175,7 +175,10 @@ async fn place(
     let begun = Instant::now();
     loop {
         match worker.executors.place(tenant, &wanted) {
-            Ok(place) => return Ok(place),
+            Ok(place) => {
+                held.placed();
+                return Ok(place);
+            }
             Err(NoPlace::Busy) => {}
             Err(NoPlace::Nobody(missing)) if begun.elapsed() >= PATIENCE => {
                 tracing::warn!(action.key = %action.lease.key, missing = %missing, "no executor can perform a node");
@@ -183,7 +186,12 @@ async fn place(
             }
             Err(NoPlace::Nobody(_)) => {}
         }
-        worker.executors.room(&wanted, PATIENCE).await;
+        tokio::select! {
+            biased;
+            () = worker.executors.room(&wanted, PATIENCE) => {}
+            // Not begun: others may have it at once.
+            () = worker.stop.cancelled() => return Err(worker.now()),
+        }
     }
 }
 
@@ -254,18 +262,4 @@ async fn keep_log(worker: &Worker, action: &LeasedAction, input: &NodeInput, tex
     if let Err(error) = worker.deps.stores.graphs.keep_logs(&[log], worker.now()).await {
         tracing::warn!(action.key = %action.lease.key, error = %error, "what an executor wrote could not be kept");
     }
-}
-
-const ACCEPTED: &str = r#"{"accepted":true}"#;
-
-/// Whoever leases it next has to know that it is not to be called again.
-async fn remember_accepted(worker: &Worker, action: &LeasedAction) -> Result<()> {
-    let beat = Beat { lease: action.lease.clone(), progress: Some(RawJson::trusted(ACCEPTED)) };
-    let grant = worker.grant(1);
-    worker.deps.stores.actions.renew(&[beat], &worker.options.worker, &grant, worker.now()).await?;
-    Ok(())
-}
-
-fn accepted_before(action: &LeasedAction) -> bool {
-    action.progress.as_ref().is_some_and(|progress| progress.as_str() == ACCEPTED)
 }

@@ -2,11 +2,14 @@
 //!
 //! A slot is reserved *before* a lease is asked for and held until the outcome is settled, so a worker
 //! never owns more actions than it can look after. How many of them are performed at the same time is
-//! another, smaller number: the others wait for their turn or for their settlement.
+//! another, smaller number: the others wait for their turn or for their settlement. Nodes of graphs have slots of
+//! their own ([`node_slots`](super::node_slots)).
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use super::node_slots::NodeSlot;
 
 #[derive(Debug)]
 pub(crate) struct Slots {
@@ -20,9 +23,28 @@ pub(crate) struct Slots {
 #[derive(Debug, Default)]
 pub(crate) struct Reserved(Vec<OwnedSemaphorePermit>);
 
-/// One slot, free again when dropped. `None` only where a store leased more than it was granted.
+/// One slot, free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Slot(Option<OwnedSemaphorePermit>);
+pub(crate) enum Slot {
+    /// `None` only where a store leased more than it was granted.
+    Action(Option<OwnedSemaphorePermit>),
+    Node(NodeSlot),
+}
+
+/// The right to perform now, over when dropped.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held, not read")]
+pub(crate) struct Turn<'a>(Option<SemaphorePermit<'a>>);
+
+impl Slot {
+    /// Waits for the turn. How many nodes are performed at once is up to the executors.
+    pub(crate) async fn turn<'a>(&self, performing: &'a Semaphore) -> Option<Turn<'a>> {
+        match self {
+            Self::Action(_) => performing.acquire().await.ok().map(|permit| Turn(Some(permit))),
+            Self::Node(_) => Some(Turn(None)),
+        }
+    }
+}
 
 impl Slots {
     /// Of `all`, `spare` are beyond what can be performed at the same time.
@@ -70,12 +92,15 @@ impl Reserved {
     }
 
     pub(crate) fn take(&mut self) -> Slot {
-        Slot(self.0.pop())
+        Slot::Action(self.0.pop())
     }
 
     /// A slot whose errand is over can be used for what follows from it.
     pub(crate) fn put(&mut self, slot: Slot) {
-        self.0.extend(slot.0);
+        match slot {
+            Slot::Action(permit) => self.0.extend(permit),
+            Slot::Node(slot) => drop(slot),
+        }
     }
 }
 

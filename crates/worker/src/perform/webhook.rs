@@ -37,14 +37,7 @@ pub(crate) fn request(
     let secret = filled.value(&input.secret).ok_or_else(|| MissingSecret(input.secret.clone()))?;
     let data = sealed::fill(&input.data, &input.data_secrets, filled)?;
     let body = RawJson::of(&Body { event_type: &input.event_type, timestamp: input.at, data });
-    let id = message_id(key);
-    let seconds = now.as_millis().div_euclid(1000);
-    let signature = sign(secret, &id, seconds, body.as_str());
-    let headers = BTreeMap::from([
-        ("webhook-id".to_owned(), id),
-        ("webhook-timestamp".to_owned(), seconds.to_string()),
-        ("webhook-signature".to_owned(), signature),
-    ]);
+    let headers = signed(&[secret], key, &body, now);
     Ok(HttpRequest {
         method: Method::Post,
         url: input.url.fill(filled)?,
@@ -55,6 +48,23 @@ pub(crate) fn request(
         sealed: Sealed { headers: BTreeSet::new(), body: SealedBody::of(&input.data_secrets) },
         at: now,
     })
+}
+
+/// The headers that sign a body, once with every secret: while secrets are changed receivers accept either.
+pub(crate) fn signed(
+    secrets: &[&str],
+    key: &str,
+    body: &RawJson,
+    now: Timestamp,
+) -> BTreeMap<String, String> {
+    let id = message_id(key);
+    let seconds = now.as_millis().div_euclid(1000);
+    let signatures: Vec<_> = secrets.iter().map(|secret| sign(secret, &id, seconds, body.as_str())).collect();
+    BTreeMap::from([
+        ("webhook-id".to_owned(), id),
+        ("webhook-timestamp".to_owned(), seconds.to_string()),
+        ("webhook-signature".to_owned(), signatures.join(" ")),
+    ])
 }
 
 /// Without a full stop, which separates what is signed.
@@ -84,6 +94,15 @@ mod tests {
         let body = r#"{"test": 2432232314}"#;
         let signed = sign(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, body);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn several_secrets_sign_side_by_side() {
+        let (body, now) = (RawJson::of(&1), Timestamp::from_millis(5_999));
+        let alone = |secret| signed(&[secret], "k", &body, now)["webhook-signature"].clone();
+        let both = signed(&["new", "old"], "k", &body, now);
+        assert_eq!(both["webhook-signature"], format!("{} {}", alone("new"), alone("old")));
+        assert_eq!(both["webhook-timestamp"], "5");
     }
 
     #[test]

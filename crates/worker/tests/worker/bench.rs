@@ -22,6 +22,7 @@ use millstream_stream::doorbell::Bell;
 use millstream_stream::{EmbeddedStream, Streams};
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
+use millstream_worker::outbound::Sink;
 use millstream_worker::{Deps, PerformNodes, WorkerError, WorkerOptions, run};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -31,12 +32,19 @@ pub(crate) struct Bench {
     pub(crate) streams: Streams,
     pub(crate) clock: Arc<StoreClock>,
     pub(crate) entropy: Arc<Seeded>,
+    pub(crate) sinks: Vec<Arc<dyn Sink>>,
     workers: AtomicU64,
 }
 
 /// SplitMix64 from a fixed seed.
 #[derive(Debug)]
 pub(crate) struct Seeded(AtomicU64);
+
+impl From<u64> for Seeded {
+    fn from(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+}
 
 impl Entropy for Seeded {
     fn next_u64(&self) -> u64 {
@@ -87,6 +95,7 @@ impl Bench {
             streams: Streams::of(stream),
             clock,
             entropy,
+            sinks: Vec::new(),
             workers: AtomicU64::new(0),
         }
     }
@@ -151,7 +160,17 @@ impl Bench {
     ) -> Running {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (clock, entropy) = (self.clock.clone(), self.entropy.clone());
-        let deps = Deps { stores, streams, clock, entropy, http: None, calls: None, secrets: None, nodes };
+        let deps = Deps {
+            stores,
+            streams,
+            clock,
+            entropy,
+            http: None,
+            calls: None,
+            secrets: None,
+            nodes,
+            sinks: self.sinks.clone(),
+        };
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(deps, options, shutdown.clone()));
         Running { shutdown, task }

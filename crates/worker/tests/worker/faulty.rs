@@ -6,18 +6,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, RunKey, TenantId, WorkerId};
+use millstream_core::assignment::NewItem;
+use millstream_core::id::{DefinitionRef, EventId, ExecutionKey, Name, RunKey, TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{ActionStore, Beat, Lease, LeasedAction, Pulse, Settled, Settlement};
+use millstream_store::assignments::{Assignments, Caller, Due, Given};
 use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
 use millstream_store::execution_store::{
     Commit, Committed, ExecutionStore, LeaseGrant, Loaded, MailboxLimits, Wanted,
 };
 use millstream_store::graph_store::{Dispatch, DispatchContext, GraphStore, NodeLog};
+use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
 use millstream_store::run_store::{CommittedRuns, RunStore, SeatBeat, SeatPulse, StoredRun, Unit};
 use millstream_store::timer_store::TimerStore;
 use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
@@ -46,6 +49,12 @@ pub(crate) enum Call<'a> {
     CommitRuns,
     BeatSeats,
     DueRuns,
+    Import,
+    LoadItems,
+    CommitItems,
+    PurgeItems,
+    Next,
+    DueAssignments,
     Publish,
     Read,
     Ack,
@@ -88,6 +97,8 @@ pub(crate) fn stores(stores: &Stores, hook: &Hook) -> Stores {
     faulty.events = Arc::new(Faulty { inner: stores.events.clone(), hook: hook.clone() });
     faulty.workers = Arc::new(Faulty { inner: stores.workers.clone(), hook: hook.clone() });
     faulty.timers = Arc::new(Faulty { inner: stores.timers.clone(), hook: hook.clone() });
+    faulty.items = Arc::new(Faulty { inner: stores.items.clone(), hook: hook.clone() });
+    faulty.assignments = Arc::new(Faulty { inner: stores.assignments.clone(), hook: hook.clone() });
     faulty.graphs = Arc::new(Faulty { inner: stores.graphs.clone(), hook: hook.clone() });
     faulty.runs = Arc::new(Faulty { inner: stores.runs.clone(), hook: hook.clone() });
     faulty
@@ -295,6 +306,47 @@ impl RunStore for Faulty<dyn RunStore> {
 
     async fn due_runs(&self, now: Timestamp, limit: usize) -> Stored<Vec<RunKey>> {
         self.call(Call::DueRuns, self.inner.due_runs(now, limit)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl ItemStore for Faulty<dyn ItemStore> {
+    async fn import(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        items: &[NewItem],
+        now: Timestamp,
+    ) -> Stored<Vec<Imported>> {
+        self.call(Call::Import, self.inner.import(tenant, queue, items, now)).await
+    }
+
+    async fn load_items(&self, wanted: &[ItemRef]) -> Stored<Vec<Option<LoadedItem>>> {
+        self.call(Call::LoadItems, self.inner.load_items(wanted)).await
+    }
+
+    async fn commit_items(
+        &self,
+        worker: &WorkerId,
+        batch: &[ItemCommit],
+        now: Timestamp,
+    ) -> Stored<Vec<ItemCommitted>> {
+        self.call(Call::CommitItems, self.inner.commit_items(worker, batch, now)).await
+    }
+
+    async fn purge_items(&self, before: Timestamp, limit: usize) -> Stored<u64> {
+        self.call(Call::PurgeItems, self.inner.purge_items(before, limit)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Assignments for Faulty<dyn Assignments> {
+    async fn next(&self, callers: &[Caller], now: Timestamp) -> Stored<Vec<Given>> {
+        self.call(Call::Next, self.inner.next(callers, now)).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Stored<Vec<Due>> {
+        self.call(Call::DueAssignments, self.inner.due(now, limit)).await
     }
 }
 

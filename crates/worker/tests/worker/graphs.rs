@@ -49,13 +49,13 @@ impl PerformNodes for Desk {
     }
 }
 
-fn desk(
+pub(crate) fn desk(
     answer: impl Fn(&ExecuteNodeRequest) -> Result<ExecuteNodeResponse, CallFailure> + Send + Sync + 'static,
 ) -> Arc<Desk> {
     Arc::new(Desk { answer: Box::new(answer), asked: Mutex::default() })
 }
 
-fn passed(request: &ExecuteNodeRequest, results: &str) -> ExecuteNodeResponse {
+pub(crate) fn passed(request: &ExecuteNodeRequest, results: &str) -> ExecuteNodeResponse {
     ExecuteNodeResponse {
         workflow_id: request.workflow_id.clone(),
         node_id: request.node_id.clone(),
@@ -65,7 +65,7 @@ fn passed(request: &ExecuteNodeRequest, results: &str) -> ExecuteNodeResponse {
     }
 }
 
-fn options(bench: &Bench) -> WorkerOptions {
+pub(crate) fn options(bench: &Bench) -> WorkerOptions {
     let executor = FixedExecutor {
         name: Name::parse("desk").unwrap(),
         address: "http://127.0.0.1:1".to_owned(),
@@ -76,7 +76,7 @@ fn options(bench: &Bench) -> WorkerOptions {
     WorkerOptions { executors: vec![executor], ..bench.options() }
 }
 
-async fn create(bench: &Bench, id: &str, json: serde_json::Value) -> ExecutionKey {
+pub(crate) async fn create(bench: &Bench, id: &str, json: serde_json::Value) -> ExecutionKey {
     let spec: GraphSpec = serde_json::from_value(json).unwrap();
     let new = NewGraph {
         key: key(id),
@@ -95,7 +95,10 @@ async fn create(bench: &Bench, id: &str, json: serde_json::Value) -> ExecutionKe
     key(id)
 }
 
-async fn ended(bench: &Bench, key: &ExecutionKey) -> (ExecutionStatus, BTreeMap<String, NodeView>) {
+pub(crate) async fn ended(
+    bench: &Bench,
+    key: &ExecutionKey,
+) -> (ExecutionStatus, BTreeMap<String, NodeView>) {
     let status = eventually(PATIENCE, || async {
         let view = bench.execution(key).await;
         if view.state.phase.is_ended() { Ok(view.status) } else { Err(nodes(bench, key).await) }

@@ -1,13 +1,18 @@
-//! kill -9 in the middle of a graph.
+//! kill -9 in the middle of a graph, at moments that are drawn anew for every run.
+//!
+//! The seed is printed, and can be set ([`Dice`]); processes repeat themselves only so far.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use millstream_testkit::dice::Dice;
 use millstream_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::mill::{Built, Mill, SOON, node};
 
 const NODES: usize = 200;
+const ROUNDS: usize = 3;
 
 /// Ten chains of twenty, each node a little slow.
 fn chains(mill: &Mill) -> Value {
@@ -21,16 +26,37 @@ fn chains(mill: &Mill) -> Value {
     json!({ "options": options, "nodes": nodes.collect::<Vec<_>>() })
 }
 
+/// When to kill: after so many nodes were begun, and a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment {
+    performed: usize,
+    delay: Duration,
+}
+
+/// The rounds of one run, in order.
+fn moments() -> Vec<Moment> {
+    let mut dice = Dice::thrown();
+    let mut moment = || Moment {
+        performed: usize::try_from(dice.below(NODES as u64)).unwrap(),
+        delay: Duration::from_millis(dice.below(40)),
+    };
+    let mut moments: Vec<Moment> = (0..ROUNDS).map(|_| moment()).collect();
+    moments.sort();
+    moments
+}
+
 fn performed(mill: &Mill) -> usize {
     std::fs::read_to_string(mill.file("performed")).unwrap_or_default().lines().count()
 }
 
-async fn begun(mill: &Mill, enough: usize) {
+async fn comes(mill: &Mill, moment: Moment) {
     eventually(SOON, || async {
         let performed = performed(mill);
-        if performed >= enough { Ok(()) } else { Err(performed) }
+        if performed >= moment.performed { Ok(()) } else { Err(performed) }
     })
     .await;
+    // Not a wait for anything: where in the work of a node it strikes is up to the dice.
+    tokio::time::timeout(moment.delay, std::future::pending::<()>()).await.unwrap_err();
 }
 
 /// Everything passed, and the log has one outcome per node.
@@ -56,10 +82,10 @@ async fn a_graph_survives_its_executor(built: Built) {
     let mut mill = Mill::open(built).await;
     mill.hire("second", &[]);
     mill.create("orphan", chains(&mill)).await;
-    for (round, name) in ["third", "fourth", "fifth"].iter().enumerate() {
-        begun(&mill, (round + 1) * 40).await;
+    for (round, moment) in moments().into_iter().enumerate() {
+        comes(&mill, moment).await;
         mill.executors[round].kill();
-        mill.hire(name, &[]);
+        mill.hire(&format!("next-{round}"), &[]);
     }
     each_result_is_recorded_once(&mill, "orphan").await;
 }
@@ -68,12 +94,27 @@ async fn a_graph_survives_its_executor(built: Built) {
 async fn a_graph_survives_its_workers() {
     let mut mill = Mill::open(Built::Fleet).await;
     mill.create("survivor", chains(&mill)).await;
-    for round in 0..3 {
-        begun(&mill, (round + 1) * 40).await;
+    for (round, moment) in moments().into_iter().enumerate() {
+        comes(&mill, moment).await;
         mill.fleet.kill_worker(round);
         mill.fleet.start_worker(&[]);
     }
     each_result_is_recorded_once(&mill, "survivor").await;
+}
+
+#[tokio::test]
+async fn a_graph_survives_workers_and_executors_at_once() {
+    let mut mill = Mill::open(Built::Fleet).await;
+    mill.hire("second", &[]);
+    mill.create("both", chains(&mill)).await;
+    for (round, moment) in moments().into_iter().enumerate() {
+        comes(&mill, moment).await;
+        mill.fleet.kill_worker(round);
+        mill.executors[round].kill();
+        mill.fleet.start_worker(&[]);
+        mill.hire(&format!("next-{round}"), &[]);
+    }
+    each_result_is_recorded_once(&mill, "both").await;
 }
 
 in_both_modes! {

@@ -24,9 +24,11 @@ macro_rules! in_both_modes {
     };
 }
 
+mod crowds;
 mod edits;
 mod failures;
 mod kills;
 mod mill;
+mod outbound;
 mod python;
 mod shapes;

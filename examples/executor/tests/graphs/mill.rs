@@ -42,11 +42,15 @@ impl Mill {
     }
 
     pub(crate) async fn idle(built: Built) -> Self {
+        Self::idle_with(built, &[]).await
+    }
+
+    pub(crate) async fn idle_with(built: Built, more: Env<'_>) -> Self {
         let mode = match built {
             Built::Embedded => Mode::Embedded,
             Built::Fleet => Mode::Fleet { workers: 2 },
         };
-        let fleet = Fleet::start(mode, millstream(), SETTINGS).await;
+        let fleet = Fleet::start(mode, millstream(), &[SETTINGS, more].concat()).await;
         Self { api: fleet.client(), fleet, executors: Vec::new() }
     }
 

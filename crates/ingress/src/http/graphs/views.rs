@@ -86,6 +86,8 @@ pub(super) struct GraphOut {
     reason: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
+    /// When nothing more will happen to it.
+    ended_at: Option<Timestamp>,
 }
 
 /// What the store keeps of it that never changes.
@@ -119,6 +121,8 @@ impl TryFrom<Found> for GraphOut {
             input: Some(head.input),
             options: head.options,
             nodes: graph.nodes.into_iter().filter(|(_, count)| *count > 0).collect(),
+            // Nothing is applied to a graph that has ended.
+            ended_at: execution.state.phase.is_ended().then_some(execution.state.at),
             reason: execution.state.reason.or(execution.paused_reason),
             created_at: execution.created_at,
             updated_at: execution.updated_at,

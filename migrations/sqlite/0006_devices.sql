@@ -1,6 +1,6 @@
 -- Devices that take work, and the runs that they take.
 --
--- The same tables, columns, order and names as migrations/postgres/0004_devices.sql.
+-- The same tables, columns, order and names as migrations/postgres/0006_devices.sql.
 
 -- Devices, by what they said last; `paused` is a person's word.
 CREATE TABLE devices (

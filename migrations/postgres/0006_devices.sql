@@ -1,6 +1,6 @@
 -- Devices that take work, and the runs that they take.
 --
--- The same tables, columns, order and names as migrations/sqlite/0004_devices.sql.
+-- The same tables, columns, order and names as migrations/sqlite/0006_devices.sql.
 -- Whoever changes a run holds its row in `runs` and then those in `run_seats`, both in the order of their keys, and
 -- before anything else. A sign of life holds its rows in `run_seats` alone.
 

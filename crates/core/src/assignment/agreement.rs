@@ -1,0 +1,83 @@
+//! Whether those who completed an item say the same.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::given::Assignment;
+use super::item::Work;
+use super::rules;
+use super::status::AssignmentStatus;
+use crate::expr::Value;
+use crate::id::AssignmentId;
+use crate::raw::RawJson;
+
+/// What the answers of an item have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agreement {
+    /// All say the same. One alone agrees with itself.
+    pub agreed: bool,
+    pub answers: u32,
+    /// How many of them say what is said most.
+    pub largest: u32,
+    /// What is said most, if nothing else is said as often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<RawJson>,
+}
+
+impl Agreement {
+    /// Of the answers that count, by what `expression` makes of each. An answer of which it makes nothing
+    /// agrees with no other; rules refuse those when they are handed in.
+    pub fn of(work: &Work, expression: &str) -> Self {
+        let mut groups: Vec<(Option<(Value, RawJson)>, u32)> = Vec::new();
+        let answers = answers(work);
+        for (assignment, answer) in &answers {
+            let value = rules::evaluate(expression, answer, &work.payload, &assignment.person).ok();
+            let same = |group: &&mut (Option<(Value, RawJson)>, u32)| match (&group.0, &value) {
+                (Some((a, _)), Some((b, _))) => a.equals(b),
+                (None, _) | (_, None) => false,
+            };
+            match groups.iter_mut().find(same) {
+                Some((_, count)) => *count += 1,
+                None => groups.push((value, 1)),
+            }
+        }
+        let largest = groups.iter().map(|(_, count)| *count).max().unwrap_or(0);
+        let mut most = groups.iter().filter(|(_, count)| *count == largest);
+        let value = match (most.next(), most.next()) {
+            (Some((Some((_, value)), _)), None) => Some(value.clone()),
+            (Some((_, _)), _) | (None, _) => None,
+        };
+        let agreed = groups.len() == 1 && value.is_some();
+        Self { agreed, answers: u32::try_from(answers.len()).unwrap_or(u32::MAX), largest, value }
+    }
+}
+
+/// The completed assignments of an item with the answers that count: the last correction's, or their own.
+pub fn answers(work: &Work) -> Vec<(&Assignment, &RawJson)> {
+    let completed = work.assignments.values().filter(|one| one.status == AssignmentStatus::Completed);
+    let mut corrections: BTreeMap<AssignmentId, &Assignment> = BTreeMap::new();
+    for one in completed.clone() {
+        let Some(about) = one.refers_to else { continue };
+        let later = |other: &&Assignment| (other.completed_at, other.id) > (one.completed_at, one.id);
+        if !corrections.get(&about).is_some_and(later) {
+            corrections.insert(about, one);
+        }
+    }
+    let places = completed.filter(|one| one.refers_to.is_none());
+    let mut answers: Vec<(&Assignment, &RawJson)> = places
+        .filter_map(|place| {
+            let mut last = place;
+            // A correction of a correction, and so on: as many as there are at most.
+            for _ in 0..work.assignments.len() {
+                match corrections.get(&last.id) {
+                    Some(next) => last = next,
+                    None => break,
+                }
+            }
+            Some((place, last.answer.as_ref()?))
+        })
+        .collect();
+    answers.sort_by_key(|(place, _)| (place.completed_at, place.id));
+    answers
+}

@@ -1,0 +1,48 @@
+//! The diagrams of the documentation, drawn from the table.
+
+use std::fmt::Write as _;
+
+use super::status::{AssignmentStatus, ItemStatus};
+use super::table::{self, Line};
+
+/// Of assignments, in Mermaid.
+pub fn assignments() -> String {
+    let mut edges = vec![("[*]".to_owned(), AssignmentStatus::Pending.to_string(), "assign".to_owned())];
+    for (from, input, line) in table::ASSIGNMENT {
+        match line {
+            Line::To(to) => edges.push((from.to_string(), to.to_string(), input.to_string())),
+            Line::Follows(to) => {
+                edges.push((from.to_string(), to.to_string(), format!("{input} (a new assignment)")));
+            }
+            Line::Repeats => {}
+        }
+    }
+    draw(edges)
+}
+
+/// Of items, in Mermaid.
+pub fn items() -> String {
+    let mut edges = vec![("[*]".to_owned(), ItemStatus::Open.to_string(), "import".to_owned())];
+    for (from, input, outcomes) in table::ITEM {
+        let edge = |to: &ItemStatus| (from.to_string(), to.to_string(), input.to_string());
+        edges.extend(outcomes.iter().filter(|to| *to != from).map(edge));
+    }
+    draw(edges)
+}
+
+/// What joins the same two states is one arrow.
+fn draw(edges: Vec<(String, String, String)>) -> String {
+    let mut arrows: Vec<(String, String, Vec<String>)> = Vec::new();
+    for (from, to, label) in edges {
+        match arrows.iter_mut().find(|(a, b, _)| (a, b) == (&from, &to)) {
+            Some((_, _, labels)) => labels.push(label),
+            None => arrows.push((from, to, vec![label])),
+        }
+    }
+    let mut text = String::from("stateDiagram-v2\n");
+    for (from, to, labels) in arrows {
+        // Writing into a string has no way to fail.
+        let _ = writeln!(text, "    {from} --> {to}: {}", labels.join(", "));
+    }
+    text
+}

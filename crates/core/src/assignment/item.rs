@@ -1,0 +1,236 @@
+//! An item with everything that was done about it: what one step decides about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::agreement::Agreement;
+use super::given::Assignment;
+use super::limits::{MAX_PAYLOAD_BYTES, MAX_SKILLS};
+use super::next::Class;
+use super::queue::{Eligible, QueueConfig};
+use super::status::{AssignmentStatus, ItemStatus};
+use crate::id::{ActionKey, AssignmentId, DefinitionRef, Epoch, EventId, ItemId, Name, PersonId};
+use crate::problem::Problem;
+use crate::raw::RawJson;
+use crate::time::Timestamp;
+
+/// The format that this build writes into the blobs of items.
+pub const FORMAT: u8 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    pub format: u8,
+    pub id: ItemId,
+    pub queue: Name,
+    pub status: ItemStatus,
+    /// Why it failed, was withdrawn or escalated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What its author said; the rest is the queue's.
+    #[serde(default)]
+    pub own: Own,
+    pub priority: i32,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub skills: BTreeSet<Name>,
+    pub overlap: u32,
+    pub class: Class,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<Agreement>,
+    /// Queues that it was escalated from. It never goes back to one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub escalated_from: Vec<Name>,
+    /// How many entries its log has.
+    pub entries: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiter: Option<Waiter>,
+}
+
+/// What an item says itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Own {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub skills: BTreeSet<Name>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<u32>,
+}
+
+/// The action of an execution that waits for an item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiter {
+    pub action: ActionKey,
+    pub epoch: Epoch,
+    pub event_id: EventId,
+    pub definition: DefinitionRef,
+    pub attempt: i32,
+    pub revision: i32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}
+
+/// An item as it is handed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewItem {
+    pub id: ItemId,
+    pub payload: RawJson,
+    pub own: Own,
+    /// Instead of the queue's `due`.
+    pub due_at: Option<Timestamp>,
+    pub waiter: Option<Waiter>,
+}
+
+impl NewItem {
+    pub fn plain(id: ItemId, payload: RawJson) -> Self {
+        Self { id, payload, own: Own::default(), due_at: None, waiter: None }
+    }
+
+    /// Everything that keeps it out of the queue; paths are those of what its author wrote.
+    pub fn problems(&self, queue: &QueueConfig) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.payload.len() > MAX_PAYLOAD_BYTES {
+            let message = format!("is larger than {} KiB", MAX_PAYLOAD_BYTES / 1024);
+            problems.push(Problem::new("payload", message));
+        }
+        if self.own.skills.len() + queue.skills.len() > MAX_SKILLS {
+            let message = format!("with those of the queue there are more than {MAX_SKILLS}");
+            problems.push(Problem::new("skills", message));
+        }
+        let overlap = self.own.overlap.unwrap_or(queue.overlap);
+        if overlap == 0 || overlap > queue.max_attempts_total {
+            let most = queue.max_attempts_total;
+            problems.push(Problem::new(
+                "overlap",
+                format!("must be from 1 to {most}, the queue's max_attempts_total"),
+            ));
+        }
+        if let Eligible::Listed(people) = &queue.people
+            && u32::try_from(people.len()).is_ok_and(|count| count < overlap)
+        {
+            let message = format!("{overlap} different people are needed, the queue has {}", people.len());
+            problems.push(Problem::new("overlap", message));
+        }
+        problems
+    }
+}
+
+/// An item and its assignments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    pub item: Item,
+    pub payload: RawJson,
+    pub assignments: BTreeMap<AssignmentId, Assignment>,
+}
+
+impl Item {
+    /// As it is when it is imported.
+    pub fn imported(new: &NewItem, queue: &QueueConfig, now: Timestamp) -> Self {
+        let mut item = Self {
+            format: FORMAT,
+            id: new.id.clone(),
+            queue: queue.name.clone(),
+            status: ItemStatus::Open,
+            reason: None,
+            own: new.own.clone(),
+            priority: 0,
+            skills: BTreeSet::new(),
+            overlap: 1,
+            class: Class::Fresh,
+            due_at: None,
+            created_at: now,
+            ended_at: None,
+            agreement: None,
+            escalated_from: Vec::new(),
+            entries: 1,
+            waiter: new.waiter.clone(),
+        };
+        item.enter(queue, now);
+        item.due_at = new.due_at.or(item.due_at);
+        item
+    }
+
+    /// It is in this queue from now on.
+    pub(super) fn enter(&mut self, queue: &QueueConfig, now: Timestamp) {
+        self.queue = queue.name.clone();
+        self.priority = self.own.priority.unwrap_or(queue.priority);
+        self.skills = self.own.skills.union(&queue.skills).cloned().collect();
+        self.overlap = self.own.overlap.unwrap_or(queue.overlap);
+        self.due_at = queue.due.map(|due| now.plus(due));
+    }
+}
+
+impl Work {
+    pub fn new(item: Item, payload: RawJson) -> Self {
+        Self { item, payload, assignments: BTreeMap::new() }
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Assignment> {
+        self.assignments.values().filter(|one| one.has_place())
+    }
+
+    /// Places that are filled.
+    pub fn completed(&self) -> usize {
+        self.places().filter(|one| one.status == AssignmentStatus::Completed).count()
+    }
+
+    /// Places that somebody has.
+    pub fn open(&self) -> usize {
+        self.places().filter(|one| one.status.is_open()).count()
+    }
+
+    /// Places that nobody has and that are to be filled: how many openings it has.
+    pub fn needs(&self) -> usize {
+        if self.item.status.is_ended() {
+            return 0;
+        }
+        let overlap = usize::try_from(self.item.overlap).unwrap_or(usize::MAX);
+        overlap.saturating_sub(self.places().count())
+    }
+
+    /// How often it was given to anybody in the queue that it is in.
+    pub fn attempts(&self) -> usize {
+        let here = |one: &&Assignment| one.refers_to.is_none() && one.queue == self.item.queue;
+        self.assignments.values().filter(here).count()
+    }
+
+    /// How often the person was given it in the queue that it is in.
+    pub fn attempts_of(&self, person: &PersonId) -> u32 {
+        let theirs = self
+            .assignments
+            .values()
+            .filter(|one| one.refers_to.is_none() && one.queue == self.item.queue && one.person == *person);
+        u32::try_from(theirs.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Who may not be given an opening of it: they have it, had it and are through with it, or had it too often.
+    pub fn barred(&self, queue: &QueueConfig) -> BTreeSet<PersonId> {
+        let people: BTreeSet<&PersonId> = self.assignments.values().map(|one| &one.person).collect();
+        people.into_iter().filter(|person| self.bars(person, queue)).cloned().collect()
+    }
+
+    pub fn bars(&self, person: &PersonId, queue: &QueueConfig) -> bool {
+        self.attempts_of(person) >= queue.max_attempts_per_labeler
+            || self.is_through(person)
+            || self.is_with(person)
+    }
+
+    /// Whether the person has an open assignment of it.
+    pub fn is_with(&self, person: &PersonId) -> bool {
+        self.assignments.values().any(|one| one.person == *person && one.status.is_open())
+    }
+
+    /// Whether the person has completed or skipped it, or it was taken back from them.
+    pub fn is_through(&self, person: &PersonId) -> bool {
+        self.assignments.values().filter(|one| one.person == *person).any(|one| match one.status {
+            AssignmentStatus::Completed | AssignmentStatus::Skipped => true,
+            AssignmentStatus::Expired => one.revoked_at.is_some(),
+            AssignmentStatus::Pending | AssignmentStatus::InProgress => false,
+        })
+    }
+}

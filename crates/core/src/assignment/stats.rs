@@ -1,0 +1,212 @@
+//! How a queue and its people are doing, from totals that are kept with every change.
+//!
+//! Nothing here looks at assignments again: a change says what it adds, a store adds it up by queue, person and
+//! day, and what a reader wants to know follows from the sums.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::given::Assignment;
+use super::item::Work;
+use super::status::{AssignmentStatus, ItemStatus};
+use super::step::Change;
+use crate::id::{Name, PersonId};
+use crate::time::Timestamp;
+
+/// What is counted, in the order in which stores keep it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counter {
+    Created,
+    Started,
+    Completed,
+    Skipped,
+    /// Expired without having been started.
+    ExpiredPending,
+    ExpiredStarted,
+    /// Milliseconds from start to completion.
+    CompletingMillis,
+    /// Attempts that completed assignments took.
+    CompletedAttempts,
+    ItemsImported,
+    ItemsDone,
+    ItemsFailed,
+    ItemsWithdrawn,
+    ItemsEscalated,
+}
+
+impl Counter {
+    pub const ALL: [Counter; 13] = [
+        Self::Created,
+        Self::Started,
+        Self::Completed,
+        Self::Skipped,
+        Self::ExpiredPending,
+        Self::ExpiredStarted,
+        Self::CompletingMillis,
+        Self::CompletedAttempts,
+        Self::ItemsImported,
+        Self::ItemsDone,
+        Self::ItemsFailed,
+        Self::ItemsWithdrawn,
+        Self::ItemsEscalated,
+    ];
+}
+
+/// Sums, by counter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals(pub [i64; Counter::ALL.len()]);
+
+impl Totals {
+    pub fn get(&self, counter: Counter) -> i64 {
+        self.0.get(counter as usize).copied().unwrap_or(0)
+    }
+
+    pub fn add(&mut self, counter: Counter, amount: i64) {
+        if let Some(sum) = self.0.get_mut(counter as usize) {
+            *sum = sum.saturating_add(amount);
+        }
+    }
+
+    pub fn merge(&mut self, other: &Totals) {
+        for counter in Counter::ALL {
+            self.add(counter, other.get(counter));
+        }
+    }
+
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Days since the epoch, by which totals are kept.
+pub fn day(at: Timestamp) -> i64 {
+    at.as_millis().div_euclid(86_400_000)
+}
+
+/// Whose totals: those of the queue itself have no person.
+pub type Whose = (Name, Option<PersonId>);
+
+/// What a change adds. The end of an item is counted with the person who brought it about.
+pub fn added(before: &Work, change: &Change) -> BTreeMap<Whose, Totals> {
+    let mut sums: BTreeMap<Whose, Totals> = BTreeMap::new();
+    let after = &change.work;
+    let mut last = None;
+    for one in change.changed.iter().filter_map(|id| after.assignments.get(id)) {
+        let whose = (one.queue.clone(), Some(one.person.clone()));
+        count(sums.entry(whose).or_default(), before.assignments.get(&one.id), one);
+        last = Some(one.person.clone()).filter(|_| one.status != AssignmentStatus::Pending).or(last);
+    }
+    if before.item.status != after.item.status {
+        let counter = match after.item.status {
+            ItemStatus::Open => return sums,
+            ItemStatus::Done => Counter::ItemsDone,
+            ItemStatus::Failed => Counter::ItemsFailed,
+            ItemStatus::Withdrawn => Counter::ItemsWithdrawn,
+            ItemStatus::Escalated => Counter::ItemsEscalated,
+        };
+        sums.entry((after.item.queue.clone(), last)).or_default().add(counter, 1);
+    } else if before.item.queue != after.item.queue {
+        // It has left one queue and come into another.
+        sums.entry((before.item.queue.clone(), last)).or_default().add(Counter::ItemsEscalated, 1);
+        sums.entry((after.item.queue.clone(), None)).or_default().add(Counter::ItemsImported, 1);
+    }
+    sums.retain(|_, totals| !totals.is_zero());
+    sums
+}
+
+/// What imported items add.
+pub fn imported(items: i64) -> Totals {
+    let mut totals = Totals::default();
+    totals.add(Counter::ItemsImported, items);
+    totals
+}
+
+fn count(sums: &mut Totals, before: Option<&Assignment>, after: &Assignment) {
+    use AssignmentStatus::{Completed, Expired, InProgress, Pending, Skipped};
+    if before.is_none() {
+        sums.add(Counter::Created, 1);
+    }
+    let from = before.map_or(Pending, |before| before.status);
+    if from == after.status {
+        return;
+    }
+    match after.status {
+        Pending => {}
+        InProgress => sums.add(Counter::Started, 1),
+        Skipped => sums.add(Counter::Skipped, 1),
+        Expired if from == Pending => sums.add(Counter::ExpiredPending, 1),
+        Expired => sums.add(Counter::ExpiredStarted, 1),
+        Completed => {
+            sums.add(Counter::Completed, 1);
+            sums.add(Counter::CompletedAttempts, i64::from(after.attempts));
+            if let (Some(start), Some(end)) = (after.started_at, after.completed_at) {
+                sums.add(Counter::CompletingMillis, i64::try_from(end.since(start).as_millis()).unwrap_or(0));
+            }
+        }
+    }
+}
+
+/// What readers want to know.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Assignments.
+    pub total: i64,
+    pub by_status: BTreeMap<&'static str, i64>,
+    /// Items, by what became of them; those that are open are what is left.
+    pub items: BTreeMap<&'static str, i64>,
+    /// Of all assignments; nothing where there are none.
+    pub completion_rate: Option<f64>,
+    pub skip_rate: Option<f64>,
+    pub expiry_rate: Option<f64>,
+    /// From start to completion, in seconds.
+    pub average_seconds_to_complete: Option<f64>,
+    /// Of completed assignments.
+    pub average_attempts: Option<f64>,
+}
+
+impl Report {
+    pub fn of(totals: &Totals) -> Self {
+        let get = |counter| totals.get(counter);
+        let (created, completed, skipped) =
+            (get(Counter::Created), get(Counter::Completed), get(Counter::Skipped));
+        let expired = get(Counter::ExpiredPending) + get(Counter::ExpiredStarted);
+        let started = get(Counter::Started);
+        let in_progress = started - completed - skipped - get(Counter::ExpiredStarted);
+        let pending = created - started - get(Counter::ExpiredPending);
+        let by_status = AssignmentStatus::ALL.iter().map(|status| {
+            let count = match status {
+                AssignmentStatus::Pending => pending,
+                AssignmentStatus::InProgress => in_progress,
+                AssignmentStatus::Completed => completed,
+                AssignmentStatus::Expired => expired,
+                AssignmentStatus::Skipped => skipped,
+            };
+            (status.as_str(), count)
+        });
+        let ended = [
+            (ItemStatus::Done, get(Counter::ItemsDone)),
+            (ItemStatus::Failed, get(Counter::ItemsFailed)),
+            (ItemStatus::Withdrawn, get(Counter::ItemsWithdrawn)),
+            (ItemStatus::Escalated, get(Counter::ItemsEscalated)),
+        ];
+        let open = get(Counter::ItemsImported) - ended.iter().map(|(_, count)| count).sum::<i64>();
+        let items = ended.into_iter().chain([(ItemStatus::Open, open)]);
+        Self {
+            total: created,
+            by_status: by_status.collect(),
+            items: items.map(|(status, count)| (status.as_str(), count)).collect(),
+            completion_rate: rate(completed, created),
+            skip_rate: rate(skipped, created),
+            expiry_rate: rate(expired, created),
+            average_seconds_to_complete: rate(get(Counter::CompletingMillis), completed)
+                .map(|millis| millis / 1000.0),
+            average_attempts: rate(get(Counter::CompletedAttempts), completed),
+        }
+    }
+}
+
+/// Sums stay far below where a double cannot tell them apart.
+fn rate(part: i64, whole: i64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

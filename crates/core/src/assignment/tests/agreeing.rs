@@ -1,0 +1,75 @@
+//! What answers have in common, what is told of it, and which answers are refused.
+
+use super::fixture::{Desk, person, queue, raw};
+use crate::assignment::rules;
+use crate::problem::Problem;
+
+fn told(rest: &str, answers: &[&str]) -> (Desk, serde_json::Value) {
+    let mut desk = Desk::new(&format!("overlap: {}, {rest}", answers.len()));
+    let mut told = None;
+    for (n, answer) in answers.iter().enumerate() {
+        let one = desk.working(&format!("p{n}"));
+        told = desk.submit(one, answer).told;
+    }
+    let payload = told.unwrap().payload.decode().unwrap();
+    (desk, payload)
+}
+
+#[test]
+fn the_whole_answers_are_compared_unless_the_queue_says_what() {
+    let answers = [r#"{"verdict":"good","note":"a"}"#, r#"{"note":"b","verdict":"good"}"#];
+    let (_, payload) = told("", &answers);
+    assert_eq!((&payload["agreed"], &payload["agreement"]["largest"]), (&false.into(), &1.into()));
+    let (_, payload) = told("agreement: answer.verdict", &answers);
+    assert_eq!(payload["agreed"], serde_json::json!(true));
+    assert_eq!(payload["agreement"]["value"], serde_json::json!("good"));
+    assert_eq!(payload["answers"][1]["person"], serde_json::json!("p1"));
+    assert_eq!(payload["answers"][1]["answer"]["note"], serde_json::json!("b"));
+}
+
+#[test]
+fn the_order_of_keys_and_the_way_a_number_is_written_do_not_matter() {
+    let (_, payload) = told("", &[r#"{"a":1,"b":[2.0]}"#, r#"{"b":[2],"a":1.0}"#]);
+    assert_eq!(payload["agreed"], serde_json::json!(true));
+}
+
+#[test]
+fn what_most_say_is_told_where_not_all_agree() {
+    let (desk, payload) = told("", &["1", "2", "1"]);
+    assert_eq!((&payload["agreed"], &payload["agreement"]["value"]), (&false.into(), &1.into()));
+    assert_eq!(desk.work.item.agreement.as_ref().map(|agreement| agreement.answers), Some(3));
+    let (_, payload) = told("", &["1", "2"]);
+    assert_eq!(payload["agreement"]["value"], serde_json::Value::Null);
+}
+
+#[test]
+fn every_rule_that_an_answer_breaks_is_told_at_once() {
+    let queue = queue(
+        r#"agreement: answer.label, rules: [
+            {if: 'answer.score < 0', message: the score is negative, path: score},
+            {if: 'answer.label == "" || person == item.author', message: no label},
+            {if: 'answer.score + 1', message: odd}]"#,
+    );
+    let check = |answer: &str, who: &str| {
+        let item = raw(r#"{"author":"ann"}"#);
+        rules::check(&queue, &raw(answer), &item, &person(who), Vec::new())
+    };
+    let found = check(r#"{"score":-1,"label":"x"}"#, "ann");
+    let paths: Vec<_> =
+        found.iter().map(|problem| (problem.path.as_str(), problem.message.as_str())).collect();
+    assert_eq!(paths[..2], [("score", "the score is negative"), ("", "no label")]);
+    assert!(paths[2].1.contains("must say true or false"), "{paths:?}");
+    let found = check(r#"{"label":"x"}"#, "bob");
+    assert!(found[0].message.contains("there is no answer.score"), "{found:?}");
+    let found = check("[]", "bob");
+    assert!(found.last().unwrap().message.starts_with("it cannot be compared"), "{found:?}");
+}
+
+#[test]
+fn an_answer_of_the_wrong_shape_is_not_shown_to_the_rules() {
+    let queue = queue("rules: [{if: 'answer.score < 0', message: no}]");
+    let by_schema = vec![Problem::new("score", "must be a number")];
+    assert_eq!(rules::check(&queue, &raw("1"), &raw("1"), &person("ann"), by_schema.clone()), by_schema);
+    let huge = raw(&format!("{:?}", "x".repeat(70_000)));
+    assert!(rules::check(&queue, &huge, &raw("1"), &person("ann"), Vec::new())[0].message.contains("larger"));
+}

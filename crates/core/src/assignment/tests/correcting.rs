@@ -1,0 +1,44 @@
+//! Corrections: new assignments that refer to completed ones.
+
+use super::fixture::{Desk, id, person, raw};
+use crate::assignment::agreement::answers;
+use crate::assignment::{AssignmentStatus, Input, ItemStatus, Refusal};
+
+#[test]
+fn a_correction_replaces_the_answer_and_leaves_what_was_completed() {
+    let mut desk = Desk::new("overlap: 2");
+    let one = desk.working("ann");
+    desk.submit(one, "1");
+    let two = desk.working("bob");
+    desk.submit(two, "2");
+    assert_eq!(desk.work.item.agreement.as_ref().map(|found| found.agreed), Some(false));
+    let before = desk.one(two).clone();
+
+    desk.act(&Input::Correct { assignment: two, person: None, next: id(50), by: None });
+    assert_eq!((desk.open().person.as_str(), desk.open().refers_to), ("bob", Some(two)));
+    let twice = Input::Correct { assignment: two, person: None, next: id(51), by: None };
+    assert_eq!(desk.refused(&twice), Refusal::BeingCorrected(id(50)));
+    desk.start(id(50));
+    let change = desk.submit(id(50), "1");
+    assert!(change.told.is_none(), "who waited was told before");
+    assert_eq!(desk.one(two), &before);
+    assert_eq!(desk.work.item.agreement.as_ref().map(|found| found.agreed), Some(true));
+
+    desk.act(&Input::Correct { assignment: id(50), person: Some(person("cem")), next: id(52), by: None });
+    desk.start(id(52));
+    desk.submit(id(52), "3");
+    let given: Vec<_> = answers(&desk.work).iter().map(|(one, answer)| (one.id, (*answer).clone())).collect();
+    assert_eq!(given, [(one, raw("1")), (two, raw("3"))]);
+}
+
+#[test]
+fn a_correction_takes_no_place_and_is_not_given_on() {
+    let mut desk = Desk::new("overlap: 2");
+    let one = desk.working("ann");
+    desk.submit(one, "1");
+    desk.act(&Input::Correct { assignment: one, person: None, next: id(50), by: None });
+    assert_eq!((desk.work.needs(), desk.work.open(), desk.work.attempts()), (1, 0, 1));
+    desk.expire(id(50));
+    assert_eq!((desk.status(id(50)), desk.work.assignments.len()), (AssignmentStatus::Expired, 2));
+    assert_eq!(desk.work.item.status, ItemStatus::Open);
+}

@@ -1,0 +1,11 @@
+//! The lifecycle of people's work, as sentences.
+
+mod agreeing;
+mod configuring;
+mod correcting;
+mod counting;
+mod ending;
+mod fixture;
+mod handing_out;
+mod living;
+mod possible;

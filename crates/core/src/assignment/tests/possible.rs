@@ -1,0 +1,119 @@
+//! Every pair of the table is possible and does what it says; every other pair is refused with the state named.
+
+use std::time::Duration;
+
+use super::fixture::{Desk, id};
+use crate::assignment::input::InputKind;
+use crate::assignment::table::{self, ABOUT_ASSIGNMENTS, Line};
+use crate::assignment::{AssignmentStatus, Input, ItemStatus, Refusal, Stepped};
+
+/// An item of two places with one assignment in this status, which keeps its place.
+fn assignment_in(status: AssignmentStatus) -> Desk {
+    let mut desk = Desk::new("overlap: 2, reassign_expired: false, reassign_skipped: false, due: 2d");
+    let one = desk.assign("ann");
+    assert_eq!(one, id(1));
+    if status == AssignmentStatus::Pending {
+        return desk;
+    }
+    desk.start(one);
+    match status {
+        AssignmentStatus::Pending | AssignmentStatus::InProgress => {}
+        AssignmentStatus::Completed => drop(desk.submit(one, "1")),
+        AssignmentStatus::Expired => drop(desk.expire(one)),
+        AssignmentStatus::Skipped => drop(desk.skip(one)),
+    }
+    assert_eq!(desk.status(one), status);
+    desk
+}
+
+#[test]
+fn every_pair_of_an_assignment_does_what_the_table_says_and_no_other_is_possible() {
+    let (mut possible, mut refused) = (0, 0);
+    for status in AssignmentStatus::ALL {
+        for kind in ABOUT_ASSIGNMENTS {
+            let mut desk = assignment_in(*status);
+            let before = desk.work.assignments.len();
+            let input = desk.input(*kind, id(1));
+            desk.now = desk.now.plus(Duration::from_secs(7200));
+            match (table::line(*status, *kind), desk.try_step(&input)) {
+                (Some(Line::To(to)), Ok(Stepped::Changed(change))) => {
+                    assert_eq!(desk.status(id(1)), to, "{status} {kind}");
+                    assert_eq!(change.changed.first(), Some(&id(1)));
+                    possible += 1;
+                }
+                (Some(Line::Follows(_)), Ok(Stepped::Changed(_))) => {
+                    assert_eq!(desk.status(id(1)), *status, "{status} {kind}");
+                    let given = desk.work.assignments.len() - before;
+                    // Reassigning without a person makes an opening.
+                    assert_eq!(
+                        (given, desk.work.needs()),
+                        if *kind == InputKind::Correct { (1, 1) } else { (0, 2) }
+                    );
+                    possible += 1;
+                }
+                (Some(Line::Repeats), Ok(Stepped::Repeated)) => possible += 1,
+                (None, Err(Refusal::Assignment { status: named, input })) => {
+                    assert_eq!((named, input), (*status, *kind));
+                    refused += 1;
+                }
+                (line, stepped) => panic!("{status} {kind}: {line:?} {stepped:?}"),
+            }
+        }
+    }
+    assert_eq!(possible, table::ASSIGNMENT.len());
+    assert_eq!(possible + refused, AssignmentStatus::ALL.len() * ABOUT_ASSIGNMENTS.len());
+}
+
+/// An item in this status with one assignment of ann's.
+fn item_in(status: ItemStatus) -> Desk {
+    let escalate = if status == ItemStatus::Escalated { "escalate: {event: late}," } else { "" };
+    let mut desk = Desk::new(&format!("{escalate} reassign_expired: false, due: 2d"));
+    match status {
+        ItemStatus::Open => {}
+        ItemStatus::Done => {
+            let one = desk.working("ann");
+            desk.submit(one, "1");
+        }
+        ItemStatus::Failed | ItemStatus::Escalated => {
+            desk.now = desk.work.item.due_at.unwrap();
+            desk.act(&Input::Overdue);
+        }
+        ItemStatus::Withdrawn => drop(desk.act(&Input::Withdraw { reason: None, by: None })),
+    }
+    assert_eq!(desk.work.item.status, status);
+    desk
+}
+
+#[test]
+fn what_is_about_the_item_is_possible_as_the_table_says() {
+    for status in ItemStatus::ALL {
+        for kind in [InputKind::Assign, InputKind::Withdraw, InputKind::Overdue] {
+            let mut desk = item_in(*status);
+            let input = desk.input(kind, id(1));
+            desk.now = desk.now.plus(Duration::from_secs(3 * 86_400));
+            let outcomes = table::outcomes(*status, kind);
+            match desk.try_step(&input) {
+                Ok(_) => assert!(outcomes.contains(&desk.work.item.status), "{status} {kind}"),
+                Err(Refusal::Item { status: named, input }) => {
+                    assert!(outcomes.is_empty());
+                    assert_eq!((named, input), (*status, kind));
+                }
+                Err(other) => panic!("{status} {kind}: {other}"),
+            }
+        }
+    }
+    let mut done = item_in(ItemStatus::Done);
+    let correct = done.input(InputKind::Correct, id(1));
+    done.act(&correct);
+    assert_eq!(done.work.item.status, ItemStatus::Done);
+}
+
+#[test]
+fn a_refusal_names_the_state_and_the_input() {
+    let mut desk = assignment_in(AssignmentStatus::Completed);
+    let start = desk.input(InputKind::Start, id(1));
+    assert_eq!(desk.refused(&start).to_string(), "start is not possible: the assignment is completed");
+    let mut desk = item_in(ItemStatus::Withdrawn);
+    let assign = desk.input(InputKind::Assign, id(1));
+    assert_eq!(desk.refused(&assign).to_string(), "assign is not possible: the item is withdrawn");
+}

@@ -1,0 +1,80 @@
+//! What whoever waits for an item is told when it has ended.
+
+use serde::Serialize;
+
+use super::agreement::{self, Agreement};
+use super::item::Work;
+use super::status::ItemStatus;
+use crate::action::{ActionError, Attempt, ErrorClass};
+use crate::id::{AssignmentId, ItemId, Name, PersonId};
+use crate::raw::RawJson;
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    pub status: ItemStatus,
+    pub reason: Option<String>,
+    /// `{item, queue, status, reason?, answers, agreement?, agreed}`.
+    pub payload: RawJson,
+    /// Of an item that was escalated: the event that its queue asks for.
+    pub event: Option<Name>,
+}
+
+#[derive(Serialize)]
+struct Payload<'a> {
+    item: &'a ItemId,
+    queue: &'a Name,
+    status: ItemStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    answers: Vec<Answer<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agreement: Option<&'a Agreement>,
+    agreed: bool,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    assignment: AssignmentId,
+    person: &'a PersonId,
+    answer: &'a RawJson,
+    completed_at: Option<Timestamp>,
+}
+
+impl Told {
+    pub(super) fn of(work: &Work, event: Option<Name>) -> Self {
+        let item = &work.item;
+        let answers = agreement::answers(work).into_iter().map(|(one, answer)| Answer {
+            assignment: one.id,
+            person: &one.person,
+            answer,
+            completed_at: one.completed_at,
+        });
+        let payload = Payload {
+            item: &item.id,
+            queue: &item.queue,
+            status: item.status,
+            reason: item.reason.as_deref(),
+            answers: answers.collect(),
+            agreement: item.agreement.as_ref(),
+            agreed: item.agreement.as_ref().is_some_and(|agreement| agreement.agreed),
+        };
+        Self { status: item.status, reason: item.reason.clone(), payload: RawJson::of(&payload), event }
+    }
+
+    /// What that is for the action that waits: the end of its attempt.
+    pub fn attempt(&self) -> Attempt {
+        let class = match self.status {
+            ItemStatus::Done => return Attempt::Success { result: self.payload.clone() },
+            ItemStatus::Open | ItemStatus::Failed => "item_failed",
+            ItemStatus::Withdrawn => "item_withdrawn",
+            ItemStatus::Escalated => "item_escalated",
+        };
+        let message = match &self.reason {
+            Some(reason) => format!("the item is {}: {reason}", self.status),
+            None => format!("the item is {}", self.status),
+        };
+        let class = ErrorClass::named(Name::reserved(class));
+        Attempt::Permanent { error: ActionError { class, message, status: None } }
+    }
+}

@@ -1,0 +1,208 @@
+//! Who is told what happens to graphs, from the settings: a Redis stream, and webhooks, each written as
+//! `NAME=URL secret=NAME … type=TYPE … form=batch|single`.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use millstream_core::id::Name;
+use millstream_store::clock::Clock;
+use millstream_stream::redis::{RedisOptions, RedisStream};
+use millstream_worker::HttpOptions;
+use millstream_worker::outbound::{Form, KINDS, Sink, StreamSink, Taste, Webhook, WebhookSink};
+use url::Url;
+
+use crate::config::Config;
+use crate::secrets::SecretSources;
+
+/// The name under which it is kept what the stream has heard.
+const STREAM: &str = "stream";
+
+/// Opens no connection. Fails when the settings make no sense.
+pub(crate) fn sinks(
+    config: &Config,
+    http: &HttpOptions,
+    secrets: &SecretSources,
+    clock: &Arc<impl Clock + 'static>,
+) -> Result<Vec<Arc<dyn Sink>>> {
+    let mut sinks: Vec<Arc<dyn Sink>> = Vec::new();
+    if !config.outbound.stream.is_empty() {
+        sinks.push(Arc::new(stream(config)?));
+    }
+    for webhook in webhooks(config)? {
+        let (secrets, clock) = (Arc::new(secrets.clone()), clock.clone());
+        sinks.push(Arc::new(WebhookSink::new(webhook, http, secrets, clock)?));
+    }
+    Ok(sinks)
+}
+
+fn stream(config: &Config) -> Result<StreamSink> {
+    let settings = &config.outbound;
+    let own = format!("{}:", config.redis.prefix);
+    if settings.stream.starts_with(&own) {
+        bail!("outbound.stream: {:?} begins with {own:?} as the engine's own keys do", settings.stream);
+    }
+    if settings.stream_length == 0 {
+        bail!("outbound.stream_length: must be at least 1");
+    }
+    let url = if settings.redis_url.is_empty() { &config.redis_url } else { &settings.redis_url };
+    if url.is_empty() {
+        bail!("outbound.stream: there is no Redis to write to: set outbound.redis_url (redis://…)");
+    }
+    let options = RedisOptions { connections: 1, ..RedisOptions::default() };
+    let outbound =
+        RedisStream::connect(url, options).map_err(|error| anyhow::anyhow!("outbound.redis_url: {error}"))?;
+    Ok(StreamSink {
+        name: Name::parse(STREAM).map_err(|error| anyhow::anyhow!("{STREAM} {error}"))?,
+        outbound,
+        stream: settings.stream.clone(),
+        keep: settings.stream_length,
+        source: source(config)?,
+        taste: taste(config)?,
+    })
+}
+
+fn webhooks(config: &Config) -> Result<Vec<Webhook>> {
+    let mut webhooks: Vec<Webhook> = Vec::new();
+    for text in &config.outbound.webhooks {
+        let webhook = parse(text, config)?;
+        if webhook.name.as_str() == STREAM || webhooks.iter().any(|other| other.name == webhook.name) {
+            bail!("outbound.webhooks: the name {:?} is taken: choose another", webhook.name.as_str());
+        }
+        webhooks.push(webhook);
+    }
+    Ok(webhooks)
+}
+
+/// Reads one entry; says what is wrong with it otherwise, without its URL, which may be a secret.
+fn parse(text: &str, config: &Config) -> Result<Webhook> {
+    let mut words = text.split_whitespace();
+    let (name, url) = words.next().and_then(|word| word.split_once('=')).unwrap_or((text, ""));
+    let shown = if url.is_empty() { "one without a name or an address" } else { name };
+    let wrong = |what: String| {
+        anyhow::anyhow!(
+            "outbound.webhooks: {shown}: {what} (write it like crm=https://host/path secret=crm-key)"
+        )
+    };
+    let parsed = Url::parse(url).map_err(|error| wrong(format!("the address is not a URL: {error}")))?;
+    if !matches!(parsed.scheme(), "http" | "https") {
+        return Err(wrong("the address must begin with https:// or http://".to_owned()));
+    }
+    let name = Name::parse(name).map_err(|error| wrong(format!("the name {error}")))?;
+    let (mut secrets, mut types, mut form) = (Vec::new(), Vec::new(), Form::Batch);
+    for word in words {
+        match word.split_once('=') {
+            Some(("secret", secret)) => {
+                secrets.push(Name::parse(secret).map_err(|error| wrong(format!("the secret {error}")))?);
+            }
+            Some(("type", kind)) => types.push(kind),
+            Some(("form", "batch")) => form = Form::Batch,
+            Some(("form", "single")) => form = Form::Single,
+            Some(("form", other)) => return Err(wrong(format!("form {other:?} is none of batch, single"))),
+            Some(_) | None => return Err(wrong(format!("{word:?} is none of secret=, type=, form="))),
+        }
+    }
+    if secrets.is_empty() {
+        return Err(wrong("it names no secret to sign with (secret=NAME)".to_owned()));
+    }
+    let own = Taste::of(types.iter().copied()).map_err(|kind| wrong(unknown(&kind)))?;
+    Ok(Webhook {
+        name,
+        url: url.to_owned(),
+        secrets,
+        form,
+        timeout: config.outbound.timeout.0,
+        source: source(config)?,
+        taste: if types.is_empty() { taste(config)? } else { own },
+    })
+}
+
+fn taste(config: &Config) -> Result<Taste> {
+    let types = config.outbound.types.iter().map(String::as_str);
+    Taste::of(types).map_err(|kind| anyhow::anyhow!("outbound.types: {}", unknown(&kind)))
+}
+
+fn unknown(kind: &str) -> String {
+    format!("{kind:?} is no type of event; there are workflow.*, node.*, {}", KINDS.join(", "))
+}
+
+/// A URI reference that says whose events these are.
+fn source(config: &Config) -> Result<String> {
+    let source = config.outbound.source.trim_end_matches('/');
+    if source.is_empty() || source.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        bail!("outbound.source: must be a URI or a path like /millstream");
+    }
+    Ok(source.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Flags, load};
+
+    use super::*;
+
+    fn with(env: &[(&str, &str)]) -> Config {
+        let env = env.iter().map(|(key, value)| (format!("MILLSTREAM_OUTBOUND__{key}"), (*value).to_owned()));
+        load(None, env, &Flags::default()).unwrap()
+    }
+
+    fn built(env: &[(&str, &str)]) -> Result<Vec<Arc<dyn Sink>>> {
+        let clock = Arc::new(millstream_store::clock::ManualClock::at(
+            millstream_core::time::Timestamp::from_millis(0),
+        ));
+        sinks(&with(env), &HttpOptions::default(), &SecretSources::of(None, []), &clock)
+    }
+
+    #[test]
+    fn by_default_nobody_is_told() {
+        assert!(built(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_webhook_has_a_name_an_address_and_secrets_and_may_say_what_it_wants() {
+        let config = with(&[
+            (
+                "WEBHOOKS",
+                "crm=https://x.example/h?a=b secret=new secret=old, ops=http://o.example type=node.* secret=k form=single",
+            ),
+            ("TYPES", "workflow.completed,workflow.failed"),
+            ("TIMEOUT", "3s"),
+            ("SOURCE", "https://mill.example/"),
+        ]);
+        let found = webhooks(&config).unwrap();
+        assert_eq!((found[0].url.as_str(), found[0].secrets.len()), ("https://x.example/h?a=b", 2));
+        assert_eq!((found[0].form, found[1].form), (Form::Batch, Form::Single));
+        assert_eq!(found[0].taste, Taste::of(["workflow.completed", "workflow.failed"]).unwrap());
+        assert_eq!(found[1].taste, Taste::of(["node.*"]).unwrap());
+        assert_eq!((found[0].timeout.as_secs(), found[0].source.as_str()), (3, "https://mill.example"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (key, value, what) in [
+            ("WEBHOOKS", "https://x.example", "without a name"),
+            ("WEBHOOKS", "crm=x.example secret=k", "not a URL"),
+            ("WEBHOOKS", "crm=ftp://x.example secret=k", "https://"),
+            ("WEBHOOKS", "CRM=https://x.example secret=k", "the name"),
+            ("WEBHOOKS", "crm=https://x.example", "no secret"),
+            ("WEBHOOKS", "crm=https://x.example secret=k type=node.done", "\"node.done\""),
+            ("WEBHOOKS", "crm=https://x.example secret=k form=both", "\"both\""),
+            ("WEBHOOKS", "crm=https://x.example secret=k batch", "\"batch\""),
+            ("WEBHOOKS", "a=https://x.example secret=k,a=https://y.example secret=k", "\"a\" is taken"),
+            ("WEBHOOKS", "stream=https://x.example secret=k", "\"stream\" is taken"),
+            ("STREAM", "bus", "outbound.redis_url"),
+            ("STREAM", "millstream:bus", "the engine's own"),
+        ] {
+            let error = built(&[(key, value)]).unwrap_err().to_string();
+            assert!(error.contains(&key.to_lowercase()) && error.contains(what), "{error}");
+            assert!(!error.contains("x.example"), "an address may be a secret: {error}");
+        }
+        let bad = [("STREAM", "bus"), ("REDIS_URL", "redis://h"), ("TYPES", "done")];
+        assert!(built(&bad).unwrap_err().to_string().contains("outbound.types"), "{bad:?}");
+        let bad = [("STREAM", "bus"), ("REDIS_URL", "http://h")];
+        assert!(built(&bad).unwrap_err().to_string().contains("outbound.redis_url"), "{bad:?}");
+        let bad = [("STREAM", "bus"), ("REDIS_URL", "redis://h"), ("STREAM_LENGTH", "0")];
+        assert!(built(&bad).unwrap_err().to_string().contains("outbound.stream_length"), "{bad:?}");
+        let bad = [("STREAM", "bus"), ("REDIS_URL", "redis://h"), ("SOURCE", "a b")];
+        assert!(built(&bad).unwrap_err().to_string().contains("outbound.source"), "{bad:?}");
+    }
+}

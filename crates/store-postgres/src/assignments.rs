@@ -1,0 +1,433 @@
+//! Handing out: callers are given what they have already, or what stands first in line for them.
+//!
+//! People who ask are locked for as long as it takes, so that nobody is given more than they may by asking twice at
+//! once. Callers who may have the same are looked for together; who gets which of the items that could be locked is
+//! `core`'s to say. Whoever goes away empty while there was something that others held looks again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use millstream_core::assignment::next::{Asking, Candidate, Idle, Load, Profile, hand_out};
+use millstream_core::assignment::{Assignment, AssignmentStatus};
+use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+use millstream_core::time::Timestamp;
+use millstream_store::assignments::{Assignments, Caller, Due, Given, GivenWork};
+use millstream_store::giving;
+use millstream_store::item_store::{ItemCommit, ItemRef, LoadedItem};
+use millstream_store::queue_store::QueueView;
+use millstream_store::{Result, StoreError};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::connect::PostgresStore;
+use crate::decode;
+use crate::errors::Attempt;
+use crate::item_rows::{self, item_key};
+use crate::item_store;
+use crate::line::{self, Search};
+use crate::queue_store::{Configs, list_queues, read_queues};
+use crate::skill_sets::Sets;
+
+/// Queues that somebody who names none is given work of.
+const MOST_QUEUES: usize = 1_000;
+/// How many callers one transaction serves.
+const BATCH: usize = 64;
+/// How often those are looked for again who went away empty while others held something.
+const LOOKS: u32 = 60;
+
+#[async_trait]
+impl Assignments for PostgresStore {
+    async fn next(&self, callers: &[Caller], now: Timestamp) -> Result<Vec<Given>> {
+        let mut given: Vec<Option<Given>> = vec![None; callers.len()];
+        let mut tries = 0;
+        loop {
+            // Each person once at a time: what they were given the first time is theirs the second.
+            let mut people = BTreeSet::new();
+            let unserved = given.iter().enumerate().filter(|(_, given)| given.is_none()).map(|(at, _)| at);
+            let turn: Vec<usize> = unserved
+                .filter(|at| {
+                    callers.get(*at).is_some_and(|caller| people.insert((&caller.tenant, &caller.person)))
+                })
+                .take(BATCH)
+                .collect();
+            if turn.is_empty() {
+                return Ok(given.into_iter().flatten().collect());
+            }
+            let asked: Vec<Caller> = turn.iter().filter_map(|at| callers.get(*at).cloned()).collect();
+            let answers = self.patiently(|| self.next_once(&asked, now)).await?;
+            let served = answers.iter().any(Option::is_some);
+            for (at, answer) in turn.into_iter().zip(answers) {
+                if let Some(slot) = given.get_mut(at) {
+                    *slot = answer;
+                }
+            }
+            tries = if served { 0 } else { tries + 1 };
+            if tries > LOOKS {
+                return Err(StoreError::Contention("others hold everything that is open".to_owned()));
+            }
+            if tries > 0 {
+                tokio::time::sleep(Duration::from_millis(u64::from(tries.min(20)))).await;
+            }
+        }
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>> {
+        const DUE: &str = "
+(SELECT tenant, item, assignment, due_at FROM assignments WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
+UNION ALL
+(SELECT tenant, item, NULL::uuid, due_at FROM items WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
+ORDER BY due_at, tenant, item LIMIT $2";
+        self.once(async {
+            let rows = sqlx::query(DUE)
+                .bind(now.as_millis())
+                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+                .fetch_all(&self.pool)
+                .await?;
+            rows.iter()
+                .map(|row| {
+                    let assignment = row.try_get::<Option<Uuid>, _>("assignment")?.map(AssignmentId);
+                    Ok(Due { item: item_key(row)?, assignment, at: decode::time(row, "due_at")? })
+                })
+                .collect()
+        })
+        .await
+    }
+}
+
+impl PostgresStore {
+    /// `None` for who has to look again. Each person occurs once.
+    async fn next_once(&self, callers: &[Caller], now: Timestamp) -> Attempt<Vec<Option<Given>>> {
+        let mut transaction = self.pool.begin().await?;
+        lock_people(&mut transaction, callers).await?;
+        let known = read_known(&mut transaction, callers).await?;
+        let mut desk = Desk::read(&mut transaction, &self.configs, callers, &known).await?;
+        let queues: BTreeSet<(TenantId, Name)> = desk.queues_asked();
+        let sets = if queues.is_empty() {
+            HashMap::new()
+        } else {
+            self.skills.of(&mut transaction, &queues).await?
+        };
+        for group in desk.groups() {
+            desk.serve(&mut transaction, &sets, &group, now).await?;
+            // Those whom the group's items did not suit, one by one.
+            if group.len() > 1 {
+                for at in group.into_iter().filter(|at| !desk.is_served(*at)).collect::<Vec<_>>() {
+                    desk.serve(&mut transaction, &sets, &[at], now).await?;
+                }
+            }
+        }
+        desk.give_back(&mut transaction).await?;
+        item_rows::add_totals(&mut transaction, &item_rows::sums_of(&desk.commits), now).await?;
+        transaction.commit().await?;
+        Ok(desk.given)
+    }
+}
+
+/// In the order of their numbers, before anything else.
+async fn lock_people(connection: &mut PgConnection, callers: &[Caller]) -> Attempt<()> {
+    const LOCK: &str = "
+SELECT pg_advisory_xact_lock(p.number) FROM (
+    SELECT DISTINCT hashtextextended(k.tenant || '/' || k.person, 5) AS number
+    FROM unnest($1::text[], $2::text[]) AS k(tenant, person) ORDER BY number OFFSET 0
+) p";
+    sqlx::query(LOCK)
+        .bind(callers.iter().map(|caller| caller.tenant.as_str()).collect::<Vec<_>>())
+        .bind(callers.iter().map(|caller| caller.person.as_str()).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    Ok(())
+}
+
+/// What is known of a caller, and what they have.
+struct Known {
+    profile: Profile,
+    open: Vec<Assignment>,
+}
+
+/// In the order of the callers.
+async fn read_known(connection: &mut PgConnection, callers: &[Caller]) -> Attempt<Vec<Known>> {
+    const READ: &str = "
+SELECT p.skills, p.state, ARRAY(
+    SELECT a.body FROM assignments a WHERE a.person = k.person AND a.tenant = k.tenant AND a.is_open
+) AS open
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k(tenant, person, ord)
+LEFT JOIN people p ON p.tenant = k.tenant AND p.person = k.person
+ORDER BY k.ord";
+    let rows = sqlx::query(READ)
+        .bind(callers.iter().map(|caller| caller.tenant.as_str()).collect::<Vec<_>>())
+        .bind(callers.iter().map(|caller| caller.person.as_str()).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    let known = |(row, caller): (&PgRow, &Caller)| {
+        let mut profile = Profile::unknown(caller.person.clone());
+        if let Some(state) = decode::parsed_option(row, "state")? {
+            profile = Profile { skills: decode::list(row, "skills")?, state, ..profile };
+        }
+        let mut open = Vec::new();
+        for body in row.try_get::<Vec<String>, _>("open")? {
+            open.push(item_rows::assignment(&body)?);
+        }
+        Ok(Known { profile, open })
+    };
+    rows.iter().zip(callers).map(known).collect()
+}
+
+/// Tenant, queues and skills of callers who may have the same.
+type Alike<'a> = (&'a TenantId, &'a BTreeSet<Name>, &'a BTreeSet<Name>);
+
+/// What a batch of callers is served from.
+struct Desk<'a> {
+    callers: &'a [Caller],
+    queues: HashMap<TenantId, Vec<QueueView>>,
+    /// Of those who may have something, by their place.
+    asking: BTreeMap<usize, Asking>,
+    pending: BTreeMap<usize, Assignment>,
+    given: Vec<Option<Given>>,
+    commits: Vec<ItemCommit>,
+}
+
+impl<'a> Desk<'a> {
+    async fn read(
+        connection: &mut PgConnection,
+        configs: &Configs,
+        callers: &'a [Caller],
+        known: &[Known],
+    ) -> Attempt<Self> {
+        let mut desk = Self {
+            callers,
+            queues: HashMap::new(),
+            asking: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            given: vec![None; callers.len()],
+            commits: Vec::new(),
+        };
+        let mut fresh = Vec::new();
+        for (at, (caller, known)) in callers.iter().zip(known).enumerate() {
+            let pending = known.open.iter().filter(|one| one.status == AssignmentStatus::Pending);
+            let wanted = pending.filter(|one| giving::wants(caller, &one.queue));
+            match wanted.min_by_key(|one| (one.created_at, one.id)) {
+                Some(one) => drop(desk.pending.insert(at, one.clone())),
+                None => fresh.push((at, caller, known)),
+            }
+        }
+        if fresh.is_empty() {
+            return Ok(desk);
+        }
+        let asked: Vec<&Caller> = fresh.iter().map(|(_, caller, _)| *caller).collect();
+        desk.queues = read_asked(connection, configs, &asked).await?;
+        let completed = read_completed(connection, &asked, &desk.queues).await?;
+        for (at, caller, known) in fresh {
+            let mut loads: BTreeMap<Name, Load> = BTreeMap::new();
+            for one in &known.open {
+                loads.entry(one.queue.clone()).or_default().open += 1;
+            }
+            let theirs =
+                |person: &(TenantId, PersonId)| person.0 == caller.tenant && person.1 == caller.person;
+            for ((_, queue), count) in completed.iter().filter(|((person, _), _)| theirs(person)) {
+                loads.entry(queue.clone()).or_default().completed = *count;
+            }
+            let queues = desk.queues.get(&caller.tenant).into_iter().flatten();
+            let queues: Vec<&QueueView> =
+                queues.filter(|view| giving::wants(caller, &view.config.name)).collect();
+            match giving::asking(caller, &known.profile, &queues, &loads) {
+                Ok(asking) => drop(desk.asking.insert(at, asking)),
+                Err(idle) => desk.answer(at, Some(Given::Nothing(idle))),
+            }
+        }
+        Ok(desk)
+    }
+
+    /// What callers have already, with its item.
+    async fn give_back(&mut self, connection: &mut PgConnection) -> Attempt<()> {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let wanted = pending.iter().filter_map(|(at, one)| {
+            let tenant = self.callers.get(*at)?.tenant.clone();
+            Some(ItemRef::Item(ItemKey { tenant, item: one.item.clone() }))
+        });
+        let loaded = item_store::load(connection, &wanted.collect::<Vec<_>>()).await?;
+        for ((at, assignment), loaded) in pending.into_iter().zip(loaded) {
+            let Some(LoadedItem { work, .. }) = loaded else { continue };
+            let again = GivenWork { assignment, item: work.item, payload: work.payload, again: true };
+            self.answer(at, Some(Given::Assigned(Box::new(again))));
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, at: usize, given: Option<Given>) {
+        if let Some(slot) = self.given.get_mut(at) {
+            *slot = given;
+        }
+    }
+
+    /// Whether nothing is left to do for the caller in this transaction.
+    fn is_served(&self, at: usize) -> bool {
+        self.given.get(at).is_none_or(Option::is_some)
+    }
+
+    fn queues_asked(&self) -> BTreeSet<(TenantId, Name)> {
+        let of = |(at, asking): (&usize, &Asking)| {
+            let tenant = self.callers.get(*at).map(|caller| caller.tenant.clone());
+            let queues = asking.queues.clone();
+            tenant.into_iter().flat_map(move |tenant| {
+                queues.clone().into_iter().map(move |queue| (tenant.clone(), queue)).collect::<Vec<_>>()
+            })
+        };
+        self.asking.iter().flat_map(of).collect()
+    }
+
+    /// Callers who may have the same, but for what they have had.
+    fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups: BTreeMap<Alike<'_>, Vec<usize>> = BTreeMap::new();
+        for (at, asking) in &self.asking {
+            if let Some(caller) = self.callers.get(*at) {
+                groups.entry((&caller.tenant, &asking.queues, &asking.skills)).or_default().push(*at);
+            }
+        }
+        let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
+        groups.sort_by_key(|group| group.first().copied());
+        groups
+    }
+
+    async fn serve(
+        &mut self,
+        connection: &mut PgConnection,
+        sets: &HashMap<(TenantId, Name), Sets>,
+        group: &[usize],
+        now: Timestamp,
+    ) -> Attempt<()> {
+        let first = group.first().and_then(|at| Some((self.callers.get(*at)?, self.asking.get(at)?)));
+        let Some((caller, asking)) = first else { return Ok(()) };
+        let tenant = caller.tenant.clone();
+        let search = Search { tenant: &tenant, asking, sets, count: group.len() };
+        let found = line::look(connection, &search).await?;
+        let locked = line::lock(connection, &found, group.len()).await?;
+        let standings: HashMap<&ItemKey, &Candidate> = found.iter().map(|(key, one)| (key, one)).collect();
+        let mut items = Vec::new();
+        for loaded in locked {
+            let queue = self.queue(&tenant, &loaded.work.item.queue);
+            let Some((queue, hint)) = queue.zip(standings.get(&loaded.key)) else { continue };
+            let candidate = Candidate {
+                queue: loaded.work.item.queue.clone(),
+                skills: loaded.work.item.skills.clone(),
+                needs: loaded.work.needs(),
+                barred: loaded.work.barred(&queue.config),
+                standing: hint.standing,
+            };
+            items.push((loaded, candidate));
+        }
+        let callers: Vec<Asking> = group.iter().filter_map(|at| self.asking.get(at).cloned()).collect();
+        let candidates: Vec<Candidate> = items.iter().map(|(_, candidate)| candidate.clone()).collect();
+        let chosen = hand_out(&callers, &candidates);
+        let mut items: Vec<LoadedItem> = items.into_iter().map(|(loaded, _)| loaded).collect();
+        let mut waves: Vec<Vec<ItemCommit>> = Vec::new();
+        for (at, chosen) in group.iter().zip(chosen) {
+            let Some((caller, chosen)) = self.callers.get(*at).zip(chosen) else {
+                if found.is_empty() && group.len() == 1 {
+                    self.answer(*at, Some(Given::Nothing(Idle::NothingOpen)));
+                }
+                continue;
+            };
+            let Some(loaded) = items.get_mut(chosen) else { continue };
+            let Some(queue) = self.queue(&tenant, &loaded.work.item.queue) else { continue };
+            let Some(commit) = giving::give(loaded, queue, caller, now) else { continue };
+            *loaded = giving::after(&commit);
+            let given = given(&commit, caller.next);
+            let wave =
+                waves.iter().take_while(|wave| wave.iter().any(|other| other.key == commit.key)).count();
+            if wave == waves.len() {
+                waves.push(Vec::new());
+            }
+            if let Some(wave) = waves.get_mut(wave) {
+                wave.push(commit);
+            }
+            self.answer(*at, given);
+        }
+        for wave in waves {
+            item_rows::write_items(connection, &wave.iter().collect::<Vec<_>>()).await?;
+            self.commits.extend(wave);
+        }
+        Ok(())
+    }
+
+    fn queue(&self, tenant: &TenantId, name: &Name) -> Option<&QueueView> {
+        self.queues.get(tenant)?.iter().find(|view| view.config.name == *name)
+    }
+}
+
+fn given(commit: &ItemCommit, id: AssignmentId) -> Option<Given> {
+    let work = &commit.change.work;
+    let assignment = work.assignments.get(&id)?.clone();
+    let (item, payload) = (work.item.clone(), work.payload.clone());
+    Some(Given::Assigned(Box::new(GivenWork { assignment, item, payload, again: false })))
+}
+
+/// The queues that are asked for.
+async fn read_asked(
+    connection: &mut PgConnection,
+    configs: &Configs,
+    callers: &[&Caller],
+) -> Attempt<HashMap<TenantId, Vec<QueueView>>> {
+    let of_all: BTreeSet<&TenantId> =
+        callers.iter().filter(|caller| caller.queues.is_empty()).map(|caller| &caller.tenant).collect();
+    let mut named: BTreeSet<(TenantId, Name)> = BTreeSet::new();
+    for caller in callers.iter().filter(|caller| !of_all.contains(&caller.tenant)) {
+        named.extend(caller.queues.iter().map(|queue| (caller.tenant.clone(), queue.clone())));
+    }
+    let mut found = Vec::new();
+    for tenant in of_all {
+        found.extend(list_queues(connection, configs, tenant, "", MOST_QUEUES).await?);
+    }
+    if !named.is_empty() {
+        found.extend(read_queues(connection, configs, &named.into_iter().collect::<Vec<_>>()).await?);
+    }
+    let mut queues: HashMap<TenantId, Vec<QueueView>> = HashMap::new();
+    for (tenant, view) in found {
+        queues.entry(tenant).or_default().push(view);
+    }
+    Ok(queues)
+}
+
+/// How much people have completed, of queues that want to know.
+async fn read_completed(
+    connection: &mut PgConnection,
+    callers: &[&Caller],
+    queues: &HashMap<TenantId, Vec<QueueView>>,
+) -> Attempt<HashMap<((TenantId, PersonId), Name), u64>> {
+    const READ: &str = "
+SELECT k.tenant, k.queue, k.person, t.completed
+FROM unnest($1::text[], $2::text[], $3::text[]) AS k(tenant, queue, person)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(t.completed), 0)::bigint AS completed FROM queue_totals t
+    WHERE t.tenant = k.tenant AND t.queue = k.queue AND t.person = k.person
+) t";
+    let mut wanted: Vec<(&str, &str, &str)> = Vec::new();
+    for caller in callers {
+        let views = queues.get(&caller.tenant).into_iter().flatten();
+        for view in views.filter(|view| view.config.per_person.total.is_some()) {
+            if giving::wants(caller, &view.config.name) {
+                wanted.push((caller.tenant.as_str(), view.config.name.as_str(), caller.person.as_str()));
+            }
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query(READ)
+        .bind(wanted.iter().map(|(tenant, _, _)| *tenant).collect::<Vec<_>>())
+        .bind(wanted.iter().map(|(_, queue, _)| *queue).collect::<Vec<_>>())
+        .bind(wanted.iter().map(|(_, _, person)| *person).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let person = (decode::parsed(row, "tenant")?, decode::parsed(row, "person")?);
+            let completed: i64 = row.try_get("completed")?;
+            Ok(((person, decode::parsed(row, "queue")?), completed.unsigned_abs()))
+        })
+        .collect()
+}

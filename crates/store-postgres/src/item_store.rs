@@ -1,0 +1,362 @@
+//! Items of people's work: imported, loaded, changed, and removed when their time is over.
+//!
+//! Locks: items in the order of their keys, then what settling locks, then sums.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use async_trait::async_trait;
+use millstream_core::assignment::limits::MAX_SKILL_SETS;
+use millstream_core::assignment::{Item, LogEntry, NewItem, Work, stats};
+use millstream_core::id::{AssignmentId, ItemKey, Name, TenantId, WorkerId};
+use millstream_core::problem::Problem;
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::action_store::Settlement;
+use millstream_store::giving::no_slots;
+use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
+use millstream_store::queue_store::QueueView;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use crate::connect::PostgresStore;
+use crate::decode;
+use crate::errors::Attempt;
+use crate::item_rows::{self, Placed, item_key, key_columns};
+use crate::queue_store::read_queues;
+use crate::settle::settle_within;
+
+#[async_trait]
+impl ItemStore for PostgresStore {
+    async fn import(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        items: &[NewItem],
+        now: Timestamp,
+    ) -> Result<Vec<Imported>> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.patiently(|| self.import_once(tenant, queue, items, now)).await
+    }
+
+    async fn load_items(&self, wanted: &[ItemRef]) -> Result<Vec<Option<LoadedItem>>> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.once(async {
+            let mut connection = self.pool.acquire().await?;
+            load(&mut connection, wanted).await
+        })
+        .await
+    }
+
+    async fn commit_items(
+        &self,
+        worker: &WorkerId,
+        batch: &[ItemCommit],
+        now: Timestamp,
+    ) -> Result<Vec<ItemCommitted>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.patiently(|| self.commit_items_once(worker, batch, now)).await
+    }
+
+    async fn purge_items(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        const FIND: &str = "
+SELECT i.tenant, i.item FROM items i
+WHERE i.ended_at < $1 AND NOT EXISTS (
+    SELECT 1 FROM assignments a WHERE a.item = i.item AND a.tenant = i.tenant AND a.is_open)
+ORDER BY i.ended_at LIMIT $2 FOR UPDATE OF i SKIP LOCKED";
+        const REMOVE: [&str; 3] = [
+            "
+DELETE FROM assignments a USING unnest($1::text[], $2::text[]) AS k(tenant, item)
+WHERE a.item = k.item AND a.tenant = k.tenant",
+            "
+DELETE FROM item_log l USING unnest($1::text[], $2::text[]) AS k(tenant, item)
+WHERE l.item = k.item AND l.tenant = k.tenant",
+            "
+DELETE FROM items i USING unnest($1::text[], $2::text[]) AS k(tenant, item)
+WHERE i.item = k.item AND i.tenant = k.tenant",
+        ];
+        self.patiently(|| async {
+            let mut transaction = self.pool.begin().await?;
+            let rows = sqlx::query(FIND)
+                .bind(before.as_millis())
+                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+                .fetch_all(&mut *transaction)
+                .await?;
+            let gone = rows.iter().map(item_key).collect::<Attempt<Vec<_>>>()?;
+            let (tenants, ids) = key_columns(gone.iter());
+            for statement in REMOVE {
+                sqlx::query(statement).bind(&tenants).bind(&ids).execute(&mut *transaction).await?;
+            }
+            transaction.commit().await?;
+            Ok(gone.len() as u64)
+        })
+        .await
+    }
+}
+
+pub(crate) async fn load(
+    connection: &mut PgConnection,
+    wanted: &[ItemRef],
+) -> Attempt<Vec<Option<LoadedItem>>> {
+    const WHOSE: &str = "
+SELECT a.tenant, a.assignment, a.item FROM unnest($1::text[], $2::uuid[]) AS k(tenant, assignment)
+JOIN assignments a ON a.assignment = k.assignment AND a.tenant = k.tenant";
+    const READ: &str = "
+SELECT i.tenant, i.item, i.version, i.body, i.payload,
+       ARRAY(SELECT a.body FROM assignments a WHERE a.item = i.item AND a.tenant = i.tenant) AS assignments
+FROM unnest($1::text[], $2::text[]) AS k(tenant, item)
+JOIN items i ON i.item = k.item AND i.tenant = k.tenant";
+    let assignments: Vec<(&str, Uuid)> = wanted
+        .iter()
+        .filter_map(|wanted| match wanted {
+            ItemRef::Item(_) => None,
+            ItemRef::Assignment(tenant, id) => Some((tenant.as_str(), id.0)),
+        })
+        .collect();
+    let mut whose: HashMap<(TenantId, AssignmentId), ItemKey> = HashMap::new();
+    if !assignments.is_empty() {
+        let (tenants, ids): (Vec<&str>, Vec<Uuid>) = assignments.into_iter().unzip();
+        for row in &sqlx::query(WHOSE).bind(&tenants).bind(&ids).fetch_all(&mut *connection).await? {
+            let key = item_key(row)?;
+            whose.insert((key.tenant.clone(), AssignmentId(row.try_get("assignment")?)), key);
+        }
+    }
+    let keys: Vec<Option<ItemKey>> = wanted
+        .iter()
+        .map(|wanted| match wanted {
+            ItemRef::Item(key) => Some(key.clone()),
+            ItemRef::Assignment(tenant, id) => whose.get(&(tenant.clone(), *id)).cloned(),
+        })
+        .collect();
+    let unique: BTreeSet<&ItemKey> = keys.iter().flatten().collect();
+    let (tenants, ids) = key_columns(unique.into_iter());
+    // One statement for the items and their assignments: a version says what both are.
+    let rows = sqlx::query(READ).bind(&tenants).bind(&ids).fetch_all(connection).await?;
+    let found = rows.iter().map(item_rows::with_assignments).collect::<Attempt<Vec<_>>>()?;
+    let found: HashMap<ItemKey, LoadedItem> = found.into_iter().map(|one| (one.key.clone(), one)).collect();
+    Ok(keys.iter().map(|key| found.get(key.as_ref()?).cloned()).collect())
+}
+
+impl PostgresStore {
+    async fn commit_items_once(
+        &self,
+        worker: &WorkerId,
+        batch: &[ItemCommit],
+        now: Timestamp,
+    ) -> Attempt<Vec<ItemCommitted>> {
+        const LOCK: &str = "
+SELECT i.tenant, i.item, i.version FROM unnest($1::text[], $2::text[]) AS k(tenant, item)
+JOIN items i ON i.item = k.item AND i.tenant = k.tenant
+ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
+        let mut transaction = self.pool.begin().await?;
+        let unique: BTreeSet<&ItemKey> = batch.iter().map(|commit| &commit.key).collect();
+        let (tenants, ids) = key_columns(unique.into_iter());
+        let rows = sqlx::query(LOCK).bind(&tenants).bind(&ids).fetch_all(&mut *transaction).await?;
+        let mut versions: HashMap<ItemKey, i64> = HashMap::new();
+        for row in &rows {
+            versions.insert(item_key(row)?, row.try_get("version")?);
+        }
+        let (mut verdicts, mut good) = (Vec::with_capacity(batch.len()), Vec::new());
+        for commit in batch {
+            verdicts.push(match versions.get_mut(&commit.key) {
+                Some(version) if *version == commit.expected => {
+                    *version += 1;
+                    good.push(commit);
+                    ItemCommitted::Done { version: *version, settled: None }
+                }
+                Some(version) => ItemCommitted::Conflict { current: Some(*version) },
+                None => ItemCommitted::Conflict { current: None },
+            });
+        }
+        if good.is_empty() {
+            transaction.rollback().await?;
+            return Ok(verdicts);
+        }
+        let settlements: Vec<Settlement> =
+            good.iter().filter_map(|commit| commit.settlement.clone()).collect();
+        if !settlements.is_empty() {
+            let done = settle_within(&mut transaction, worker, &settlements, &no_slots(), now).await?;
+            let mut done = done.verdicts.into_iter();
+            for (commit, verdict) in batch.iter().zip(&mut verdicts) {
+                if let ItemCommitted::Done { settled, .. } = verdict
+                    && commit.settlement.is_some()
+                {
+                    *settled = done.next();
+                }
+            }
+        }
+        item_rows::write_items(&mut transaction, &good).await?;
+        let sums = item_rows::sums_of(good.iter().copied());
+        item_rows::add_totals(&mut transaction, &sums, now).await?;
+        transaction.commit().await?;
+        Ok(verdicts)
+    }
+
+    async fn import_once(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        items: &[NewItem],
+        now: Timestamp,
+    ) -> Attempt<Vec<Imported>> {
+        let mut transaction = self.pool.begin().await?;
+        let found = read_queues(&mut transaction, &self.configs, &[(tenant.clone(), queue.clone())]).await?;
+        let Some((_, view)) = found.into_iter().next() else {
+            return Ok(vec![Imported::NoQueue; items.len()]);
+        };
+        let mut importing =
+            Importing { tenant, queue: &view, now, works: BTreeMap::new(), verdicts: Vec::new() };
+        importing.read(items);
+        importing.refuse_sets(&mut transaction, items).await?;
+        let positions = importing.insert(&mut transaction).await?;
+        importing.place(&mut transaction, &positions).await?;
+        importing.compare(&mut transaction, items, &positions).await?;
+        transaction.commit().await?;
+        Ok(importing.verdicts)
+    }
+}
+
+/// A batch on its way into a queue.
+struct Importing<'a> {
+    tenant: &'a TenantId,
+    queue: &'a QueueView,
+    now: Timestamp,
+    /// By their place in the batch.
+    works: BTreeMap<usize, (ItemKey, Work)>,
+    verdicts: Vec<Imported>,
+}
+
+impl Importing<'_> {
+    /// What is wrong is refused; what occurs twice is compared with the first.
+    fn read(&mut self, items: &[NewItem]) {
+        let mut first: HashMap<&str, usize> = HashMap::new();
+        for (at, new) in items.iter().enumerate() {
+            if let Some(before) = first.get(new.id.as_str()) {
+                let there = self.works.get(before).map(|(_, work)| work);
+                let name = &self.queue.config.name;
+                let beside = there.map(|work| Imported::beside(&work.item, &work.payload, name, new));
+                self.verdicts.push(beside.unwrap_or(Imported::Taken));
+                continue;
+            }
+            let problems = new.problems(&self.queue.config);
+            if !problems.is_empty() {
+                self.verdicts.push(Imported::Refused(problems));
+                continue;
+            }
+            first.insert(new.id.as_str(), at);
+            let item = Item::imported(new, &self.queue.config, self.now);
+            let key = ItemKey { tenant: self.tenant.clone(), item: new.id.clone() };
+            self.works.insert(at, (key, Work::new(item, new.payload.clone())));
+            self.verdicts.push(Imported::Created);
+        }
+    }
+
+    async fn refuse_sets(&mut self, connection: &mut PgConnection, items: &[NewItem]) -> Attempt<()> {
+        let sets: Vec<_> =
+            self.works.values().map(|(_, work)| item_rows::set_key(self.tenant, &work.item)).collect();
+        let numbers = item_rows::intern(connection, &sets).await?;
+        let most = i64::try_from(MAX_SKILL_SETS).unwrap_or(i64::MAX);
+        let beyond: Vec<usize> = self
+            .works
+            .iter()
+            .zip(&sets)
+            .filter(|(_, set)| numbers.get(*set).is_none_or(|number| *number > most))
+            .map(|((at, _), _)| *at)
+            .collect();
+        for at in beyond {
+            self.works.remove(&at);
+            let message = format!(
+                "the items of this queue ask for more than {MAX_SKILL_SETS} different sets of skills"
+            );
+            if let Some(verdict) = self.verdicts.get_mut(at).filter(|_| at < items.len()) {
+                *verdict = Imported::Refused(vec![Problem::new("skills", message)]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the positions of those that were not there.
+    async fn insert(&self, connection: &mut PgConnection) -> Attempt<HashMap<String, i64>> {
+        const INSERT: &str = "
+INSERT INTO items (tenant, item, queue, status, version, position, due_at, ended_at, body, payload)
+SELECT $1, k.item, $2, 'open', 1, nextval('standing'), k.due_at, NULL, k.body, k.payload
+FROM unnest($3::text[], $4::bigint[], $5::text[], $6::text[]) AS k(item, due_at, body, payload)
+ON CONFLICT (item, tenant) DO NOTHING
+RETURNING item, position";
+        let works = || self.works.values();
+        let rows = sqlx::query(INSERT)
+            .bind(self.tenant.as_str())
+            .bind(self.queue.config.name.as_str())
+            .bind(works().map(|(key, _)| key.item.as_str()).collect::<Vec<_>>())
+            .bind(works().map(|(_, work)| work.item.due_at.map(Timestamp::as_millis)).collect::<Vec<_>>())
+            .bind(works().map(|(_, work)| RawJson::of(&work.item).as_str().to_owned()).collect::<Vec<_>>())
+            .bind(works().map(|(_, work)| work.payload.as_str()).collect::<Vec<_>>())
+            .fetch_all(connection)
+            .await?;
+        rows.iter().map(|row| Ok((row.try_get("item")?, row.try_get("position")?))).collect()
+    }
+
+    async fn place(&self, connection: &mut PgConnection, positions: &HashMap<String, i64>) -> Attempt<()> {
+        let nobody = BTreeSet::new();
+        let added = || self.works.values().filter(|(key, _)| positions.contains_key(key.item.as_str()));
+        let placed: Vec<_> = added()
+            .map(|(key, work)| {
+                let position = positions.get(key.item.as_str()).copied();
+                Placed { key, work, barred: &nobody, position }
+            })
+            .collect();
+        item_rows::place(connection, &placed).await?;
+        let log: Vec<(&ItemKey, LogEntry)> =
+            added().map(|(key, work)| (key, LogEntry::imported(&work.item))).collect();
+        item_rows::write_log(connection, &log.iter().map(|(key, entry)| (*key, entry)).collect::<Vec<_>>())
+            .await?;
+        if placed.is_empty() {
+            return Ok(());
+        }
+        let key = (self.tenant.clone(), self.queue.config.name.clone(), None);
+        let sums = stats::imported(i64::try_from(placed.len()).unwrap_or(i64::MAX));
+        item_rows::add_totals(connection, &[(key, sums)].into(), self.now).await
+    }
+
+    /// What was there already is a repeat, or another item.
+    async fn compare(
+        &mut self,
+        connection: &mut PgConnection,
+        items: &[NewItem],
+        positions: &HashMap<String, i64>,
+    ) -> Attempt<()> {
+        const READ: &str = "
+SELECT i.item, i.body, i.payload FROM unnest($2::text[]) AS k(item)
+JOIN items i ON i.item = k.item AND i.tenant = $1";
+        let there: Vec<&str> = self
+            .works
+            .values()
+            .map(|(key, _)| key.item.as_str())
+            .filter(|item| !positions.contains_key(*item))
+            .collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        let rows = sqlx::query(READ).bind(self.tenant.as_str()).bind(&there).fetch_all(connection).await?;
+        let mut found = HashMap::new();
+        for row in &rows {
+            found.insert(
+                row.try_get::<String, _>("item")?,
+                (item_rows::item(row)?, decode::json(row, "payload")?),
+            );
+        }
+        for (at, new) in items.iter().enumerate() {
+            let Some((item, payload)) = found.get(new.id.as_str()) else { continue };
+            if let Some(verdict) = self.verdicts.get_mut(at).filter(|_| self.works.contains_key(&at)) {
+                *verdict = Imported::beside(item, payload, &self.queue.config.name, new);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! Looking along the line of openings.
+//!
+//! First the head of the queues in order; whom nothing there suits is looked for in the lines of the sets of skills
+//! that they have. Both walk an index and hold nothing. What was found is then locked, as far as nobody else has
+//! it: from there on it is what the item's row says, and the opening was a hint.
+
+use std::collections::HashMap;
+
+use millstream_core::assignment::next::{Asking, Candidate, Class, Standing};
+use millstream_core::id::{ItemKey, Name, TenantId};
+use millstream_store::item_store::LoadedItem;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use crate::decode;
+use crate::errors::Attempt;
+use crate::item_rows::{self, item_key, key_columns};
+use crate::skill_sets::Sets;
+
+/// How far the lines of all queues together are looked along at first, and then if many sets of skills suit.
+const LOOKS: [usize; 2] = [32, 256];
+/// With fewer lines of sets than this their heads are found sooner than something that suits in the whole line.
+const FEW_LINES: usize = 256;
+/// How many of what was found are tried to be locked.
+const HINTS: usize = 64;
+
+/// The heads of queues.
+const LINE: &str = "
+SELECT o.tenant, o.item, o.queue, o.set_id, o.urgency, o.class, o.position, o.needs, o.barred
+FROM unnest($2::text[]) AS k(queue)
+CROSS JOIN LATERAL (
+    SELECT * FROM openings o WHERE o.queue = k.queue AND o.tenant = $1
+    ORDER BY o.urgency, o.class, o.position LIMIT $3
+) o";
+
+/// The heads of the lines of sets of skills.
+const LINES: &str = "
+SELECT o.tenant, o.item, o.queue, o.set_id, o.urgency, o.class, o.position, o.needs, o.barred
+FROM unnest($2::text[], $3::bigint[]) AS k(queue, set_id)
+CROSS JOIN LATERAL (
+    SELECT * FROM openings o
+    WHERE o.set_id = k.set_id AND o.queue = k.queue AND o.tenant = $1 AND NOT ($4::text = ANY(o.barred))
+    ORDER BY o.urgency, o.class, o.position LIMIT $5
+) o
+ORDER BY o.urgency, o.class, o.position LIMIT $6";
+
+/// What is looked for.
+#[derive(Debug)]
+pub(crate) struct Search<'a> {
+    pub(crate) tenant: &'a TenantId,
+    pub(crate) asking: &'a Asking,
+    pub(crate) sets: &'a HashMap<(TenantId, Name), Sets>,
+    /// How many callers like this one there are.
+    pub(crate) count: usize,
+}
+
+/// Openings that would suit, in order: enough for all callers, or all that there are.
+pub(crate) async fn look(
+    connection: &mut PgConnection,
+    search: &Search<'_>,
+) -> Attempt<Vec<(ItemKey, Candidate)>> {
+    let enough = search.count.max(1);
+    let lines = search.lines();
+    let [first, further] = LOOKS.map(|all| all.max(enough) / search.asking.queues.len().max(1));
+    let looks = if lines.len() < FEW_LINES { vec![first] } else { vec![first, further] };
+    for depth in looks {
+        let depth = i64::try_from(depth.max(8)).unwrap_or(i64::MAX);
+        let (found, exhausted) = look_along(connection, search, depth).await?;
+        if exhausted || found.len() >= enough {
+            return Ok(found);
+        }
+    }
+    look_in_sets(connection, search, lines).await
+}
+
+impl Search<'_> {
+    /// The queues and sets of skills that suit.
+    fn lines(&self) -> Vec<(&str, i64)> {
+        let mut lines = Vec::new();
+        for queue in &self.asking.queues {
+            let sets = self.sets.get(&(self.tenant.clone(), queue.clone()));
+            let suiting = sets.into_iter().flat_map(|sets| sets.iter());
+            let suiting = suiting.filter(|(_, skills)| skills.is_subset(&self.asking.skills));
+            lines.extend(suiting.map(|(number, _)| (queue.as_str(), *number)));
+        }
+        lines
+    }
+}
+
+/// The head of each queue, and whether that was all of it.
+async fn look_along(
+    connection: &mut PgConnection,
+    search: &Search<'_>,
+    depth: i64,
+) -> Attempt<(Vec<(ItemKey, Candidate)>, bool)> {
+    let queues: Vec<&str> = search.asking.queues.iter().map(Name::as_str).collect();
+    let rows = sqlx::query(LINE)
+        .bind(search.tenant.as_str())
+        .bind(&queues)
+        .bind(depth)
+        .fetch_all(connection)
+        .await?;
+    let mut seen: HashMap<&str, i64> = HashMap::new();
+    for row in &rows {
+        *seen.entry(row.try_get("queue")?).or_default() += 1;
+    }
+    let exhausted = seen.values().all(|count| *count < depth);
+    Ok((suiting(search, &rows)?, exhausted))
+}
+
+async fn look_in_sets(
+    connection: &mut PgConnection,
+    search: &Search<'_>,
+    lines: Vec<(&str, i64)>,
+) -> Attempt<Vec<(ItemKey, Candidate)>> {
+    let (queues, numbers): (Vec<&str>, Vec<i64>) = lines.into_iter().unzip();
+    // Whom a group is looked for is not one person: who may not have it is found out afterwards.
+    let person = if search.count > 1 { "" } else { search.asking.person.as_str() };
+    let most = search.count.max(HINTS);
+    // So many of each that all of them together are enough.
+    let each = if search.count > 1 { most } else { most.div_ceil(numbers.len().max(1)) };
+    let [each, most] = [each, most].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+    let rows = sqlx::query(LINES)
+        .bind(search.tenant.as_str())
+        .bind(&queues)
+        .bind(&numbers)
+        .bind(person)
+        .bind(each)
+        .bind(most)
+        .fetch_all(connection)
+        .await?;
+    suiting(search, &rows)
+}
+
+/// What suits, in order. A group of callers shares its skills; who of them is barred is not looked at here.
+fn suiting(search: &Search<'_>, rows: &[PgRow]) -> Attempt<Vec<(ItemKey, Candidate)>> {
+    let mut found = Vec::new();
+    for row in rows {
+        let queue: Name = decode::parsed(row, "queue")?;
+        let number: i64 = row.try_get("set_id")?;
+        let sets = search.sets.get(&(search.tenant.clone(), queue.clone()));
+        let Some(skills) = sets.and_then(|sets| sets.get(&number)) else { continue };
+        if !skills.is_subset(&search.asking.skills) {
+            continue;
+        }
+        let barred: Vec<String> = row.try_get("barred")?;
+        if search.count <= 1 && barred.iter().any(|person| person == search.asking.person.as_str()) {
+            continue;
+        }
+        let class = if row.try_get::<i16, _>("class")? == 0 { Class::Reopened } else { Class::Fresh };
+        let standing =
+            Standing { urgency: row.try_get("urgency")?, class, position: row.try_get("position")? };
+        let candidate = Candidate {
+            queue,
+            skills: skills.clone(),
+            needs: usize::try_from(row.try_get::<i32, _>("needs")?).unwrap_or(0),
+            barred: Default::default(),
+            standing,
+        };
+        found.push((item_key(row)?, candidate));
+    }
+    found.sort_by_key(|(_, candidate)| candidate.standing);
+    Ok(found)
+}
+
+/// Locks up to `most` of the items that were found, the first ones that nobody else has.
+pub(crate) async fn lock(
+    connection: &mut PgConnection,
+    found: &[(ItemKey, Candidate)],
+    most: usize,
+) -> Attempt<Vec<LoadedItem>> {
+    const LOCK: &str = "
+SELECT i.tenant, i.item, i.version, i.body, i.payload
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k(tenant, item, ord)
+JOIN items i ON i.item = k.item AND i.tenant = k.tenant
+ORDER BY k.ord LIMIT $3
+FOR NO KEY UPDATE OF i SKIP LOCKED";
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let hints = found.iter().take(HINTS.max(most)).map(|(key, _)| key);
+    let (tenants, ids) = key_columns(hints);
+    let rows = sqlx::query(LOCK)
+        .bind(&tenants)
+        .bind(&ids)
+        .bind(i64::try_from(most).unwrap_or(i64::MAX))
+        .fetch_all(&mut *connection)
+        .await?;
+    item_rows::loaded(connection, &rows).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use millstream_testkit::postgres;
+    use sqlx::AssertSqlSafe;
+
+    use super::*;
+    use crate::connect::{PostgresOptions, PostgresStore};
+
+    /// The plan on a full table, by a connection of the store.
+    async fn plan(store: &PostgresStore, statement: &str, lines: &[(&str, i64)]) -> String {
+        let (queues, numbers): (Vec<&str>, Vec<i64>) = lines.iter().copied().unzip();
+        let explain =
+            AssertSqlSafe(format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement}"));
+        let query = sqlx::query(explain).bind("default").bind(queues);
+        let query = if statement == LINE {
+            query.bind(32i64)
+        } else {
+            query.bind(numbers).bind("ann").bind(8i64).bind(64i64)
+        };
+        let rows = query.fetch_all(&store.pool).await.unwrap();
+        let mut text = String::new();
+        for row in rows {
+            writeln!(text, "{}", row.get::<&str, _>(0)).unwrap();
+        }
+        text
+    }
+
+    #[tokio::test]
+    async fn looking_walks_an_index_in_its_order_and_stops() {
+        const FILL: &str = "
+INSERT INTO openings (tenant, item, queue, set_id, urgency, class, position, needs, barred)
+SELECT 'default', 'i-' || n, 'q' || n % 3, n % 50, n % 7, n % 2, n, 1, CASE WHEN n < 3000 THEN '{ann}' ELSE '{}' END::text[]
+FROM generate_series(1, 30000) n";
+        let database = postgres::database().await;
+        let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
+        store.migrate().await.unwrap();
+        sqlx::query(FILL).execute(&store.pool).await.unwrap();
+        // Statistics of a moment ago, and none.
+        for analyze in ["SELECT 1", "ANALYZE openings"] {
+            sqlx::query(analyze).execute(&store.pool).await.unwrap();
+            let line = plan(&store, LINE, &[("q0", 0), ("q1", 0)]).await;
+            assert!(line.contains("Index Scan using openings_line"), "{line}");
+            assert!(!line.contains("Seq Scan") && !line.contains("Sort"), "{line}");
+            let lines = plan(&store, LINES, &[("q0", 3), ("q1", 4), ("q2", 5)]).await;
+            assert!(lines.contains("Index Scan using openings_set"), "{lines}");
+            // What is sorted are the heads; nothing is below the limit of each line.
+            let within = lines.split("Limit").nth(2).unwrap();
+            assert!(!lines.contains("Seq Scan") && !within.contains("Sort"), "{lines}");
+        }
+        store.close().await;
+    }
+}

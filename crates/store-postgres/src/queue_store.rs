@@ -1,0 +1,258 @@
+//! Queues of people's work, and the people.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use millstream_core::assignment::next::Profile;
+use millstream_core::assignment::{QueueConfig, QueueState};
+use millstream_core::definition::Format;
+use millstream_core::id::{Name, PersonId, TenantId};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::queue_store::{PeopleStore, PutQueue, QueueStore, QueueView};
+use sqlx::PgConnection;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::connect::PostgresStore;
+use crate::decode;
+use crate::errors::{Attempt, Failure};
+
+#[async_trait]
+impl QueueStore for PostgresStore {
+    async fn put_queue(&self, tenant: &TenantId, queue: &QueueConfig, now: Timestamp) -> Result<PutQueue> {
+        const PUT: &str = "
+INSERT INTO queues AS q (tenant, queue, config, state, created_at, updated_at)
+VALUES ($1, $2, $3, 'active', $4, $4)
+ON CONFLICT (tenant, queue) DO UPDATE SET config = excluded.config, updated_at = excluded.updated_at
+WHERE q.config <> excluded.config
+RETURNING (xmax = 0) AS created";
+        let config = queue.to_json();
+        self.patiently(|| async {
+            let row = sqlx::query(PUT)
+                .bind(tenant.as_str())
+                .bind(queue.name.as_str())
+                .bind(config.as_str())
+                .bind(now.as_millis())
+                .fetch_optional(&self.pool)
+                .await?;
+            Ok(match row {
+                None => PutQueue::Same,
+                Some(row) if row.try_get("created")? => PutQueue::Created,
+                Some(_) => PutQueue::Changed,
+            })
+        })
+        .await
+    }
+
+    async fn set_queue_state(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        state: QueueState,
+        now: Timestamp,
+    ) -> Result<bool> {
+        const SET: &str = "UPDATE queues SET state = $3, updated_at = $4 WHERE tenant = $1 AND queue = $2";
+        self.patiently(|| async {
+            let done = sqlx::query(SET)
+                .bind(tenant.as_str())
+                .bind(queue.as_str())
+                .bind(state.as_str())
+                .bind(now.as_millis())
+                .execute(&self.pool)
+                .await?;
+            Ok(done.rows_affected() > 0)
+        })
+        .await
+    }
+
+    async fn queues(&self, keys: &[(TenantId, Name)]) -> Result<Vec<Option<QueueView>>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.once(async {
+            let mut connection = self.pool.acquire().await?;
+            let found = read_queues(&mut connection, &self.configs, keys).await?;
+            let of = |key: &(TenantId, Name)| {
+                found.iter().find(|(tenant, view)| (tenant, &view.config.name) == (&key.0, &key.1))
+            };
+            Ok(keys.iter().map(|key| of(key).map(|(_, view)| view.clone())).collect())
+        })
+        .await
+    }
+
+    async fn list_queues(
+        &self,
+        tenant: &TenantId,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<QueueView>> {
+        self.once(async {
+            let mut connection = self.pool.acquire().await?;
+            let found =
+                list_queues(&mut connection, &self.configs, tenant, after.map_or("", Name::as_str), limit)
+                    .await?;
+            Ok(found.into_iter().map(|(_, view)| view).collect())
+        })
+        .await
+    }
+}
+
+/// Those that are there, in no order.
+pub(crate) async fn read_queues(
+    connection: &mut PgConnection,
+    configs: &Configs,
+    keys: &[(TenantId, Name)],
+) -> Attempt<Vec<(TenantId, QueueView)>> {
+    const READ: &str = "
+SELECT q.* FROM unnest($1::text[], $2::text[]) AS k(tenant, queue)
+JOIN queues q ON q.tenant = k.tenant AND q.queue = k.queue";
+    let rows = sqlx::query(READ)
+        .bind(keys.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
+        .bind(keys.iter().map(|(_, queue)| queue.as_str()).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(|row| queue_view(row, configs)).collect()
+}
+
+/// By name, after `after`.
+pub(crate) async fn list_queues(
+    connection: &mut PgConnection,
+    configs: &Configs,
+    tenant: &TenantId,
+    after: &str,
+    limit: usize,
+) -> Attempt<Vec<(TenantId, QueueView)>> {
+    const LIST: &str = "SELECT * FROM queues WHERE tenant = $1 AND queue > $2 ORDER BY queue LIMIT $3";
+    let rows = sqlx::query(LIST)
+        .bind(tenant.as_str())
+        .bind(after)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(|row| queue_view(row, configs)).collect()
+}
+
+/// Configurations that have been read, by their text: reading one compiles its expressions.
+#[derive(Debug, Default)]
+pub(crate) struct Configs(Mutex<HashMap<String, QueueConfig>>);
+
+impl Configs {
+    /// More than these are not kept.
+    const MOST: usize = 1_000;
+
+    fn read(&self, text: &str) -> Attempt<QueueConfig> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = kept.get(text) {
+            return Ok(config.clone());
+        }
+        let config = QueueConfig::parse(text, Format::Json)
+            .map_err(|error| Failure::Undecodable(format!("the configuration of a queue: {error}")))?;
+        if kept.len() >= Self::MOST {
+            kept.clear();
+        }
+        kept.insert(text.to_owned(), config.clone());
+        Ok(config)
+    }
+}
+
+fn queue_view(row: &PgRow, configs: &Configs) -> Attempt<(TenantId, QueueView)> {
+    let view = QueueView {
+        config: configs.read(row.try_get("config")?)?,
+        state: decode::parsed(row, "state")?,
+        created_at: decode::time(row, "created_at")?,
+        updated_at: decode::time(row, "updated_at")?,
+    };
+    Ok((decode::parsed(row, "tenant")?, view))
+}
+
+#[async_trait]
+impl PeopleStore for PostgresStore {
+    async fn put_people(&self, tenant: &TenantId, people: &[Profile], now: Timestamp) -> Result<()> {
+        const PUT: &str = "
+INSERT INTO people (tenant, person, skills, state, updated_at)
+SELECT DISTINCT ON (k.person COLLATE \"C\") $1, k.person, k.skills, k.state, $5
+FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY AS k(person, skills, state, ord)
+ORDER BY k.person COLLATE \"C\", k.ord DESC
+ON CONFLICT (tenant, person) DO UPDATE SET
+    skills = excluded.skills, state = excluded.state, updated_at = excluded.updated_at";
+        if people.is_empty() {
+            return Ok(());
+        }
+        let skills: Vec<String> =
+            people.iter().map(|profile| RawJson::of(&profile.skills).as_str().to_owned()).collect();
+        self.patiently(|| async {
+            sqlx::query(PUT)
+                .bind(tenant.as_str())
+                .bind(people.iter().map(|profile| profile.person.as_str()).collect::<Vec<_>>())
+                .bind(&skills)
+                .bind(people.iter().map(|profile| profile.state.as_str()).collect::<Vec<_>>())
+                .bind(now.as_millis())
+                .execute(&self.pool)
+                .await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn people(&self, keys: &[(TenantId, PersonId)]) -> Result<Vec<Option<Profile>>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.once(async {
+            let mut connection = self.pool.acquire().await?;
+            let found = read_people(&mut connection, keys).await?;
+            let of = |key: &(TenantId, PersonId)| {
+                found.iter().find(|(tenant, profile)| (tenant, &profile.person) == (&key.0, &key.1))
+            };
+            Ok(keys.iter().map(|key| of(key).map(|(_, profile)| profile.clone())).collect())
+        })
+        .await
+    }
+
+    async fn list_people(
+        &self,
+        tenant: &TenantId,
+        after: Option<&PersonId>,
+        limit: usize,
+    ) -> Result<Vec<Profile>> {
+        const LIST: &str = "SELECT * FROM people WHERE tenant = $1 AND person > $2 ORDER BY person LIMIT $3";
+        self.once(async {
+            let rows = sqlx::query(LIST)
+                .bind(tenant.as_str())
+                .bind(after.map_or("", PersonId::as_str))
+                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+                .fetch_all(&self.pool)
+                .await?;
+            rows.iter().map(|row| Ok(profile(row)?.1)).collect()
+        })
+        .await
+    }
+}
+
+/// Those who are known, in no order.
+async fn read_people(
+    connection: &mut PgConnection,
+    keys: &[(TenantId, PersonId)],
+) -> Attempt<Vec<(TenantId, Profile)>> {
+    const READ: &str = "
+SELECT p.* FROM unnest($1::text[], $2::text[]) AS k(tenant, person)
+JOIN people p ON p.tenant = k.tenant AND p.person = k.person";
+    let rows = sqlx::query(READ)
+        .bind(keys.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
+        .bind(keys.iter().map(|(_, person)| person.as_str()).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(profile).collect()
+}
+
+fn profile(row: &PgRow) -> Attempt<(TenantId, Profile)> {
+    let profile = Profile {
+        person: decode::parsed(row, "person")?,
+        skills: decode::list(row, "skills")?,
+        state: decode::parsed(row, "state")?,
+    };
+    Ok((decode::parsed(row, "tenant")?, profile))
+}

@@ -1,0 +1,163 @@
+//! Looking at people's work. Nothing in here writes.
+
+use millstream_core::assignment::stats::Totals;
+use millstream_core::assignment::{Assignment, LogEntry};
+use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+use millstream_store::Result;
+use millstream_store::assignments::{AssignmentFilter, AssignmentViews, ItemFilter, ItemView, TotalsFilter};
+use rusqlite::params_from_iter;
+use rusqlite::types::Value;
+
+use crate::connect::SqliteStore;
+use crate::decode::Fields;
+use crate::item_rows::item;
+use crate::param;
+
+/// Conditions that are there, with their values; each is one that an index begins with, or filters what that finds.
+#[derive(Default)]
+struct Where {
+    text: String,
+    values: Vec<Value>,
+}
+
+impl Where {
+    fn and(&mut self, condition: &str, value: impl Into<Value>) {
+        self.values.push(value.into());
+        let place = format!("?{}", self.values.len());
+        let joint = if self.text.is_empty() { "WHERE " } else { " AND " };
+        self.text.push_str(joint);
+        self.text.push_str(&condition.replace('?', &place));
+    }
+
+    fn and_text(&mut self, condition: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.and(condition, value.to_owned());
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl AssignmentViews for SqliteStore {
+    async fn list_assignments(
+        &self,
+        tenant: &TenantId,
+        filter: &AssignmentFilter,
+        after: Option<AssignmentId>,
+        limit: usize,
+    ) -> Result<Vec<Assignment>> {
+        let mut wanted = Where::default();
+        wanted.and("tenant = ?", tenant.as_str().to_owned());
+        wanted.and_text("item = ?", filter.item.as_ref().map(AsRef::as_ref));
+        wanted.and_text("person = ?", filter.person.as_ref().map(AsRef::as_ref));
+        wanted.and_text("queue = ?", filter.queue.as_ref().map(AsRef::as_ref));
+        wanted.and_text("status = ?", filter.status.map(|status| status.as_str()));
+        if let Some(after) = after {
+            wanted.and("assignment < ?", after.0.as_bytes().to_vec());
+        }
+        let list =
+            format!("SELECT body FROM assignments {} ORDER BY assignment DESC LIMIT {limit}", wanted.text);
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(&list)?;
+            let mut rows = read.query(params_from_iter(wanted.values))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                found.push(Fields(row).json("body")?);
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn list_items(
+        &self,
+        tenant: &TenantId,
+        filter: &ItemFilter,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<ItemView>> {
+        let mut wanted = Where::default();
+        wanted.and("tenant = ?", tenant.as_str().to_owned());
+        wanted.and_text("queue = ?", filter.queue.as_ref().map(AsRef::as_ref));
+        wanted.and_text("status = ?", filter.status.map(|status| status.as_str()));
+        if let Some(after) = after {
+            wanted.and("position < ?", after);
+        }
+        let list = format!(
+            "SELECT body, payload, version, position FROM items {} ORDER BY position DESC LIMIT {limit}",
+            wanted.text
+        );
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(&list)?;
+            let mut rows = read.query(params_from_iter(wanted.values))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                found.push(ItemView {
+                    item: item(row, "body")?,
+                    payload: row.raw("payload")?,
+                    version: row.int("version")?,
+                    position: row.int("position")?,
+                });
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> Result<Vec<LogEntry>> {
+        const READ: &str = "
+            SELECT body FROM item_log WHERE tenant = ?1 AND item = ?2 AND no > ?3 ORDER BY no LIMIT ?4";
+        let key = item.clone();
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(READ)?;
+            let row = (key.tenant.as_str(), key.item.as_str(), after, param::limit(limit));
+            let mut rows = read.query(row)?;
+            let mut log = Vec::new();
+            while let Some(row) = rows.next()? {
+                log.push(Fields(row).json("body")?);
+            }
+            Ok(log)
+        })
+        .await
+    }
+
+    async fn totals(
+        &self,
+        tenant: &TenantId,
+        filter: &TotalsFilter,
+    ) -> Result<Vec<(Name, Option<PersonId>, Totals)>> {
+        let mut wanted = Where::default();
+        wanted.and("tenant = ?", tenant.as_str().to_owned());
+        wanted.and_text("queue = ?", filter.queue.as_ref().map(AsRef::as_ref));
+        wanted.and_text("person = ?", filter.person.as_ref().map(AsRef::as_ref));
+        if let Some(from) = filter.from_day {
+            wanted.and("day >= ?", from);
+        }
+        if let Some(to) = filter.to_day {
+            wanted.and("day <= ?", to);
+        }
+        let list = format!(
+            "SELECT queue, person, sum(created), sum(started), sum(completed), sum(skipped), sum(expired_pending),
+                    sum(expired_started), sum(completing_millis), sum(completed_attempts), sum(items_imported),
+                    sum(items_done), sum(items_failed), sum(items_withdrawn), sum(items_escalated)
+             FROM queue_totals {} GROUP BY queue, person ORDER BY queue, person",
+            wanted.text
+        );
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(&list)?;
+            let mut rows = read.query(params_from_iter(wanted.values))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                let mut totals = Totals::default();
+                for (at, sum) in (2usize..).zip(&mut totals.0) {
+                    *sum = row.int(at)?;
+                }
+                let person = if row.text(1)?.is_empty() { None } else { Some(row.id(1)?) };
+                found.push((row.id(0)?, person, totals));
+            }
+            Ok(found)
+        })
+        .await
+    }
+}

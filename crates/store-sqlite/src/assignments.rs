@@ -1,0 +1,213 @@
+//! Handing out: caller by caller, each within the transaction of all of them.
+//!
+//! The line of a queue is looked at in order, for a while; somebody whom nothing at its head suits is looked for in
+//! the lines of the sets of skills that they have. Each look is a walk along an index.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use millstream_core::assignment::next::{Asking, Class, Idle, Load, Profile, Standing};
+use millstream_core::assignment::{Assignment, AssignmentStatus};
+use millstream_core::id::{ItemKey, Name, PersonId};
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::assignments::{Assignments, Caller, Due, Given, GivenWork};
+use millstream_store::giving;
+use millstream_store::queue_store::QueueView;
+use rusqlite::{Connection, Row};
+
+use crate::connect::SqliteStore;
+use crate::decode::Fields;
+use crate::errors::{Attempt, corrupt};
+use crate::item_rows::{read_item, write_item};
+use crate::param;
+use crate::queue_store::{read_person, read_queue, read_queues};
+
+/// How far the line of a queue is looked along before its sets of skills are.
+const LOOK: usize = 256;
+/// Queues that somebody who names none is given work of.
+const MOST_QUEUES: usize = 1_000;
+
+#[async_trait::async_trait]
+impl Assignments for SqliteStore {
+    async fn next(&self, callers: &[Caller], now: Timestamp) -> Result<Vec<Given>> {
+        let callers = callers.to_vec();
+        self.write(move |connection| callers.iter().map(|caller| next(connection, caller, now)).collect())
+            .await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>> {
+        const DUE: &str = "
+            SELECT * FROM (
+                SELECT tenant, item, assignment, due_at FROM assignments
+                WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2)
+            UNION ALL
+            SELECT * FROM (
+                SELECT tenant, item, NULL, due_at FROM items WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2)
+            ORDER BY due_at, tenant, item LIMIT ?2";
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(DUE)?;
+            let mut rows = read.query((now.as_millis(), param::limit(limit)))?;
+            let mut due = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                let (item, assignment) = (row.item_key()?, row.opt_assignment_id("assignment")?);
+                due.push(Due { item, assignment, at: row.time("due_at")? });
+            }
+            Ok(due)
+        })
+        .await
+    }
+}
+
+fn next(connection: &Connection, caller: &Caller, now: Timestamp) -> Attempt<Given> {
+    let open = read_open(connection, caller)?;
+    let pending = open.iter().filter(|one| one.status == AssignmentStatus::Pending);
+    let pending = pending.filter(|one| giving::wants(caller, &one.queue));
+    if let Some(one) = pending.min_by_key(|one| (one.created_at, one.id)) {
+        return again(connection, caller, one);
+    }
+    let queues = if caller.queues.is_empty() {
+        read_queues(connection, &caller.tenant, "", MOST_QUEUES)?
+    } else {
+        let named = caller.queues.iter().map(|queue| read_queue(connection, &caller.tenant, queue));
+        named.collect::<Attempt<Vec<_>>>()?.into_iter().flatten().collect()
+    };
+    let profile = read_person(connection, &caller.tenant, &caller.person)?;
+    let profile = profile.unwrap_or_else(|| Profile::unknown(caller.person.clone()));
+    let loads = read_loads(connection, caller, &queues, &open)?;
+    let asking = match giving::asking(caller, &profile, &queues.iter().collect::<Vec<_>>(), &loads) {
+        Ok(asking) => asking,
+        Err(idle) => return Ok(Given::Nothing(idle)),
+    };
+    let mut best: Option<(Standing, ItemKey, &QueueView)> = None;
+    for queue in queues.iter().filter(|view| asking.queues.contains(&view.config.name)) {
+        let found = find(connection, caller, &asking, &queue.config.name)?;
+        if let Some((standing, key)) = found
+            && best.as_ref().is_none_or(|(before, _, _)| standing < *before)
+        {
+            best = Some((standing, key, queue));
+        }
+    }
+    let Some((_, key, queue)) = best else { return Ok(Given::Nothing(Idle::NothingOpen)) };
+    let loaded = read_item(connection, &key)?.ok_or_else(|| corrupt(format!("there is no item {key}")))?;
+    let commit = giving::give(&loaded, queue, caller, now)
+        .ok_or_else(|| corrupt(format!("the opening of {key} is not what the item says")))?;
+    write_item(connection, &commit, now)?.map_err(|_| corrupt(format!("{key} has another version")))?;
+    let work = commit.change.work;
+    let assignment = work.assignments.get(&caller.next).cloned();
+    let assignment = assignment.ok_or_else(|| corrupt(format!("{key} was given to nobody")))?;
+    Ok(Given::Assigned(Box::new(GivenWork {
+        assignment,
+        item: work.item,
+        payload: work.payload,
+        again: false,
+    })))
+}
+
+fn again(connection: &Connection, caller: &Caller, one: &Assignment) -> Attempt<Given> {
+    let key = ItemKey { tenant: caller.tenant.clone(), item: one.item.clone() };
+    let loaded = read_item(connection, &key)?.ok_or_else(|| corrupt(format!("there is no item {key}")))?;
+    let (item, payload) = (loaded.work.item, loaded.work.payload);
+    Ok(Given::Assigned(Box::new(GivenWork { assignment: one.clone(), item, payload, again: true })))
+}
+
+fn read_open(connection: &Connection, caller: &Caller) -> Attempt<Vec<Assignment>> {
+    const READ: &str = "SELECT body FROM assignments WHERE tenant = ?1 AND person = ?2 AND is_open";
+    let mut read = connection.prepare_cached(READ)?;
+    let mut rows = read.query((caller.tenant.as_str(), caller.person.as_str()))?;
+    let mut open = Vec::new();
+    while let Some(row) = rows.next()? {
+        open.push(Fields(row).json("body")?);
+    }
+    Ok(open)
+}
+
+/// What the caller has; how much they have completed only where a queue asks for it.
+fn read_loads(
+    connection: &Connection,
+    caller: &Caller,
+    queues: &[QueueView],
+    open: &[Assignment],
+) -> Attempt<BTreeMap<Name, Load>> {
+    const COMPLETED: &str = "
+        SELECT coalesce(sum(completed), 0) FROM queue_totals WHERE tenant = ?1 AND queue = ?2 AND person = ?3";
+    let mut loads: BTreeMap<Name, Load> = BTreeMap::new();
+    for one in open {
+        loads.entry(one.queue.clone()).or_default().open += 1;
+    }
+    for queue in queues.iter().filter(|view| view.config.per_person.total.is_some()) {
+        let name = &queue.config.name;
+        let row = (caller.tenant.as_str(), name.as_str(), caller.person.as_str());
+        let completed: i64 = connection.prepare_cached(COMPLETED)?.query_row(row, |row| row.get(0))?;
+        loads.entry(name.clone()).or_default().completed = completed.unsigned_abs();
+    }
+    Ok(loads)
+}
+
+/// The first opening of a queue that suits.
+fn find(
+    connection: &Connection,
+    caller: &Caller,
+    asking: &Asking,
+    queue: &Name,
+) -> Attempt<Option<(Standing, ItemKey)>> {
+    const LINE: &str = "
+        SELECT o.tenant, o.item, o.urgency, o.class, o.position, o.barred, s.skills
+        FROM openings AS o
+        CROSS JOIN skill_sets AS s ON s.tenant = o.tenant AND s.queue = o.queue AND s.set_id = o.set_id
+        WHERE o.tenant = ?1 AND o.queue = ?2
+        ORDER BY o.urgency, o.class, o.position LIMIT ?3";
+    const SETS: &str = "SELECT set_id, skills FROM skill_sets WHERE tenant = ?1 AND queue = ?2";
+    const LINE_OF_SET: &str = "
+        SELECT tenant, item, urgency, class, position, barred FROM openings
+        WHERE tenant = ?1 AND queue = ?2 AND set_id = ?3 ORDER BY urgency, class, position";
+    let (tenant, queue) = (caller.tenant.as_str(), queue.as_str());
+    let mut line = connection.prepare_cached(LINE)?;
+    let mut rows = line.query((tenant, queue, param::limit(LOOK)))?;
+    let mut looked = 0;
+    while let Some(row) = rows.next()? {
+        looked += 1;
+        let skills: BTreeSet<Name> = Fields(row).json("skills")?;
+        if skills.is_subset(&asking.skills)
+            && let Some(found) = unless_barred(row, &asking.person)?
+        {
+            return Ok(Some(found));
+        }
+    }
+    if looked < LOOK {
+        return Ok(None);
+    }
+    let mut sets = connection.prepare_cached(SETS)?;
+    let mut rows = sets.query((tenant, queue))?;
+    let mut best: Option<(Standing, ItemKey)> = None;
+    let mut line = connection.prepare_cached(LINE_OF_SET)?;
+    while let Some(row) = rows.next()? {
+        let skills: BTreeSet<Name> = Fields(row).json("skills")?;
+        if !skills.is_subset(&asking.skills) {
+            continue;
+        }
+        let mut openings = line.query((tenant, queue, Fields(row).int("set_id")?))?;
+        while let Some(row) = openings.next()? {
+            let standing = standing(Fields(row))?;
+            if best.as_ref().is_some_and(|(before, _)| *before <= standing) {
+                break;
+            }
+            if let Some(found) = unless_barred(row, &asking.person)? {
+                best = Some(found);
+                break;
+            }
+        }
+    }
+    Ok(best)
+}
+
+fn unless_barred(row: &Row<'_>, person: &PersonId) -> Attempt<Option<(Standing, ItemKey)>> {
+    let row = Fields(row);
+    let barred: BTreeSet<PersonId> = row.json("barred")?;
+    if barred.contains(person) { Ok(None) } else { Ok(Some((standing(row)?, row.item_key()?))) }
+}
+
+fn standing(row: Fields<'_>) -> Attempt<Standing> {
+    let class = if row.int("class")? == 0 { Class::Reopened } else { Class::Fresh };
+    Ok(Standing { urgency: row.small("urgency")?, class, position: row.int("position")? })
+}

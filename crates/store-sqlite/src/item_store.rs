@@ -1,0 +1,174 @@
+//! Items of people's work: imported, loaded, changed, and removed when their time is over.
+
+use std::collections::BTreeSet;
+
+use millstream_core::assignment::limits::MAX_SKILL_SETS;
+use millstream_core::assignment::{Item, LogEntry, NewItem, Work, stats};
+use millstream_core::id::{ItemKey, Name, TenantId, WorkerId};
+use millstream_core::problem::Problem;
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::giving::no_slots;
+use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
+use millstream_store::queue_store::QueueView;
+use rusqlite::Connection;
+
+use crate::connect::SqliteStore;
+use crate::decode::Fields;
+use crate::errors::Attempt;
+use crate::item_rows::{add_totals, intern, place, position, read_item, write_item, write_log};
+use crate::param;
+use crate::queue_store::read_queue;
+use crate::settle::settle_batch;
+
+#[async_trait::async_trait]
+impl ItemStore for SqliteStore {
+    async fn import(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        items: &[NewItem],
+        now: Timestamp,
+    ) -> Result<Vec<Imported>> {
+        let (tenant, queue, items) = (tenant.clone(), queue.clone(), items.to_vec());
+        self.write(move |connection| {
+            let Some(view) = read_queue(connection, &tenant, &queue)? else {
+                return Ok(vec![Imported::NoQueue; items.len()]);
+            };
+            let mut verdicts = Vec::with_capacity(items.len());
+            for new in &items {
+                verdicts.push(import(connection, &tenant, &view, new, now)?);
+            }
+            let created = verdicts.iter().filter(|verdict| **verdict == Imported::Created).count();
+            let added = stats::imported(param::limit(created));
+            if created > 0 {
+                add_totals(connection, &tenant, &queue, None, now, &added)?;
+            }
+            Ok(verdicts)
+        })
+        .await
+    }
+
+    async fn load_items(&self, wanted: &[ItemRef]) -> Result<Vec<Option<LoadedItem>>> {
+        let wanted = wanted.to_vec();
+        self.read(move |connection| wanted.iter().map(|wanted| load(connection, wanted)).collect()).await
+    }
+
+    async fn commit_items(
+        &self,
+        worker: &WorkerId,
+        batch: &[ItemCommit],
+        now: Timestamp,
+    ) -> Result<Vec<ItemCommitted>> {
+        let (worker, batch) = (worker.clone(), batch.to_vec());
+        self.write(move |connection| {
+            batch.iter().map(|commit| commit_one(connection, &worker, commit, now)).collect()
+        })
+        .await
+    }
+
+    async fn purge_items(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        const FIND: &str = "
+            SELECT i.tenant, i.item FROM items AS i
+            WHERE i.ended_at < ?1 AND NOT EXISTS (
+                SELECT 1 FROM assignments AS a WHERE a.tenant = i.tenant AND a.item = i.item AND a.is_open)
+            ORDER BY i.ended_at LIMIT ?2";
+        const REMOVE: [&str; 3] = [
+            "DELETE FROM assignments WHERE tenant = ?1 AND item = ?2",
+            "DELETE FROM item_log WHERE tenant = ?1 AND item = ?2",
+            "DELETE FROM items WHERE tenant = ?1 AND item = ?2",
+        ];
+        self.write(move |connection| {
+            let mut find = connection.prepare_cached(FIND)?;
+            let mut rows = find.query((before.as_millis(), param::limit(limit)))?;
+            let mut gone = Vec::new();
+            while let Some(row) = rows.next()? {
+                gone.push(Fields(row).item_key()?);
+            }
+            for statement in REMOVE {
+                let mut remove = connection.prepare_cached(statement)?;
+                for key in &gone {
+                    remove.execute((key.tenant.as_str(), key.item.as_str()))?;
+                }
+            }
+            Ok(gone.len() as u64)
+        })
+        .await
+    }
+}
+
+fn load(connection: &Connection, wanted: &ItemRef) -> Attempt<Option<LoadedItem>> {
+    const WHOSE: &str = "SELECT tenant, item FROM assignments WHERE tenant = ?1 AND assignment = ?2";
+    match wanted {
+        ItemRef::Item(key) => read_item(connection, key),
+        ItemRef::Assignment(tenant, id) => {
+            let mut read = connection.prepare_cached(WHOSE)?;
+            let mut rows = read.query((tenant.as_str(), id.0.as_bytes()))?;
+            let Some(row) = rows.next()? else { return Ok(None) };
+            read_item(connection, &Fields(row).item_key()?)
+        }
+    }
+}
+
+fn commit_one(
+    connection: &Connection,
+    worker: &WorkerId,
+    commit: &ItemCommit,
+    now: Timestamp,
+) -> Attempt<ItemCommitted> {
+    let version = match write_item(connection, commit, now)? {
+        Ok(version) => version,
+        Err(current) => return Ok(ItemCommitted::Conflict { current }),
+    };
+    let settled = match &commit.settlement {
+        Some(settlement) => {
+            let batch = std::slice::from_ref(settlement);
+            settle_batch(connection, worker, batch, &no_slots(), now)?.verdicts.into_iter().next()
+        }
+        None => None,
+    };
+    Ok(ItemCommitted::Done { version, settled })
+}
+
+fn import(
+    connection: &Connection,
+    tenant: &TenantId,
+    queue: &QueueView,
+    new: &NewItem,
+    now: Timestamp,
+) -> Attempt<Imported> {
+    const IMPORT: &str = "
+        INSERT INTO items (tenant, item, queue, status, version, position, due_at, ended_at, body, payload)
+        VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, NULL, ?7, ?8)";
+    let key = ItemKey { tenant: tenant.clone(), item: new.id.clone() };
+    if let Some(there) = read_item(connection, &key)? {
+        return Ok(Imported::beside(&there.work.item, &there.work.payload, &queue.config.name, new));
+    }
+    let mut problems = new.problems(&queue.config);
+    let item = Item::imported(new, &queue.config, now);
+    if problems.is_empty()
+        && intern(connection, tenant, &item.queue, &item.skills)? > param::limit(MAX_SKILL_SETS)
+    {
+        let message =
+            format!("the items of this queue ask for more than {MAX_SKILL_SETS} different sets of skills");
+        problems.push(Problem::new("skills", message));
+    }
+    if !problems.is_empty() {
+        return Ok(Imported::Refused(problems));
+    }
+    let position = position(connection)?;
+    connection.prepare_cached(IMPORT)?.execute((
+        tenant.as_str(),
+        key.item.as_str(),
+        item.queue.as_str(),
+        item.status.as_str(),
+        position,
+        item.due_at.map(Timestamp::as_millis),
+        RawJson::of(&item).as_str(),
+        new.payload.as_str(),
+    ))?;
+    write_log(connection, &key, &[LogEntry::imported(&item)])?;
+    place(connection, &key, &Work::new(item, new.payload.clone()), &BTreeSet::new(), position)?;
+    Ok(Imported::Created)
+}

@@ -1,0 +1,164 @@
+//! What of the feed is still to be told, and to whom.
+
+use millstream_core::id::Name;
+use millstream_core::time::Timestamp;
+use millstream_store::Result;
+use millstream_store::outbox::{HandedOver, Heard, Limit, Outbox, Parcel, PutOff, SinkBacklog};
+use rusqlite::Connection;
+
+use crate::connect::SqliteStore;
+use crate::decode::Fields;
+use crate::errors::Attempt;
+use crate::{feed, param};
+
+#[async_trait::async_trait]
+impl Outbox for SqliteStore {
+    async fn spread(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize> {
+        // Looked at first: most of the time there is nothing, and then nobody has to wait for a writer.
+        if self.read(move |connection| unmarked(connection, 1)).await?.is_empty() {
+            return Ok(0);
+        }
+        let sinks = sinks.to_vec();
+        self.write(move |connection| spread(connection, &sinks, limit, now)).await
+    }
+
+    async fn due(&self, sink: &Name, limit: Limit, now: Timestamp) -> Result<Vec<Parcel>> {
+        const DUE: &str = "
+            SELECT * FROM outbox INDEXED BY outbox_due WHERE sink = ?1 AND due_at <= ?2
+            ORDER BY due_at LIMIT ?3";
+        const ENTRIES: &str = "
+            SELECT * FROM graph_feed
+            WHERE tenant = ?1 AND execution_id = ?2 AND position > ?3 AND position <= ?4
+            ORDER BY position LIMIT ?5";
+        let sink = sink.clone();
+        self.read(move |connection| {
+            let mut parcels = Vec::new();
+            let mut due = connection.prepare_cached(DUE)?;
+            let mut rows = due.query((sink.as_str(), now.as_millis(), param::limit(limit.executions)))?;
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                let (execution, upto) = (row.execution()?, row.int("upto")?);
+                let heard = Heard { position: row.int("told")?, part: row.number("part")? };
+                let range = (
+                    execution.tenant.as_str(),
+                    execution.execution.as_str(),
+                    heard.position,
+                    upto,
+                    param::limit(limit.entries),
+                );
+                let entries = feed::entries(connection.prepare_cached(ENTRIES)?.query(range)?)?;
+                parcels.push(Parcel { execution, heard, upto, attempts: row.number("attempts")?, entries });
+            }
+            Ok(parcels)
+        })
+        .await
+    }
+
+    async fn handed_over(&self, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Result<()> {
+        const ADVANCE: &str = "
+            UPDATE outbox
+            SET told = ?6, part = ?7, waiting = max(waiting - ?8, 0), since = ?9, due_at = ?10, attempts = 0
+            WHERE tenant = ?1 AND execution_id = ?2 AND sink = ?3 AND told = ?4 AND part = ?5";
+        const CLOSE: &str = "
+            DELETE FROM outbox WHERE tenant = ?1 AND execution_id = ?2 AND sink = ?3 AND told >= upto";
+        if parcels.is_empty() {
+            return Ok(());
+        }
+        let (sink, parcels) = (sink.clone(), parcels.to_vec());
+        self.write(move |connection| {
+            let mut advance = connection.prepare_cached(ADVANCE)?;
+            let mut close = connection.prepare_cached(CLOSE)?;
+            for parcel in &parcels {
+                let key = &parcel.execution;
+                let place = (key.tenant.as_str(), key.execution.as_str(), sink.as_str());
+                advance.execute((
+                    place.0,
+                    place.1,
+                    place.2,
+                    parcel.from.position,
+                    parcel.from.part,
+                    parcel.to.position,
+                    parcel.to.part,
+                    param::limit(parcel.entries),
+                    parcel.at.as_millis(),
+                    now.as_millis(),
+                ))?;
+                close.execute(place)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn put_off(&self, sink: &Name, executions: &[PutOff]) -> Result<()> {
+        const PUT_OFF: &str = "
+            UPDATE outbox SET due_at = ?4, attempts = ?5
+            WHERE tenant = ?1 AND execution_id = ?2 AND sink = ?3";
+        if executions.is_empty() {
+            return Ok(());
+        }
+        let (sink, executions) = (sink.clone(), executions.to_vec());
+        self.write(move |connection| {
+            let mut put_off = connection.prepare_cached(PUT_OFF)?;
+            for PutOff { execution, until, attempts } in &executions {
+                let (tenant, id) = (execution.tenant.as_str(), execution.execution.as_str());
+                put_off.execute((tenant, id, sink.as_str(), until.as_millis(), attempts))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn backlogs(&self) -> Result<Vec<SinkBacklog>> {
+        const BACKLOGS: &str = "
+            SELECT sink, count(*) AS executions, sum(waiting) AS entries, min(since) AS oldest
+            FROM outbox GROUP BY sink ORDER BY sink";
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(BACKLOGS)?;
+            let (mut rows, mut backlogs) = (read.query([])?, Vec::new());
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                backlogs.push(SinkBacklog {
+                    sink: row.id("sink")?,
+                    executions: row.count("executions")?,
+                    entries: row.count("entries")?,
+                    oldest: row.time("oldest")?,
+                });
+            }
+            Ok(backlogs)
+        })
+        .await
+    }
+}
+
+/// The positions of entries that were not spread.
+fn unmarked(connection: &Connection, limit: usize) -> Attempt<Vec<i64>> {
+    // By name: the rows by their own order would be read from the beginning.
+    const UNMARKED: &str = "
+        SELECT position FROM graph_feed INDEXED BY graph_feed_unpublished
+        WHERE published = 0 ORDER BY position LIMIT ?1";
+    let mut find = connection.prepare_cached(UNMARKED)?;
+    let found =
+        find.query_map([param::limit(limit)], |row| row.get(0))?.collect::<std::result::Result<_, _>>()?;
+    Ok(found)
+}
+
+fn spread(connection: &Connection, sinks: &[Name], limit: usize, now: Timestamp) -> Attempt<usize> {
+    const NOTE: &str = "
+        INSERT INTO outbox (sink, tenant, execution_id, told, part, upto, waiting, since, due_at, attempts)
+        SELECT ?2, f.tenant, f.execution_id, f.position - 1, 0, f.position, 1, f.at, ?3, 0
+        FROM graph_feed AS f WHERE f.position = ?1
+        ON CONFLICT (tenant, execution_id, sink) DO UPDATE SET
+            upto = max(upto, excluded.upto), waiting = waiting + 1";
+    const MARK: &str = "UPDATE graph_feed SET published = 1 WHERE position = ?1";
+    let positions = unmarked(connection, limit)?;
+    let mut note = connection.prepare_cached(NOTE)?;
+    let mut mark = connection.prepare_cached(MARK)?;
+    for position in &positions {
+        for sink in sinks {
+            note.execute((position, sink.as_str(), now.as_millis()))?;
+        }
+        mark.execute([position])?;
+    }
+    Ok(positions.len())
+}

@@ -1,0 +1,131 @@
+//! Who is given what, what is due, and looking at all of it.
+
+use std::collections::BTreeSet;
+
+use millstream_core::assignment::next::Idle;
+use millstream_core::assignment::stats::Totals;
+use millstream_core::assignment::{Assignment, AssignmentStatus, Item, ItemStatus, LogEntry};
+use millstream_core::id::{AssignmentId, ItemId, ItemKey, Name, PersonId, TenantId};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+#[async_trait::async_trait]
+pub trait Assignments: Send + Sync {
+    /// Give each caller something to do, in the order in which they came. Who has a pending assignment gets that
+    /// one, so that an answer that was lost loses nothing; else the opening that stands first of those that they
+    /// may have. Safe to call from everywhere at once: no opening goes to two callers, nobody gets more than they
+    /// may, and nothing is answered only if there is nothing.
+    async fn next(&self, callers: &[Caller], now: Timestamp) -> Result<Vec<Given>>;
+
+    /// Up to `limit` assignments and items whose time is over, the longest first.
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<Due>>;
+}
+
+#[async_trait::async_trait]
+pub trait AssignmentViews: Send + Sync {
+    /// Newest first by id, beginning after `after` (at smaller ones).
+    async fn list_assignments(
+        &self,
+        tenant: &TenantId,
+        filter: &AssignmentFilter,
+        after: Option<AssignmentId>,
+        limit: usize,
+    ) -> Result<Vec<Assignment>>;
+
+    /// Newest first by import, beginning after the position `after` (at smaller ones).
+    async fn list_items(
+        &self,
+        tenant: &TenantId,
+        filter: &ItemFilter,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<ItemView>>;
+
+    /// Entries of an item's log with a number above `after`, in order.
+    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> Result<Vec<LogEntry>>;
+
+    /// Sums by queue and person; those of nobody in particular have no person. By queue and person in order.
+    async fn totals(
+        &self,
+        tenant: &TenantId,
+        filter: &TotalsFilter,
+    ) -> Result<Vec<(Name, Option<PersonId>, Totals)>>;
+}
+
+/// Somebody who asks for work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    pub tenant: TenantId,
+    pub person: PersonId,
+    /// Where from; empty: from every queue.
+    pub queues: BTreeSet<Name>,
+    /// The id of the assignment that may come of it.
+    pub next: AssignmentId,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Given {
+    Assigned(Box<GivenWork>),
+    Nothing(Idle),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenWork {
+    pub assignment: Assignment,
+    pub item: Item,
+    pub payload: RawJson,
+    /// Whether it was theirs before they asked.
+    pub again: bool,
+}
+
+/// Something whose time is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    pub item: ItemKey,
+    /// `None`: the item itself.
+    pub assignment: Option<AssignmentId>,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AssignmentFilter {
+    pub queue: Option<Name>,
+    pub status: Option<AssignmentStatus>,
+    pub person: Option<PersonId>,
+    pub item: Option<ItemId>,
+}
+
+impl AssignmentFilter {
+    pub fn lets(&self, one: &Assignment) -> bool {
+        self.queue.as_ref().is_none_or(|queue| *queue == one.queue)
+            && self.status.is_none_or(|status| status == one.status)
+            && self.person.as_ref().is_none_or(|person| *person == one.person)
+            && self.item.as_ref().is_none_or(|item| *item == one.item)
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemFilter {
+    pub queue: Option<Name>,
+    pub status: Option<ItemStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemView {
+    pub item: Item,
+    pub payload: RawJson,
+    pub version: i64,
+    /// In the order of import.
+    pub position: i64,
+}
+
+/// Days are counted from the epoch, both included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TotalsFilter {
+    pub queue: Option<Name>,
+    pub person: Option<PersonId>,
+    pub from_day: Option<i64>,
+    pub to_day: Option<i64>,
+}

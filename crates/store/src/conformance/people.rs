@@ -1,0 +1,188 @@
+//! Words that cases about people's work are told in.
+
+use millstream_core::assignment::next::Profile;
+use millstream_core::assignment::{
+    Assignment, Change, Input, NewItem, QueueConfig, QueueState, Refusal, Setting, Stepped, step,
+};
+use millstream_core::definition::Format;
+use millstream_core::id::{AssignmentId, ItemId, ItemKey, PersonId, TenantId};
+use millstream_core::time::Timestamp;
+
+use super::Bench;
+use super::fixture::{name, raw, tenant, worker};
+use crate::action_store::Settlement;
+use crate::assignments::{Caller, Given, GivenWork};
+use crate::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, LoadedItem};
+
+pub(super) fn acme() -> TenantId {
+    tenant("acme")
+}
+
+pub(super) fn person(text: &str) -> PersonId {
+    PersonId::parse(text).unwrap()
+}
+
+pub(super) fn item_id(text: &str) -> ItemId {
+    ItemId::parse(text).unwrap()
+}
+
+/// An item of the tenant `acme`.
+pub(super) fn item(text: &str) -> ItemKey {
+    ItemKey { tenant: acme(), item: item_id(text) }
+}
+
+pub(super) fn new_item(id: &str) -> NewItem {
+    NewItem::plain(item_id(id), raw(&format!(r#"{{"of": "{id}"}}"#)))
+}
+
+/// A queue named `q` with what is said besides.
+pub(super) fn config(rest: &str) -> QueueConfig {
+    named("q", rest)
+}
+
+pub(super) fn named(queue: &str, rest: &str) -> QueueConfig {
+    QueueConfig::parse(&format!("{{name: {queue}, {rest}}}"), Format::Yaml).unwrap()
+}
+
+impl Bench {
+    pub(super) fn assignment_id(&self) -> AssignmentId {
+        AssignmentId(self.event_id().0)
+    }
+
+    pub(super) async fn queue(&self, rest: &str) -> QueueConfig {
+        let queue = config(rest);
+        self.stores.queues.put_queue(&acme(), &queue, self.now().await).await.unwrap();
+        queue
+    }
+
+    pub(super) async fn import(&self, items: Vec<NewItem>) {
+        let now = self.now().await;
+        for imported in self.stores.items.import(&acme(), &name("q"), &items, now).await.unwrap() {
+            assert_eq!(imported, Imported::Created);
+        }
+    }
+
+    /// Items `i-0`, `i-1` and so on.
+    pub(super) async fn import_many(&self, count: usize) {
+        self.import((0..count).map(|n| new_item(&format!("i-{n}"))).collect()).await;
+    }
+
+    pub(super) async fn skilled(&self, who: &str, skills: &[&str]) {
+        let skills = skills.iter().map(|skill| name(skill)).collect();
+        let profile = Profile { person: person(who), skills, state: QueueState::Active };
+        self.stores.people.put_people(&acme(), &[profile], self.now().await).await.unwrap();
+    }
+
+    pub(super) fn caller(&self, who: &str) -> Caller {
+        let (person, next) = (person(who), self.assignment_id());
+        Caller { tenant: acme(), person, queues: [name("q")].into(), next }
+    }
+
+    pub(super) async fn ask(&self, caller: Caller) -> Given {
+        self.stores.assignments.next(&[caller], self.now().await).await.unwrap().remove(0)
+    }
+
+    /// What the person is given; they are given something.
+    pub(super) async fn take(&self, who: &str) -> GivenWork {
+        match self.ask(self.caller(who)).await {
+            Given::Assigned(given) => *given,
+            Given::Nothing(idle) => panic!("{who} is given nothing: {idle:?}"),
+        }
+    }
+
+    pub(super) async fn taken(&self, who: &str) -> String {
+        self.take(who).await.item.id.to_string()
+    }
+
+    pub(super) async fn loaded(&self, key: &ItemKey) -> LoadedItem {
+        self.stores.items.load_items(&[ItemRef::Item(key.clone())]).await.unwrap().remove(0).unwrap()
+    }
+
+    /// What the input makes of an item as it is loaded, at `now`.
+    pub(super) async fn item_decide(
+        &self,
+        loaded: &LoadedItem,
+        input: &Input,
+        now: Timestamp,
+    ) -> Result<Change, Refusal> {
+        let key = (loaded.key.tenant.clone(), loaded.work.item.queue.clone());
+        let queue = self.stores.queues.queues(&[key]).await.unwrap().remove(0).unwrap();
+        decide_in(&queue.config, loaded, input, now)
+    }
+
+    pub(super) async fn commit_item(&self, commit: ItemCommit) -> ItemCommitted {
+        let now = self.now().await;
+        self.stores.items.commit_items(&worker("door"), &[commit], now).await.unwrap().remove(0)
+    }
+
+    /// Load, step and commit.
+    pub(super) async fn item_act(&self, key: &ItemKey, input: &Input) -> Change {
+        self.item_act_at(key, input, None, None).await.0
+    }
+
+    pub(super) async fn item_act_at(
+        &self,
+        key: &ItemKey,
+        input: &Input,
+        at: Option<Timestamp>,
+        settlement: Option<Settlement>,
+    ) -> (Change, ItemCommitted) {
+        // Others work on the same item: whoever loses loads again.
+        for _ in 0..1_000 {
+            let loaded = self.loaded(key).await;
+            let now = match at {
+                Some(at) => at,
+                None => self.now().await,
+            };
+            let change = self.item_decide(&loaded, input, now).await.unwrap();
+            let batch = [ItemCommit::of(&loaded, change.clone(), settlement.clone())];
+            let done = self.stores.items.commit_items(&worker("door"), &batch, now).await.unwrap().remove(0);
+            if matches!(done, ItemCommitted::Done { .. }) {
+                return (change, done);
+            }
+        }
+        panic!("{key} is never free")
+    }
+
+    pub(super) async fn start_work(&self, one: &Assignment) {
+        let key = ItemKey { tenant: acme(), item: one.item.clone() };
+        let (assignment, person) = (one.id, one.person.clone());
+        self.item_act(&key, &Input::Start { assignment, person }).await;
+    }
+
+    pub(super) async fn hand_in(&self, one: &Assignment, answer: &str) -> Change {
+        let key = ItemKey { tenant: acme(), item: one.item.clone() };
+        let (assignment, person) = (one.id, one.person.clone());
+        self.item_act(&key, &Input::Submit { assignment, person, answer: raw(answer) }).await
+    }
+
+    /// Taken, started and handed in.
+    pub(super) async fn work(&self, who: &str) -> Assignment {
+        let given = self.take(who).await.assignment;
+        self.start_work(&given).await;
+        self.hand_in(&given, "1").await;
+        given
+    }
+}
+
+/// What the input makes of an item in an active queue.
+pub(super) fn decide_in(
+    queue: &QueueConfig,
+    loaded: &LoadedItem,
+    input: &Input,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let setting = Setting { queue, state: QueueState::Active, escalates_to: None };
+    match step(&loaded.work, setting, input, now)? {
+        Stepped::Changed(change) => Ok(*change),
+        Stepped::Repeated => panic!("nothing changes"),
+    }
+}
+
+pub(super) fn skip(one: &Assignment) -> Input {
+    Input::Skip { assignment: one.id, person: one.person.clone(), reason: None }
+}
+
+pub(super) fn submit(one: &Assignment) -> Input {
+    Input::Submit { assignment: one.id, person: one.person.clone(), answer: raw("1") }
+}

@@ -1,0 +1,85 @@
+//! Looking at people's work, in memory.
+
+use std::collections::BTreeMap;
+
+use millstream_core::assignment::stats::Totals;
+use millstream_core::assignment::{Assignment, LogEntry};
+use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+
+use super::Memory;
+use crate::Result;
+use crate::assignments::{AssignmentFilter, AssignmentViews, ItemFilter, ItemView, TotalsFilter};
+
+#[async_trait::async_trait]
+impl AssignmentViews for Memory {
+    async fn list_assignments(
+        &self,
+        tenant: &TenantId,
+        filter: &AssignmentFilter,
+        after: Option<AssignmentId>,
+        limit: usize,
+    ) -> Result<Vec<Assignment>> {
+        let tables = self.tables();
+        let rows = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
+        let all = rows.flat_map(|(_, row)| row.work.assignments.values());
+        let mut found: Vec<Assignment> =
+            all.filter(|one| filter.lets(one) && after.is_none_or(|after| one.id < after)).cloned().collect();
+        found.sort_by_key(|one| std::cmp::Reverse(one.id));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn list_items(
+        &self,
+        tenant: &TenantId,
+        filter: &ItemFilter,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<ItemView>> {
+        let tables = self.tables();
+        let rows = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant).map(|(_, row)| row);
+        let mut found: Vec<ItemView> = rows
+            .filter(|row| {
+                let item = &row.work.item;
+                filter.queue.as_ref().is_none_or(|queue| *queue == item.queue)
+                    && filter.status.is_none_or(|status| status == item.status)
+                    && after.is_none_or(|after| row.position < after)
+            })
+            .map(|row| ItemView {
+                item: row.work.item.clone(),
+                payload: row.work.payload.clone(),
+                version: row.version,
+                position: row.position,
+            })
+            .collect();
+        found.sort_by_key(|view| std::cmp::Reverse(view.position));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    async fn item_log(&self, item: &ItemKey, after: u32, limit: usize) -> Result<Vec<LogEntry>> {
+        let tables = self.tables();
+        let Some(row) = tables.people.items.get(item) else { return Ok(Vec::new()) };
+        Ok(row.log.iter().filter(|entry| entry.no > after).take(limit).cloned().collect())
+    }
+
+    async fn totals(
+        &self,
+        tenant: &TenantId,
+        filter: &TotalsFilter,
+    ) -> Result<Vec<(Name, Option<PersonId>, Totals)>> {
+        let tables = self.tables();
+        let mut sums: BTreeMap<(Name, Option<PersonId>), Totals> = BTreeMap::new();
+        for ((owner, queue, person, day), totals) in &tables.people.totals {
+            let wanted = owner == tenant
+                && filter.queue.as_ref().is_none_or(|wanted| wanted == queue)
+                && filter.person.as_ref().is_none_or(|wanted| person.as_ref() == Some(wanted))
+                && filter.from_day.is_none_or(|from| *day >= from)
+                && filter.to_day.is_none_or(|to| *day <= to);
+            if wanted {
+                sums.entry((queue.clone(), person.clone())).or_default().merge(totals);
+            }
+        }
+        Ok(sums.into_iter().map(|((queue, person), totals)| (queue, person, totals)).collect())
+    }
+}

@@ -1,0 +1,101 @@
+//! The tables of people's work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use millstream_core::assignment::next::{OpeningChange, Profile, Standing};
+use millstream_core::assignment::stats::{self, Totals};
+use millstream_core::assignment::{LogEntry, Work};
+use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
+use millstream_core::time::Timestamp;
+
+use crate::item_store::{ItemCommit, LoadedItem};
+use crate::queue_store::QueueView;
+
+#[derive(Debug, Default)]
+pub(super) struct PeopleTables {
+    pub(super) queues: BTreeMap<(TenantId, Name), QueueView>,
+    pub(super) people: BTreeMap<(TenantId, PersonId), Profile>,
+    pub(super) items: BTreeMap<ItemKey, ItemRow>,
+    /// Which item an assignment is of.
+    pub(super) assignments: BTreeMap<(TenantId, AssignmentId), ItemKey>,
+    /// What people have, by id.
+    pub(super) open: BTreeMap<(TenantId, PersonId), BTreeMap<AssignmentId, ItemKey>>,
+    /// Items with openings, as they stand in the line of their queue.
+    pub(super) openings: BTreeSet<(TenantId, Name, Standing, ItemKey)>,
+    pub(super) totals: BTreeMap<TotalsKey, Totals>,
+    last_position: i64,
+}
+
+/// Tenant, queue, person and day.
+pub(super) type TotalsKey = (TenantId, Name, Option<PersonId>, i64);
+
+#[derive(Debug)]
+pub(super) struct ItemRow {
+    pub(super) work: Work,
+    pub(super) version: i64,
+    /// In the order of import.
+    pub(super) position: i64,
+    /// Of its openings, while it has any.
+    pub(super) standing: Option<Standing>,
+    pub(super) log: Vec<LogEntry>,
+}
+
+impl PeopleTables {
+    pub(super) fn position(&mut self) -> i64 {
+        self.last_position += 1;
+        self.last_position
+    }
+
+    pub(super) fn loaded(&self, key: &ItemKey) -> Option<LoadedItem> {
+        let row = self.items.get(key)?;
+        Some(LoadedItem { key: key.clone(), version: row.version, work: row.work.clone() })
+    }
+
+    pub(super) fn count(&mut self, key: TotalsKey, added: &Totals) {
+        self.totals.entry(key).or_default().merge(added);
+    }
+
+    /// Whether the item has the version that the change expects; then it is written.
+    pub(super) fn write(&mut self, commit: &ItemCommit, now: Timestamp) -> Result<i64, Option<i64>> {
+        let current = self.items.get(&commit.key).map(|row| row.version);
+        if current != Some(commit.expected) {
+            return Err(current);
+        }
+        let tenant = &commit.key.tenant;
+        let item = &commit.change.work.item;
+        let placed = match commit.change.opening.change {
+            OpeningChange::Place => {
+                let position = self.position();
+                Some(Some(Standing { urgency: -item.priority, class: item.class, position }))
+            }
+            OpeningChange::None | OpeningChange::Close => Some(None),
+            OpeningChange::Update => None,
+        };
+        for one in commit.change.changed.iter().filter_map(|id| commit.change.work.assignments.get(id)) {
+            self.assignments.insert((tenant.clone(), one.id), commit.key.clone());
+            let theirs = self.open.entry((tenant.clone(), one.person.clone())).or_default();
+            if one.status.is_open() {
+                theirs.insert(one.id, commit.key.clone());
+            } else {
+                theirs.remove(&one.id);
+            }
+        }
+        for ((queue, person), added) in &commit.totals {
+            self.count((tenant.clone(), queue.clone(), person.clone(), stats::day(now)), added);
+        }
+        let Some(row) = self.items.get_mut(&commit.key) else { return Err(None) };
+        let (queue, standing) = (row.work.item.queue.clone(), row.standing);
+        row.work = commit.change.work.clone();
+        row.version += 1;
+        row.standing = placed.unwrap_or(row.standing);
+        let key = |queue, standing| (tenant.clone(), queue, standing, commit.key.clone());
+        if let Some(standing) = standing {
+            self.openings.remove(&key(queue, standing));
+        }
+        if let Some(standing) = row.standing {
+            self.openings.insert(key(row.work.item.queue.clone(), standing));
+        }
+        row.log.extend(commit.change.log.iter().cloned());
+        Ok(row.version)
+    }
+}

@@ -1,0 +1,68 @@
+//! Queues of people's work, and the people.
+
+use millstream_core::assignment::next::Profile;
+use millstream_core::assignment::{QueueConfig, QueueState};
+use millstream_core::id::{Name, PersonId, TenantId};
+use millstream_core::time::Timestamp;
+
+use crate::Result;
+
+#[async_trait::async_trait]
+pub trait QueueStore: Send + Sync {
+    /// A new queue, which is active, or another configuration of one that there is: whether it is paused stays as
+    /// it is, and so do its items. What happens to them from now on follows the new one.
+    async fn put_queue(&self, tenant: &TenantId, queue: &QueueConfig, now: Timestamp) -> Result<PutQueue>;
+
+    /// Pause or go on. `false` when there is no such queue.
+    async fn set_queue_state(
+        &self,
+        tenant: &TenantId,
+        queue: &Name,
+        state: QueueState,
+        now: Timestamp,
+    ) -> Result<bool>;
+
+    /// In the order asked; `None` where there is none.
+    async fn queues(&self, keys: &[(TenantId, Name)]) -> Result<Vec<Option<QueueView>>>;
+
+    /// By name, after `after`.
+    async fn list_queues(
+        &self,
+        tenant: &TenantId,
+        after: Option<&Name>,
+        limit: usize,
+    ) -> Result<Vec<QueueView>>;
+}
+
+#[async_trait::async_trait]
+pub trait PeopleStore: Send + Sync {
+    /// What is known of people from now on. Nobody needs to be known to work in a queue that asks for no skill.
+    async fn put_people(&self, tenant: &TenantId, people: &[Profile], now: Timestamp) -> Result<()>;
+
+    /// In the order asked; `None` where nobody is known.
+    async fn people(&self, keys: &[(TenantId, PersonId)]) -> Result<Vec<Option<Profile>>>;
+
+    /// By name, after `after`.
+    async fn list_people(
+        &self,
+        tenant: &TenantId,
+        after: Option<&PersonId>,
+        limit: usize,
+    ) -> Result<Vec<Profile>>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutQueue {
+    Created,
+    Changed,
+    /// It was like this before.
+    Same,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueView {
+    pub config: QueueConfig,
+    pub state: QueueState,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}

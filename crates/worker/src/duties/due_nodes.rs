@@ -1,0 +1,80 @@
+//! Leases nodes that are ready, as far as there are executors with room for them.
+//!
+//! Which kinds of nodes there are is read again after a doorbell for actions, when a retry of this worker comes
+//! due, and at a slow tick, which is also the repair. In between a kind of which there is more is leased again
+//! as soon as enough places are free.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use millstream_core::placement::Queue;
+use millstream_store::execution_store::LeaseGrant;
+use tokio::time::Instant;
+
+use super::every::{Undone, once};
+use crate::perform::Errand;
+use crate::perform::node_slots::Worth;
+use crate::perform::slots::Slot;
+use crate::worker::Worker;
+
+/// One statement leases at most this many.
+const BATCH: usize = 512;
+
+pub(crate) async fn run(worker: Arc<Worker>) {
+    let mut unserved = BTreeSet::new();
+    let mut turn = 0usize;
+    while !worker.stop.is_cancelled() {
+        tokio::select! {
+            biased;
+            () = worker.stop.cancelled() => return,
+            () = worker.node_hunger.wait(worker.around(worker.options.tick)) => {
+                once(&worker, "kinds of nodes", look(&worker, &mut unserved)).await;
+            }
+            () = worker.node_slots.news() => {}
+        }
+        turn = turn.wrapping_add(1);
+        once(&worker, "due nodes", lease(&worker, turn)).await;
+    }
+}
+
+/// Which kinds there are. One that nobody can perform is said once.
+async fn look(worker: &Worker, unserved: &mut BTreeSet<Queue>) -> Result<(), Undone> {
+    let open = worker.deps.stores.tasks.open_queues(Queue::NODES).await?;
+    let mut nobody = BTreeSet::new();
+    for queue in &open {
+        let Some(missing) = worker.executors.nobody(queue) else { continue };
+        if !unserved.contains(queue) {
+            tracing::warn!(queue = %queue, missing = %missing, "no executor can perform a kind of node");
+        }
+        nobody.insert(queue.clone());
+    }
+    *unserved = nobody;
+    worker.node_slots.open(&open);
+    Ok(())
+}
+
+/// Each kind in turn, until it has nothing left or there is no room.
+async fn lease(worker: &Worker, turn: usize) -> Result<(), Undone> {
+    let mut behind = worker.node_slots.all_behind();
+    let first = turn % behind.len().max(1);
+    behind.rotate_left(first);
+    for behind in behind {
+        let queue = &behind.queue;
+        let mut slots = worker.node_slots.claim(&worker.executors, queue, BATCH, Worth::RoundTrip);
+        if slots.is_empty() {
+            continue;
+        }
+        let asked = Instant::now();
+        let queues = [queue.clone()].into();
+        let grant = LeaseGrant { slots: slots.len(), ttl: worker.options.lease, queues };
+        let leased = worker.deps.stores.actions.lease(&worker.options.worker, &grant, worker.now()).await?;
+        if leased.len() < grant.slots {
+            worker.node_slots.caught_up(&behind);
+        }
+        for action in leased {
+            let Some(slot) = slots.pop() else { break };
+            worker.performers.hand_over(Errand::new(worker, action, Slot::Node(slot), asked));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! What happened to a graph as a CloudEvent.
+
+use millstream_core::graph::Notice;
+use millstream_core::id::{ExecutionId, ExecutionKey, Seq};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What types begin with.
+const PREFIX: &str = "millstream.graph.";
+pub(super) const DISPATCHED: &str = "node.dispatched";
+
+/// In the JSON format of CloudEvents 1.0. `id` is the same however often it is sent, and unique with `source`;
+/// `sequence` orders the events of one graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CloudEvent {
+    pub specversion: &'static str,
+    /// The place of the event, as those who watch the graph see it.
+    pub id: String,
+    pub source: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The graph.
+    pub subject: String,
+    pub time: Timestamp,
+    /// Texts compare as the numbers in them do.
+    pub sequence: String,
+    pub datacontenttype: &'static str,
+    /// What those who watch the graph see.
+    pub data: RawJson,
+}
+
+/// Where an event is: an entry of the feed, and which of the things that it tells of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) position: i64,
+    pub(crate) index: usize,
+}
+
+/// One attempt in a `Dispatched` entry of the feed.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Dispatched {
+    node: String,
+    attempt: u32,
+    executor: String,
+    reason: String,
+}
+
+/// One thing that happened, by its word.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum What {
+    Noticed(Notice),
+    Dispatched(DispatchedOut),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "node.dispatched")]
+pub(crate) struct DispatchedOut {
+    #[serde(flatten)]
+    what: Dispatched,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    graph_id: &'a ExecutionId,
+    at: Timestamp,
+    seq: Option<Seq>,
+    #[serde(flatten)]
+    what: &'a What,
+}
+
+impl What {
+    pub(crate) const fn of_dispatch(what: Dispatched) -> Self {
+        Self::Dispatched(DispatchedOut { what })
+    }
+
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Noticed(notice) => notice.kind(),
+            Self::Dispatched(_) => DISPATCHED,
+        }
+    }
+}
+
+impl CloudEvent {
+    /// `source` is what the settings say; the tenant is added to it.
+    pub(crate) fn new(
+        source: &str,
+        graph: &ExecutionKey,
+        place: Place,
+        at: Timestamp,
+        seq: Option<Seq>,
+        what: &What,
+    ) -> Self {
+        let ExecutionKey { tenant, execution } = graph;
+        let Place { position, index } = place;
+        Self {
+            specversion: "1.0",
+            id: format!("{position}.{index}"),
+            source: format!("{source}/{tenant}"),
+            kind: format!("{PREFIX}{}", what.kind()),
+            subject: execution.as_str().to_owned(),
+            time: at,
+            sequence: format!("{position:019}.{index:06}"),
+            datacontenttype: "application/json",
+            data: RawJson::of(&Data { graph_id: execution, at, seq, what }),
+        }
+    }
+
+    /// About how long it is.
+    pub(crate) fn bytes(&self) -> usize {
+        const ATTRIBUTES: usize = 300;
+        self.data.len() + self.source.len() + self.subject.len() + ATTRIBUTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::id::TenantId;
+
+    use super::*;
+
+    fn event(position: i64, index: usize) -> CloudEvent {
+        let graph = ExecutionKey {
+            tenant: TenantId::parse("acme").unwrap(),
+            execution: ExecutionId::parse("r-1").unwrap(),
+        };
+        let what = What::Noticed(Notice::Failed { reason: Some("two nodes failed".to_owned()) });
+        let at = Timestamp::from_millis(1_700_000_000_123);
+        CloudEvent::new("/millstream", &graph, Place { position, index }, at, Some(Seq(7)), &what)
+    }
+
+    #[test]
+    fn is_written_as_the_json_format_says() {
+        let written: serde_json::Value = serde_json::from_str(RawJson::of(&event(12, 3)).as_str()).unwrap();
+        let wanted = serde_json::json!({
+            "specversion": "1.0",
+            "id": "12.3",
+            "source": "/millstream/acme",
+            "type": "millstream.graph.workflow.failed",
+            "subject": "r-1",
+            "time": "2023-11-14T22:13:20.123Z",
+            "sequence": "0000000000000000012.000003",
+            "datacontenttype": "application/json",
+            "data": {
+                "graph_id": "r-1", "at": "2023-11-14T22:13:20.123Z", "seq": 7,
+                "type": "workflow.failed", "reason": "two nodes failed",
+            },
+        });
+        assert_eq!(written, wanted);
+    }
+
+    #[test]
+    fn a_dispatch_is_told_as_to_those_who_watch() {
+        let stored = RawJson::trusted(r#"{"node":"a","attempt":1,"executor":"e","reason":"the only one"}"#);
+        let what = What::of_dispatch(stored.decode().unwrap());
+        assert_eq!(
+            RawJson::of(&what).as_str(),
+            r#"{"type":"node.dispatched","node":"a","attempt":1,"executor":"e","reason":"the only one"}"#
+        );
+    }
+
+    #[test]
+    fn sequences_compare_as_texts() {
+        let places = [(9, 0), (9, 9), (9, 10), (10, 0), (i64::MAX, 0)];
+        let sequences: Vec<_> = places.map(|(position, index)| event(position, index).sequence).into();
+        assert!(sequences.is_sorted(), "{sequences:?}");
+    }
+}

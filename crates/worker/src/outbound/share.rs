@@ -1,0 +1,208 @@
+//! What a sink is to hear of one graph next: entries of the feed, and the events that they come to.
+
+use std::collections::VecDeque;
+
+use millstream_core::graph::notices;
+use millstream_core::id::{ExecutionKey, Seq};
+use millstream_core::log::Transition;
+use millstream_core::time::Timestamp;
+use millstream_store::feed::{Fed, FeedEntry};
+use millstream_store::outbox::{HandedOver, Heard, Parcel};
+use millstream_store::views::ExecutionViews;
+use millstream_store::{Result, StoreError};
+
+use super::cloud_event::{CloudEvent, Dispatched, Place, What};
+use super::sink::Sink;
+
+/// Transitions read at once.
+const PAGE: usize = 100;
+/// Events are taken until they weigh this much: the rest has to wait for its next turn.
+const BYTES: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Share {
+    pub(crate) graph: ExecutionKey,
+    from: Heard,
+    /// How often it was put off.
+    pub(crate) attempts: u32,
+    entries: Vec<Told>,
+    pub(crate) events: Vec<CloudEvent>,
+    /// Of each event: how many things of its entry are heard with it.
+    parts: Vec<u32>,
+    pub(crate) bytes: usize,
+}
+
+/// How much of an entry there was room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Whole,
+    Part,
+}
+
+/// An entry is told with the event before `end`.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    position: i64,
+    at: Timestamp,
+    end: usize,
+}
+
+impl Share {
+    /// Of a parcel, as much as may be sent at once; events that the sink does not want are left out.
+    pub(crate) async fn of(parcel: Parcel, sink: &dyn Sink, views: &dyn ExecutionViews) -> Result<Self> {
+        let Parcel { execution, heard, upto, attempts, entries } = parcel;
+        let mut log = Log { views, graph: &execution, page: VecDeque::new() };
+        let mut share = Self {
+            graph: execution.clone(),
+            from: heard,
+            attempts,
+            entries: Vec::with_capacity(entries.len()),
+            events: Vec::new(),
+            parts: Vec::new(),
+            bytes: 0,
+        };
+        if entries.is_empty() {
+            // Retention was faster.
+            share.entries.push(Told { position: upto, at: Timestamp::EPOCH, end: 0 });
+        }
+        for entry in &entries {
+            if share.bytes >= BYTES || share.take(entry, sink, &mut log).await? == Taken::Part {
+                break;
+            }
+        }
+        Ok(share)
+    }
+
+    async fn take(&mut self, entry: &FeedEntry, sink: &dyn Sink, log: &mut Log<'_>) -> Result<Taken> {
+        let mut index = 0;
+        match &entry.what {
+            Fed::Transitions { first, last } => {
+                let mut next = *first;
+                while next <= *last {
+                    let Some(transition) = log.at(next).await? else { break };
+                    for notice in notices(&transition) {
+                        if self.bytes >= BYTES {
+                            return Ok(Taken::Part);
+                        }
+                        let place = Place { position: entry.position, index };
+                        let what = What::Noticed(notice);
+                        self.push(sink, place, transition.at, Some(transition.seq), &what);
+                        index += 1;
+                    }
+                    next = next.next();
+                }
+            }
+            Fed::Dispatched(list) => {
+                let dispatched: Vec<Dispatched> = list.decode().map_err(|error| {
+                    StoreError::Corrupt(format!("dispatches of {}: {error}", self.graph.execution))
+                })?;
+                for dispatched in dispatched {
+                    if self.bytes >= BYTES {
+                        return Ok(Taken::Part);
+                    }
+                    let place = Place { position: entry.position, index };
+                    self.push(sink, place, entry.at, None, &What::of_dispatch(dispatched));
+                    index += 1;
+                }
+            }
+        }
+        self.entries.push(Told { position: entry.position, at: entry.at, end: self.events.len() });
+        Ok(Taken::Whole)
+    }
+
+    fn push(&mut self, sink: &dyn Sink, place: Place, at: Timestamp, seq: Option<Seq>, what: &What) {
+        let part = u32::try_from(place.index).unwrap_or(u32::MAX).saturating_add(1);
+        let was_heard = self.entries.is_empty() && part <= self.from.part;
+        if !was_heard && sink.taste().wants(what.kind()) {
+            let event = CloudEvent::new(sink.source(), &self.graph, place, at, seq, what);
+            self.bytes += event.bytes();
+            self.events.push(event);
+            self.parts.push(part);
+        }
+    }
+
+    /// Where the sink is once it has taken the first `sent` of the events; nothing if it is where it was.
+    pub(crate) fn heard(&self, sent: usize) -> Option<HandedOver> {
+        let entries = self.entries.iter().take_while(|told| told.end <= sent).count();
+        let last = entries.checked_sub(1).and_then(|last| self.entries.get(last));
+        let (position, end, part) =
+            last.map_or((self.from.position, 0, self.from.part), |last| (last.position, last.end, 0));
+        // Some events of the next entry.
+        let part =
+            sent.checked_sub(1).filter(|_| sent > end).and_then(|last| self.parts.get(last)).unwrap_or(&part);
+        let to = Heard { position, part: *part };
+        let at = last.or(self.entries.first()).map_or(Timestamp::EPOCH, |told| told.at);
+        let handed = HandedOver { execution: self.graph.clone(), from: self.from, to, entries, at };
+        (to != self.from).then_some(handed)
+    }
+}
+
+/// The log of a graph, read a page ahead.
+struct Log<'a> {
+    views: &'a dyn ExecutionViews,
+    graph: &'a ExecutionKey,
+    page: VecDeque<Transition>,
+}
+
+impl Log<'_> {
+    /// None of a graph that is gone.
+    async fn at(&mut self, seq: Seq) -> Result<Option<Transition>> {
+        while self.page.front().is_some_and(|transition| transition.seq < seq) {
+            self.page.pop_front();
+        }
+        if self.page.front().is_none_or(|transition| transition.seq != seq) {
+            let page = self.views.history(self.graph, Seq(seq.0 - 1), PAGE).await?;
+            self.page = page.entries.into_iter().map(|entry| entry.transition).collect();
+        }
+        Ok(self.page.pop_front().filter(|transition| transition.seq == seq))
+    }
+}
+
+#[cfg(test)]
+impl Share {
+    /// With entries of so many events each.
+    pub(crate) fn sample(graph: &str, attempts: u32, entries: &[usize], bytes: usize) -> Self {
+        use millstream_core::graph::Notice;
+        use millstream_core::id::{ExecutionId, TenantId};
+        let graph = ExecutionKey {
+            tenant: TenantId::default_tenant(),
+            execution: ExecutionId::parse(graph).unwrap(),
+        };
+        let (mut told, mut events, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        for (position, count) in (10_i64..).zip(entries) {
+            for index in 0..*count {
+                let place = Place { position, index };
+                let what = What::Noticed(Notice::Completed);
+                events.push(CloudEvent::new("/s", &graph, place, Timestamp::EPOCH, None, &what));
+                parts.push(u32::try_from(index).unwrap() + 1);
+            }
+            told.push(Told { position, at: Timestamp::EPOCH, end: events.len() });
+        }
+        Self { graph, from: Heard { position: 9, part: 0 }, attempts, entries: told, events, parts, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Share;
+
+    fn heard(share: &Share, sent: usize) -> Option<(i64, u32, usize)> {
+        share.heard(sent).map(|handed| (handed.to.position, handed.to.part, handed.entries))
+    }
+
+    #[test]
+    fn an_entry_was_heard_when_all_of_its_events_were() {
+        let share = Share::sample("g", 0, &[2, 0, 3, 0], 1);
+        assert_eq!(heard(&share, 0), None);
+        assert_eq!(heard(&share, 1), Some((9, 1, 0)), "a part of the first");
+        assert_eq!(heard(&share, 2), Some((11, 0, 2)), "one without events goes with the one before it");
+        assert_eq!(heard(&share, 4), Some((11, 2, 2)));
+        assert_eq!(heard(&share, 5), Some((13, 0, 4)));
+    }
+
+    #[test]
+    fn a_share_without_events_was_heard_at_once() {
+        let share = Share::sample("g", 0, &[0, 0], 0);
+        assert_eq!(heard(&share, 0), Some((11, 0, 2)));
+    }
+}

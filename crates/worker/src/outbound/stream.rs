@@ -1,0 +1,67 @@
+//! A Redis stream: one entry per event, its attributes as fields.
+
+use std::sync::Arc;
+
+use millstream_core::id::Name;
+use millstream_stream::outbound::{Entry, Outbound};
+
+use super::cloud_event::CloudEvent;
+use super::sink::{Load, Refusal, Sink};
+use super::taste::Taste;
+
+pub struct StreamSink {
+    pub name: Name,
+    pub outbound: Arc<dyn Outbound>,
+    /// The key of the stream.
+    pub stream: String,
+    /// About how many entries stay.
+    pub keep: usize,
+    pub source: String,
+    pub taste: Taste,
+}
+
+impl std::fmt::Debug for StreamSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamSink").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
+#[async_trait::async_trait]
+impl Sink for StreamSink {
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    fn source(&self) -> &str {
+        &self.source
+    }
+
+    fn taste(&self) -> &Taste {
+        &self.taste
+    }
+
+    /// One transaction at a time, of a few milliseconds.
+    fn load(&self) -> Load {
+        Load { requests: 1, events: 500, bytes: 1024 * 1024 }
+    }
+
+    async fn send(&self, events: &[CloudEvent]) -> Result<(), Refusal> {
+        let entries: Vec<Entry> = events.iter().map(entry).collect();
+        let appended = self.outbound.append(&self.stream, &entries, self.keep).await;
+        appended.map_err(|error| Refusal::Away { error: error.to_string(), retry_after: None })
+    }
+}
+
+fn entry(event: &CloudEvent) -> Entry {
+    Entry(vec![
+        ("specversion", event.specversion.to_owned()),
+        ("id", event.id.clone()),
+        ("source", event.source.clone()),
+        ("type", event.kind.clone()),
+        ("subject", event.subject.clone()),
+        ("time", event.time.to_string()),
+        ("sequence", event.sequence.clone()),
+        ("datacontenttype", event.datacontenttype.to_owned()),
+        ("data", event.data.as_str().to_owned()),
+    ])
+}

@@ -1,0 +1,66 @@
+//! Which events a sink wants to hear.
+
+/// Every type of event, as it is called where graphs are watched.
+pub const KINDS: &[&str] = &[
+    "workflow.created",
+    "workflow.edited",
+    "workflow.completed",
+    "workflow.failed",
+    "workflow.cancelled",
+    "node.expanded",
+    "node.scheduled",
+    "node.dispatched",
+    "node.retried",
+    "node.completed",
+];
+
+/// All of them, or those that were named.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Taste(Vec<String>);
+
+impl Taste {
+    /// Types like `node.completed`, or `node.*` for all of a kind; none: everything. The error is one that is
+    /// nothing of that.
+    pub fn of<'a>(types: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let mut wanted = Vec::new();
+        for kind in types {
+            if kind != "workflow.*" && kind != "node.*" && !KINDS.contains(&kind) {
+                return Err(kind.to_owned());
+            }
+            wanted.push(kind.to_owned());
+        }
+        Ok(Self(wanted))
+    }
+
+    pub(crate) fn wants(&self, kind: &str) -> bool {
+        let covers = |wanted: &String| match wanted.strip_suffix('*') {
+            Some(family) => kind.starts_with(family),
+            None => kind == wanted,
+        };
+        self.0.is_empty() || self.0.iter().any(covers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_word_everything_is_wanted() {
+        assert!(KINDS.iter().all(|kind| Taste::default().wants(kind)));
+    }
+
+    #[test]
+    fn what_is_named_is_wanted_alone_or_with_its_family() {
+        let taste = Taste::of(["workflow.*", "node.completed"]).unwrap();
+        let wanted: Vec<_> = KINDS.iter().filter(|kind| taste.wants(kind)).collect();
+        assert_eq!(wanted.len(), 6);
+        assert!(taste.wants("node.completed") && !taste.wants("node.scheduled"));
+    }
+
+    #[test]
+    fn what_does_not_exist_is_named() {
+        assert_eq!(Taste::of(["node.completed", "node.done"]), Err("node.done".to_owned()));
+        assert_eq!(Taste::of(["*"]), Err("*".to_owned()));
+    }
+}

@@ -1,0 +1,269 @@
+//! How many nodes of which kind a worker holds a lease on.
+//!
+//! Nodes have slots of their own. Only as many of a kind are leased as executors have room for, and a few that
+//! wait for the next place ([`graph::seats`]); the others stay in the store, so that neither other actions nor
+//! nodes of other kinds wait behind them. A kind of which there may be more in the store is *behind*: it is
+//! leased by the duty for it, in order, and a commit does not overtake that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millstream_core::graph::{self, Claim, Taken};
+use millstream_core::placement::Queue;
+use tokio::sync::Notify;
+
+use crate::executors::Executors;
+
+#[derive(Debug, Clone)]
+pub(crate) struct NodeSlots(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    all: usize,
+    kinds: Mutex<BTreeMap<Queue, Kind>>,
+    /// There may be room for a kind that is behind, or another kind is behind.
+    news: Notify,
+    fewer: Notify,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Kind {
+    held: usize,
+    waiting: usize,
+    backlog: Backlog,
+    /// How often it was said that there are some in the store.
+    said: u64,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Backlog {
+    #[default]
+    None,
+    /// There may be some in the store.
+    Behind,
+}
+
+/// A kind that is behind.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    pub(crate) queue: Queue,
+    said: u64,
+}
+
+/// Whether fewer than are worth a round trip will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Worth {
+    Any,
+    RoundTrip,
+}
+
+/// One slot, free again when dropped.
+#[derive(Debug)]
+pub(crate) struct NodeSlot {
+    queue: Queue,
+    slots: NodeSlots,
+    waits: Option<Waits>,
+}
+
+/// Of a slot whose node has no place at an executor yet.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    queue: Queue,
+    slots: NodeSlots,
+}
+
+impl NodeSlots {
+    pub(crate) fn new(all: usize) -> Self {
+        Self(Arc::new(Inner { all, kinds: Mutex::default(), news: Notify::new(), fewer: Notify::new() }))
+    }
+
+    fn kinds(&self) -> MutexGuard<'_, BTreeMap<Queue, Kind>> {
+        self.0.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn in_use(&self) -> usize {
+        self.kinds().values().map(|kind| kind.held).sum()
+    }
+
+    /// Sets up to `most` slots aside for a queue, as far as executors have room.
+    pub(crate) fn claim(
+        &self,
+        executors: &Executors,
+        queue: &Queue,
+        most: usize,
+        worth: Worth,
+    ) -> Vec<NodeSlot> {
+        let mut kinds = self.kinds();
+        let taken: Vec<Taken> = kinds
+            .iter()
+            .map(|(queue, kind)| Taken { queue: queue.clone(), held: kind.held, waiting: kind.waiting })
+            .collect();
+        let count = match graph::seats(&executors.seats(), &taken, queue, self.0.all) {
+            Claim::Nobody => 0,
+            Claim::Some { now, worthwhile } if worth == Worth::RoundTrip && now < worthwhile => 0,
+            Claim::Some { now, worthwhile: _ } => now.min(most),
+        };
+        if count == 0 {
+            return Vec::new();
+        }
+        let kind = kinds.entry(queue.clone()).or_default();
+        kind.held += count;
+        kind.waiting += count;
+        drop(kinds);
+        let slot = || NodeSlot {
+            queue: queue.clone(),
+            slots: self.clone(),
+            waits: Some(Waits { queue: queue.clone(), slots: self.clone() }),
+        };
+        std::iter::repeat_with(slot).take(count).collect()
+    }
+
+    /// All that a commit makes ready of a queue, or none: what is behind has its turn first.
+    pub(crate) fn claim_all(&self, executors: &Executors, queue: &Queue, count: usize) -> Vec<NodeSlot> {
+        if self.kinds().get(queue).is_some_and(|kind| kind.backlog == Backlog::Behind) {
+            return Vec::new();
+        }
+        let claimed = self.claim(executors, queue, count, Worth::Any);
+        if claimed.len() < count { Vec::new() } else { claimed }
+    }
+
+    /// There are some in the store. Whether that is news for any of the queues.
+    pub(crate) fn behind<'a>(&self, queues: impl IntoIterator<Item = &'a Queue>) -> bool {
+        let mut news = false;
+        let mut kinds = self.kinds();
+        for queue in queues {
+            let kind = kinds.entry(queue.clone()).or_default();
+            news |= kind.backlog == Backlog::None;
+            kind.backlog = Backlog::Behind;
+            kind.said += 1;
+        }
+        drop(kinds);
+        if news {
+            self.0.news.notify_one();
+        }
+        news
+    }
+
+    /// There were none left in the store, unless somebody said otherwise since.
+    pub(crate) fn caught_up(&self, behind: &Behind) {
+        if let Some(kind) = self.kinds().get_mut(&behind.queue)
+            && kind.said == behind.said
+        {
+            kind.backlog = Backlog::None;
+        }
+    }
+
+    /// These are all that have something in the store.
+    pub(crate) fn open(&self, queues: &[Queue]) {
+        let open: BTreeSet<&Queue> = queues.iter().collect();
+        self.kinds().retain(|queue, kind| kind.held > 0 || open.contains(queue));
+        self.behind(queues);
+    }
+
+    pub(crate) fn all_behind(&self) -> Vec<Behind> {
+        let kinds = self.kinds();
+        let behind = kinds.iter().filter(|(_, kind)| kind.backlog == Backlog::Behind);
+        behind.map(|(queue, kind)| Behind { queue: queue.clone(), said: kind.said }).collect()
+    }
+
+    /// Until there may be room, or another kind is behind.
+    pub(crate) async fn news(&self) {
+        self.0.news.notified().await;
+    }
+
+    /// Returns when nothing is in hand.
+    pub(crate) async fn all_free(&self) {
+        loop {
+            let fewer = self.0.fewer.notified();
+            if self.in_use() == 0 {
+                return;
+            }
+            fewer.await;
+        }
+    }
+}
+
+impl NodeSlot {
+    pub(crate) fn waits(&mut self) -> Option<Waits> {
+        self.waits.take()
+    }
+}
+
+impl Drop for NodeSlot {
+    fn drop(&mut self) {
+        if let Some(kind) = self.slots.kinds().get_mut(&self.queue) {
+            kind.held = kind.held.saturating_sub(1);
+        }
+        self.slots.0.news.notify_one();
+        self.slots.0.fewer.notify_waiters();
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        if let Some(kind) = self.slots.kinds().get_mut(&self.queue) {
+            kind.waiting = kind.waiting.saturating_sub(1);
+        }
+        self.slots.0.news.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::id::{Name, TenantId};
+
+    use super::*;
+    use crate::executors::FixedExecutor;
+
+    fn executors(capacity: u32) -> Executors {
+        Executors::new(&[FixedExecutor {
+            name: Name::parse("a").unwrap(),
+            address: String::new(),
+            roles: BTreeSet::new(),
+            labels: BTreeSet::new(),
+            capacity,
+        }])
+    }
+
+    fn queue(role: &str) -> Queue {
+        Queue::node(&TenantId::default_tenant(), role, &BTreeSet::new())
+    }
+
+    #[test]
+    fn what_is_claimed_is_free_again_when_it_is_dropped() {
+        let (slots, executors) = (NodeSlots::new(64), executors(4));
+        let claimed = slots.claim(&executors, &queue("a"), usize::MAX, Worth::Any);
+        assert_eq!((claimed.len(), slots.in_use()), (6, 6));
+        assert!(slots.claim(&executors, &queue("a"), 1, Worth::Any).is_empty());
+        drop(claimed);
+        assert_eq!(slots.in_use(), 0);
+        assert_eq!(slots.claim(&executors, &queue("a"), 5, Worth::Any).len(), 5);
+    }
+
+    #[test]
+    fn a_commit_takes_all_of_its_own_and_overtakes_nothing() {
+        let (slots, executors) = (NodeSlots::new(64), executors(4));
+        assert!(slots.claim_all(&executors, &queue("a"), 7).is_empty(), "more than there is room for");
+        assert_eq!(slots.claim_all(&executors, &queue("a"), 6).len(), 6);
+        slots.behind([&queue("a")]);
+        assert!(slots.claim_all(&executors, &queue("a"), 1).is_empty());
+        assert_eq!(slots.claim_all(&executors, &queue("b"), 1).len(), 1);
+        let behind = slots.all_behind();
+        slots.behind([&queue("a")]);
+        slots.caught_up(&behind[0]);
+        assert!(slots.claim_all(&executors, &queue("a"), 1).is_empty(), "there are more since");
+        slots.caught_up(&slots.all_behind()[0]);
+        assert_eq!(slots.claim_all(&executors, &queue("a"), 1).len(), 1);
+    }
+
+    #[test]
+    fn a_kind_that_is_gone_is_forgotten() {
+        let (slots, executors) = (NodeSlots::new(64), executors(4));
+        let held = slots.claim(&executors, &queue("a"), 1, Worth::Any);
+        slots.behind([&queue("b")]);
+        slots.open(&[queue("c")]);
+        let behind: Vec<Queue> = slots.all_behind().into_iter().map(|behind| behind.queue).collect();
+        assert_eq!(behind, [queue("c")]);
+        assert_eq!((held.len(), slots.in_use()), (1, 1));
+    }
+}

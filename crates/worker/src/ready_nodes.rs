@@ -1,0 +1,88 @@
+//! The nodes that a commit makes ready, and those of them that are leased along with it.
+//!
+//! All of a kind or none: where executors have no room for all of them, or older ones wait in the store, the duty
+//! for nodes leases them in order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use millstream_core::id::ActionKey;
+use millstream_core::placement::Queue;
+use millstream_core::status::ActionStatus;
+use millstream_store::action_store::LeasedAction;
+use millstream_store::execution_store::{Commit, LeaseGrant, NewAction};
+
+use crate::perform::node_slots::NodeSlot;
+use crate::perform::slots::Slot;
+use crate::worker::Worker;
+
+#[derive(Debug, Default)]
+pub(crate) struct ReadyNodes {
+    kinds: BTreeMap<Queue, Kind>,
+    slots: BTreeMap<ActionKey, NodeSlot>,
+}
+
+#[derive(Debug, Default)]
+struct Kind {
+    keys: Vec<ActionKey>,
+    claimed: bool,
+}
+
+impl ReadyNodes {
+    pub(crate) fn of(batch: &[Commit]) -> Self {
+        let mut nodes = Self::default();
+        for action in batch.iter().flat_map(|commit| &commit.actions) {
+            if action.status == ActionStatus::Ready && action.terms.queue.is_of_nodes() {
+                nodes.kinds.entry(action.terms.queue.clone()).or_default().keys.push(action.key.clone());
+            }
+        }
+        nodes
+    }
+
+    /// Sets slots aside for those that can be taken along.
+    pub(crate) fn claim(&mut self, worker: &Worker) {
+        for (queue, kind) in &mut self.kinds {
+            let slots = worker.node_slots.claim_all(&worker.executors, queue, kind.keys.len());
+            kind.claimed = !slots.is_empty();
+            self.slots.extend(kind.keys.iter().cloned().zip(slots));
+        }
+    }
+
+    pub(crate) fn added_to(&self, grant: LeaseGrant) -> LeaseGrant {
+        if self.slots.is_empty() {
+            return grant;
+        }
+        let claimed = self.kinds.iter().filter(|(_, kind)| kind.claimed).map(|(queue, _)| queue.clone());
+        let queues: Arc<[Queue]> = grant.queues.iter().cloned().chain(claimed).collect();
+        LeaseGrant { slots: grant.slots + self.slots.len(), queues, ..grant }
+    }
+
+    /// Nodes with their slots, and the rest.
+    pub(crate) fn part(
+        &mut self,
+        leased: Vec<LeasedAction>,
+    ) -> (Vec<(LeasedAction, Slot)>, Vec<LeasedAction>) {
+        let (mut nodes, mut rest) = (Vec::new(), Vec::new());
+        for action in leased {
+            match self.slots.remove(&action.lease.key) {
+                Some(slot) => nodes.push((action, Slot::Node(slot))),
+                None => rest.push(action),
+            }
+        }
+        (nodes, rest)
+    }
+
+    /// After the commit: what was not taken along is for the duty. Whether others should hear of it.
+    pub(crate) fn leave_behind(&self, worker: &Worker) -> bool {
+        worker.node_slots.behind(self.kinds.iter().filter(|(_, kind)| !kind.claimed).map(|(queue, _)| queue))
+    }
+
+    /// How many of a commit were not taken along.
+    pub(crate) fn left(&self, commit: &Commit) -> usize {
+        let left = |action: &&NewAction| {
+            action.status == ActionStatus::Ready
+                && self.kinds.get(&action.terms.queue).is_some_and(|kind| !kind.claimed)
+        };
+        commit.actions.iter().filter(left).count()
+    }
+}

@@ -1,0 +1,355 @@
+//! Telling others what happens to graphs: whole workers, on a time that passes as fast as it can.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use millstream_core::entropy::Entropy;
+use millstream_core::graph::notices;
+use millstream_core::id::{ExecutionKey, Name, Seq};
+use millstream_store::feed::Fed;
+use millstream_testkit::eventually;
+use millstream_worker::WorkerOptions;
+use millstream_worker::outbound::{CloudEvent, Load, Refusal, Sink, Taste};
+
+use crate::bench::{Bench, key};
+use crate::graphs::{create, desk, options, passed};
+
+/// Of real time; the time of the workers costs nothing.
+const IN_THE_END: Duration = Duration::from_secs(90);
+
+/// What a listener does with a batch.
+#[derive(Debug, Clone, Copy)]
+enum Mood {
+    Take,
+    Refuse,
+    Away,
+    /// Takes so many, and then breaks the connection.
+    BreakAfter(usize),
+}
+
+type Moods = dyn Fn(&[CloudEvent]) -> Mood + Send + Sync;
+
+/// Hears by a function, and remembers what it took.
+struct Listener {
+    name: Name,
+    taste: Taste,
+    load: Load,
+    mood: Box<Moods>,
+    heard: Mutex<Vec<CloudEvent>>,
+    asked: AtomicU64,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[async_trait::async_trait]
+impl Sink for Listener {
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    fn source(&self) -> &str {
+        "/test"
+    }
+
+    fn taste(&self) -> &Taste {
+        &self.taste
+    }
+
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    async fn send(&self, events: &[CloudEvent]) -> Result<(), Refusal> {
+        assert!(!events.is_empty() && events.len() <= self.load.events, "no more than it can take");
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let away = || Refusal::Away { error: "broken".to_owned(), retry_after: None };
+        tokio::task::yield_now().await;
+        match (self.mood)(events) {
+            Mood::Take => self.heard.lock().unwrap().extend_from_slice(events),
+            Mood::Refuse => return Err(Refusal::Refused { error: "no".to_owned() }),
+            Mood::Away => return Err(away()),
+            Mood::BreakAfter(count) => {
+                self.heard.lock().unwrap().extend_from_slice(&events[..count.min(events.len())]);
+                return Err(away());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Listener {
+    fn who(name: &str, mood: impl Fn(&[CloudEvent]) -> Mood + Send + Sync + 'static) -> Self {
+        Self {
+            name: Name::parse(name).unwrap(),
+            taste: Taste::default(),
+            load: Load { requests: 3, events: 20, bytes: 100_000 },
+            mood: Box::new(mood),
+            heard: Mutex::default(),
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    fn heard(&self) -> Vec<CloudEvent> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// What it heard of each graph, repetitions left out.
+    fn first_heard(&self) -> BTreeMap<String, Vec<(String, String)>> {
+        let (mut of_graphs, mut seen) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::new());
+        for event in self.heard() {
+            let place = (event.source.clone(), event.id.clone());
+            match seen.insert(place, event.clone()) {
+                Some(before) => assert_eq!(before, event, "the same event, whenever it is told"),
+                None => of_graphs.entry(event.subject).or_default().push((event.id, event.kind)),
+            }
+        }
+        of_graphs
+    }
+
+    fn repetitions(&self) -> usize {
+        let heard = self.heard();
+        let ids: BTreeSet<_> = heard.iter().map(|event| (&event.source, &event.id)).collect();
+        heard.len() - ids.len()
+    }
+}
+
+/// What there is to hear of a graph, from the store alone.
+async fn told(bench: &Bench, graph: &ExecutionKey) -> Vec<(String, String)> {
+    let mut told = Vec::new();
+    for entry in bench.stores.feed.feed(graph, 0, usize::MAX).await.unwrap() {
+        let kinds: Vec<String> = match entry.what {
+            Fed::Transitions { first, last } => {
+                let views = &bench.stores.execution_views;
+                let page = views.history(graph, Seq(first.0 - 1), 1_000).await.unwrap();
+                let transitions = page.entries.iter().map(|entry| &entry.transition);
+                let within = transitions.filter(|transition| transition.seq <= last);
+                within.flat_map(notices).map(|notice| notice.kind().to_owned()).collect()
+            }
+            Fed::Dispatched(list) => {
+                let list: Vec<serde_json::Value> = list.decode().unwrap();
+                list.iter().map(|_| "node.dispatched".to_owned()).collect()
+            }
+        };
+        for (index, kind) in kinds.into_iter().enumerate() {
+            told.push((format!("{}.{index}", entry.position), format!("millstream.graph.{kind}")));
+        }
+    }
+    told
+}
+
+/// Graphs that run to their end, each a chain of so many nodes.
+async fn chains(bench: &Bench, graphs: usize, nodes: usize) -> Vec<ExecutionKey> {
+    let mut keys = Vec::new();
+    for graph in 0..graphs {
+        let nodes = (0..nodes).map(|node| {
+            let parents: Vec<String> = (node > 0).then(|| format!("n{}", node - 1)).into_iter().collect();
+            serde_json::json!({ "id": format!("n{node}"), "parents": parents })
+        });
+        let spec = serde_json::json!({ "name": "chain", "nodes": nodes.collect::<Vec<_>>() });
+        keys.push(create(bench, &format!("g-{graph}"), spec).await);
+    }
+    keys
+}
+
+/// Everything, of every graph, in order.
+async fn hears_everything(bench: &Bench, listener: &Listener, graphs: &[ExecutionKey]) {
+    let mut wanted = BTreeMap::new();
+    eventually(IN_THE_END, || async {
+        let mut ended = 0;
+        for graph in graphs {
+            ended += usize::from(bench.execution(graph).await.state.phase.is_ended());
+        }
+        if ended == graphs.len() { Ok(()) } else { Err(format!("{ended} have ended")) }
+    })
+    .await;
+    for graph in graphs {
+        let all = told(bench, graph).await;
+        wanted.insert(graph.execution.to_string(), all);
+    }
+    let enough: usize = wanted.values().map(Vec::len).sum();
+    eventually(IN_THE_END, || async {
+        let heard = listener.heard().len() - listener.repetitions();
+        if heard >= enough { Ok(()) } else { Err(format!("{heard} of {enough}")) }
+    })
+    .await;
+    assert_eq!(listener.first_heard(), wanted);
+}
+
+fn performing(bench: &Bench) -> crate::bench::Running {
+    bench.worker_performing(desk(|request| Ok(passed(request, "1"))), options(bench))
+}
+
+/// Dice for a mood, reproducible.
+fn dice(seed: u64) -> impl Fn(u64) -> u64 + Send + Sync {
+    let seeded = crate::bench::Seeded::from(seed);
+    move |sides| seeded.next_u64() % sides
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_graph_is_told_in_order_and_nothing_is_lost_whatever_a_sink_does() {
+    for seed in [1, 2, 3] {
+        let mut bench = Bench::new();
+        let roll = dice(seed);
+        let moody = Arc::new(Listener::who("moody", move |events| match roll(10) {
+            0 => Mood::Refuse,
+            1 => Mood::Away,
+            2 => Mood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
+            _ => Mood::Take,
+        }));
+        let calm = Arc::new(Listener::who("calm", |_| Mood::Take));
+        bench.sinks = vec![moody.clone(), calm.clone()];
+        let _worker = performing(&bench);
+        let graphs = chains(&bench, 40, 8).await;
+        hears_everything(&bench, &calm, &graphs).await;
+        hears_everything(&bench, &moody, &graphs).await;
+        assert_eq!(calm.repetitions(), 0, "seed {seed}: what another sink does is its own business");
+        assert!(moody.repetitions() > 0, "seed {seed}: it broke off in the middle");
+        assert!(calm.heard().len() > 1_000, "seed {seed}: {}", calm.heard().len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn publishers_that_are_killed_are_followed_by_others_that_keep_the_order() {
+    let mut bench = Bench::new();
+    let roll = dice(4);
+    let listener = Arc::new(Listener::who("sink", move |events| match roll(4) {
+        0 => Mood::BreakAfter(usize::try_from(roll(events.len() as u64 + 1)).unwrap()),
+        _ => Mood::Take,
+    }));
+    bench.sinks = vec![listener.clone()];
+    let hasty = || WorkerOptions { executors: options(&bench).executors, ..bench.hasty() };
+    let answer = || desk(|request| Ok(passed(request, "1")));
+    let mut workers =
+        vec![bench.worker_performing(answer(), hasty()), bench.worker_performing(answer(), hasty())];
+    let graphs = chains(&bench, 30, 6).await;
+    for round in 1..=4 {
+        eventually(IN_THE_END, || async {
+            let heard = listener.heard().len();
+            if heard >= round * 100 { Ok(()) } else { Err(heard) }
+        })
+        .await;
+        for worker in std::mem::take(&mut workers) {
+            worker.kill().await;
+        }
+        workers.push(bench.worker_performing(answer(), hasty()));
+        workers.push(bench.worker_performing(answer(), hasty()));
+    }
+    hears_everything(&bench, &listener, &graphs).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_is_away_holds_up_nobody_and_hears_everything_when_it_is_back() {
+    let mut bench = Bench::new();
+    let back = Arc::new(AtomicBool::new(false));
+    let gone = Arc::new(Listener::who("gone", {
+        let back = back.clone();
+        move |_| if back.load(Ordering::Relaxed) { Mood::Take } else { Mood::Away }
+    }));
+    let calm = Arc::new(Listener::who("calm", |_| Mood::Take));
+    bench.sinks = vec![gone.clone(), calm.clone()];
+    let _worker = performing(&bench);
+    let graphs = chains(&bench, 20, 5).await;
+    hears_everything(&bench, &calm, &graphs).await;
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    assert_eq!((gone.heard().len(), calm.repetitions()), (0, 0));
+    let backlogs = bench.stores.outbox.backlogs().await.unwrap();
+    assert_eq!(backlogs.iter().map(|backlog| backlog.sink.as_str()).collect::<Vec<_>>(), ["gone"]);
+    assert_eq!(backlogs[0].executions, 20);
+    let before = gone.asked.load(Ordering::Relaxed);
+    assert!(before < 400, "it was asked {before} times in an hour");
+    back.store(true, Ordering::Relaxed);
+    hears_everything(&bench, &gone, &graphs).await;
+    assert_eq!((gone.repetitions(), calm.repetitions()), (0, 0));
+    assert!(bench.stores.outbox.backlogs().await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_graph_that_is_refused_holds_up_no_other() {
+    let mut bench = Bench::new();
+    let pardoned = Arc::new(AtomicBool::new(false));
+    let picky = Arc::new(Listener::who("picky", {
+        let pardoned = pardoned.clone();
+        move |events| {
+            let is_bad = events.iter().any(|event| event.subject == "g-3");
+            if is_bad && !pardoned.load(Ordering::Relaxed) { Mood::Refuse } else { Mood::Take }
+        }
+    }));
+    bench.sinks = vec![picky.clone()];
+    let _worker = performing(&bench);
+    let graphs = chains(&bench, 20, 5).await;
+    let good: Vec<ExecutionKey> = graphs.iter().filter(|graph| **graph != key("g-3")).cloned().collect();
+    hears_everything(&bench, &picky, &good).await;
+    assert!(picky.heard().iter().all(|event| event.subject != "g-3"));
+    let (asked, later) = (picky.asked.load(Ordering::Relaxed), bench.now().plus(Duration::from_secs(600)));
+    eventually(IN_THE_END, || async { if bench.now() >= later { Ok(()) } else { Err(bench.now()) } }).await;
+    let again = picky.asked.load(Ordering::Relaxed) - asked;
+    assert!((1..16).contains(&again), "it was asked {again} times in ten minutes");
+    pardoned.store(true, Ordering::Relaxed);
+    hears_everything(&bench, &picky, &graphs).await;
+    assert_eq!(picky.repetitions(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_hears_only_what_it_wants_and_is_up_to_date_all_the_same() {
+    let mut bench = Bench::new();
+    let ends = Arc::new(Listener {
+        taste: Taste::of(["workflow.*"]).unwrap(),
+        ..Listener::who("ends", |_| Mood::Take)
+    });
+    bench.sinks = vec![ends.clone()];
+    let _worker = performing(&bench);
+    chains(&bench, 5, 3).await;
+    eventually(IN_THE_END, || async {
+        let heard = ends.heard().len();
+        if heard == 10 { Ok(()) } else { Err(heard) }
+    })
+    .await;
+    for (graph, heard) in ends.first_heard() {
+        let kinds: Vec<&str> = heard.iter().map(|(_, kind)| kind.as_str()).collect();
+        let wanted = ["millstream.graph.workflow.created", "millstream.graph.workflow.completed"];
+        assert_eq!(kinds, wanted, "{graph}");
+    }
+    assert!(bench.stores.outbox.backlogs().await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_event_in_a_request_is_as_good_as_many() {
+    let mut bench = Bench::new();
+    let roll = dice(9);
+    let mood = move |_: &[CloudEvent]| if roll(5) == 0 { Mood::Away } else { Mood::Take };
+    let single = Arc::new(Listener {
+        load: Load { requests: 4, events: 1, bytes: 1 },
+        ..Listener::who("single", mood)
+    });
+    bench.sinks = vec![single.clone()];
+    let _worker = performing(&bench);
+    let graphs = chains(&bench, 10, 4).await;
+    hears_everything(&bench, &single, &graphs).await;
+    // An entry may tell of several things: what was heard of it is remembered.
+    assert_eq!(single.repetitions(), 0, "one that was not taken at all is no repetition");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_listens_nothing_piles_up_and_a_sink_hears_from_its_first_day_on() {
+    let mut bench = Bench::new();
+    let worker = performing(&bench);
+    let before = chains(&bench, 3, 2).await;
+    for graph in &before {
+        crate::graphs::ended(&bench, graph).await;
+    }
+    let later = bench.now().plus(Duration::from_secs(120));
+    eventually(IN_THE_END, || async { if bench.now() >= later { Ok(()) } else { Err(bench.now()) } }).await;
+    assert_eq!(bench.stores.outbox.spread(&[], 99, later).await.unwrap(), 0, "everything was marked");
+    worker.drain().await;
+    let late = Arc::new(Listener::who("late", |_| Mood::Take));
+    bench.sinks = vec![late.clone()];
+    let _worker = performing(&bench);
+    let after = create(&bench, "after", serde_json::json!({ "name": "x", "nodes": [{ "id": "a" }] })).await;
+    hears_everything(&bench, &late, &[after]).await;
+}
