@@ -17,6 +17,9 @@ pub(crate) enum List {
     Graphs,
     Nodes,
     NodeLogs,
+    Devices,
+    Runs,
+    RunLog,
 }
 
 impl List {
@@ -31,6 +34,9 @@ impl List {
         Self::Graphs,
         Self::Nodes,
         Self::NodeLogs,
+        Self::Devices,
+        Self::Runs,
+        Self::RunLog,
     ];
 
     const fn tag(self) -> &'static str {
@@ -45,6 +51,9 @@ impl List {
             Self::Graphs => "g1:",
             Self::Nodes => "n1:",
             Self::NodeLogs => "l1:",
+            Self::Devices => "v1:",
+            Self::Runs => "r1:",
+            Self::RunLog => "w1:",
         }
     }
 }

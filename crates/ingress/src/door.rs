@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::accept::Accept;
 use crate::auth::Keys;
 use crate::body::Budget;
+use crate::devices::fleet::Fleet;
 use crate::gate::Gate;
 use crate::http::health::Readiness;
 use crate::lookup::Lookup;
@@ -68,6 +69,10 @@ pub(crate) struct Door {
     pub(crate) handed: Handed,
     /// What they tell about their tasks.
     pub(crate) reports: Reports,
+    /// Whom their outcomes are told.
+    pub(crate) told: Told,
+    /// Devices, and what they have.
+    pub(crate) fleet: Fleet,
     /// What became of events, for those who wait for it.
     pub(crate) outcomes: Lookup<(TenantId, EventId), Option<EventView>>,
     pub(crate) keys: Keys,
@@ -134,7 +139,8 @@ impl Door {
         let board =
             Board::start(stores.clone(), clock.clone(), news.work.clone(), life.closing.clone(), &life.tasks);
         let told = Told { ring: ring.clone(), announcer: streams.announcer.clone(), work: news.work.clone() };
-        let reports = Reports::start(&stores, &clock, me, told, &life.tasks);
+        let reports = Reports::start(&stores, &clock, me, told.clone(), &life.tasks);
+        let fleet = Fleet::start(&stores, &clock, &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         Arc::new(Self {
             machines: Machines::of(
@@ -145,6 +151,8 @@ impl Door {
             board,
             handed: Handed::default(),
             reports,
+            told,
+            fleet,
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),

@@ -9,7 +9,7 @@
 //!
 //! Reading order follows a request: [`serve`] (sockets, drain), `http` (the routes), `auth`,
 //! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
-//! want the outcome), `tasks` (work for external workers), `graphs` (whatever the transport) and `grpc` (the
+//! want the outcome), `tasks` (work for external workers), `graphs` and `devices` (whatever the transport) and `grpc` (the
 //! services, on the same port).
 
 mod accept;
@@ -18,6 +18,7 @@ mod body;
 mod clock;
 mod crash;
 mod cursor;
+mod devices;
 mod door;
 mod edited;
 mod fields;

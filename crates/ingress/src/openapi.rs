@@ -89,6 +89,8 @@ fn path_schema(name: &str) -> &'static str {
         "incident_id" => "IncidentId",
         "fingerprint" => "Fingerprint",
         "key" => "TaskKey",
+        "device_id" => "DeviceId",
+        "run_id" => "RunId",
         _ => "Text",
     }
 }

@@ -19,6 +19,7 @@ mod commit;
 mod consume;
 mod crash;
 mod deps;
+mod device_runs;
 mod drain;
 mod duties;
 mod error;

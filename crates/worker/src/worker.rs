@@ -76,6 +76,8 @@ pub(crate) struct Worker {
     /// Stop performing: the drain's time is up.
     pub(crate) halt: CancellationToken,
     visits: AtomicU64,
+    /// Devices chosen so far: decides between equals.
+    pub(crate) choices: AtomicU64,
     generation: Mutex<Option<String>>,
     queue: Mutex<sweep::Queue>,
 }
@@ -126,6 +128,7 @@ impl Worker {
             stop,
             halt: CancellationToken::new(),
             visits: AtomicU64::new(0),
+            choices: AtomicU64::new(0),
             generation: Mutex::new(None),
             queue: Mutex::default(),
             deps,

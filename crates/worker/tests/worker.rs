@@ -7,6 +7,8 @@ mod bench;
 mod crowded;
 #[path = "worker/deciding.rs"]
 mod deciding;
+#[path = "worker/devices.rs"]
+mod devices;
 #[path = "worker/draining.rs"]
 mod draining;
 #[path = "worker/faults.rs"]

@@ -87,6 +87,28 @@ impl RunSpec {
     }
 }
 
+impl Run {
+    /// Whether it was created by the same request: what a caller who repeats itself may be answered with. The lease
+    /// under which an action waits may have changed.
+    pub fn asks_for(&self, spec: &RunSpec) -> bool {
+        let creator = self.created_by.as_ref().map(|device| (device, self.creator_willing));
+        let waits = |waiting: &Option<WaitingAction>| waiting.as_ref().map(|it| it.key.clone());
+        self.kind == spec.kind
+            && self.input == spec.input
+            && self.requires == spec.requires
+            && self.prefer == spec.prefer
+            && self.priority == spec.priority
+            && self.preempt == spec.preempt
+            && self.prefer_coordinator == spec.prefer_coordinator
+            && self.min_battery == spec.min_battery
+            && self.assign == spec.assign
+            && self.seats.len() == usize::from(spec.devices)
+            && self.settings == spec.settings
+            && creator == spec.creator.as_ref().map(|creator| (&creator.device, creator.willing))
+            && waits(&self.waiting) == waits(&spec.waiting)
+    }
+}
+
 /// The run as it is created, to be placed before it is written. A number of devices that [`RunSpec::problems`]
 /// would object to is made to fit.
 pub fn create(spec: RunSpec, by: Option<&str>, now: Timestamp) -> Change {

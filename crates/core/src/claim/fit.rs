@@ -64,6 +64,15 @@ pub fn fit(run: &Run, seat: u16, candidate: &Candidate, now: Timestamp) -> Resul
     Ok(())
 }
 
+/// Whether it may take this seat by itself, without being asked: one that had its chance may come back.
+pub fn fit_to_take(run: &Run, seat: u16, candidate: &Candidate, now: Timestamp) -> Result<(), Unfit> {
+    match fit(run, seat, candidate, now) {
+        Err(Unfit::PassedOver) if !candidate.has_room() => Err(Unfit::NoRoom { open: candidate.open }),
+        Err(Unfit::PassedOver) | Ok(()) => Ok(()),
+        Err(unfit) => Err(unfit),
+    }
+}
+
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

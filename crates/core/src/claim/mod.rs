@@ -51,7 +51,7 @@ pub use create::{Creator, RunSpec, create};
 pub use device::{Candidate, Device};
 pub use diagram::{diagram, listing};
 pub use due::{Due, due, due_of, overdue};
-pub use fit::{Unfit, fit};
+pub use fit::{Unfit, fit, fit_to_take};
 pub use input::{Act, Doing, Input};
 pub use place::place;
 pub use preempt::{Occupied, victim};

@@ -79,7 +79,8 @@ impl Machine {
 
     /// Whether executions of this definition may have children.
     pub(super) fn starts_children(&self) -> bool {
-        self.definition.actions().values().any(|spec| matches!(spec.kind, ActionKind::Start(_)))
+        let begins = |kind: &ActionKind| matches!(kind, ActionKind::Start(_) | ActionKind::Device(_));
+        self.definition.actions().values().any(|spec| begins(&spec.kind))
     }
 
     pub(super) fn correlate(&self) -> Option<&Program> {

@@ -29,7 +29,7 @@ const fn code(kind: Kind) -> Code {
         Kind::NotFound => Code::NotFound,
         Kind::NoRoute | Kind::MethodNotAllowed => Code::Unimplemented,
         Kind::BodyTimeout => Code::DeadlineExceeded,
-        Kind::Conflict | Kind::Unfit | Kind::KeyReused => Code::FailedPrecondition,
+        Kind::Conflict | Kind::NotYours | Kind::Unfit | Kind::KeyReused => Code::FailedPrecondition,
         Kind::Exists => Code::AlreadyExists,
         Kind::RevisionConflict => Code::Aborted,
         Kind::TooLarge | Kind::UriTooLong | Kind::HeadersTooLarge | Kind::Busy => Code::ResourceExhausted,

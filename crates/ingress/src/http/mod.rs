@@ -2,6 +2,7 @@
 
 mod batch;
 mod definitions;
+mod devices;
 mod events;
 mod executions;
 mod executors;
@@ -17,6 +18,7 @@ pub mod problem;
 mod resolutions;
 pub(crate) mod route;
 mod router;
+mod runs;
 mod signals;
 mod start;
 mod tail;

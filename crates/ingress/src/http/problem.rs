@@ -10,7 +10,10 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use millstream_core::claim::{Holder, Status};
+use millstream_core::id::DeviceId;
 use millstream_core::problem::{Problem as Fault, Problems};
+use millstream_core::time::Timestamp;
 use millstream_store::StoreError;
 use serde::Serialize;
 
@@ -59,6 +62,8 @@ kinds! {
     BodyTimeout = "body-timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
     /// The thing is in a state in which this does not apply, or the id stands for something else.
     Conflict = "conflict", CONFLICT, "This does not apply now";
+    /// Another device has the seat, or the token is of an assignment that is over; `holder` says who has it.
+    NotYours = "not-yours", CONFLICT, "The seat is not this device's (any more)";
     /// There is a graph or an execution by this id, with other content.
     Exists = "already-exists", CONFLICT, "The id stands for something else";
     /// The graph has another revision than the edits were made for.
@@ -104,6 +109,22 @@ pub struct Problem {
     pub(crate) detail: String,
     pub(crate) faults: Vec<Fault>,
     pub(crate) retry_after: Option<Duration>,
+    /// The device that has what was asked for.
+    pub(crate) holder: Option<HolderOut>,
+}
+
+/// Who has a seat.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct HolderOut {
+    device: DeviceId,
+    since: Timestamp,
+    status: Status,
+}
+
+impl From<Holder> for HolderOut {
+    fn from(Holder { device, since, status }: Holder) -> Self {
+        Self { device, since, status }
+    }
 }
 
 impl Problem {
@@ -112,7 +133,11 @@ impl Problem {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some(Duration::from_secs(1)),
             _ => None,
         };
-        Self { kind, detail: detail.into(), faults: Vec::new(), retry_after }
+        Self { kind, detail: detail.into(), faults: Vec::new(), retry_after, holder: None }
+    }
+
+    pub(crate) fn held_by(self, holder: Option<Holder>) -> Self {
+        Self { holder: holder.map(HolderOut::from), ..self }
     }
 
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
@@ -140,6 +165,7 @@ impl Problem {
             detail: &self.detail,
             instance: None,
             problems: &self.faults,
+            holder: self.holder.as_ref(),
         }
     }
 }
@@ -156,6 +182,8 @@ pub(crate) struct Document<'a> {
     instance: Option<String>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     problems: &'a [Fault],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<&'a HolderOut>,
 }
 
 impl From<StoreError> for Problem {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::handler::Handler;
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use millstream_core::status::Role;
 
 use crate::door::Door;
@@ -79,6 +79,22 @@ impl Route {
         T: 'static,
     {
         Self { handler: post(handler), doc: Operation::new("post", path, id) }
+    }
+
+    pub(crate) fn put<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<Door>>,
+        T: 'static,
+    {
+        Self { handler: put(handler), doc: Operation::new("put", path, id) }
+    }
+
+    pub(crate) fn delete<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<Door>>,
+        T: 'static,
+    {
+        Self { handler: delete(handler), doc: Operation::new("delete", path, id) }
     }
 
     pub(crate) fn summary(mut self, summary: &'static str) -> Self {

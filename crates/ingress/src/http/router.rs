@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::route::Route;
 use super::{
-    batch, definitions, events, executions, executors, graphs, group_resolutions, health, history, incidents,
-    interventions, resolutions, signals, start, tail, task_outcomes, tasks, workers,
+    batch, definitions, devices, events, executions, executors, graphs, group_resolutions, health, history,
+    incidents, interventions, resolutions, runs, signals, start, tail, task_outcomes, tasks, workers,
 };
 use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
@@ -73,6 +73,14 @@ fn api_routes() -> Vec<Route> {
         graphs::cancel::routes(),
         graphs::watch::routes(),
         executors::routes(),
+        devices::roster::routes(),
+        devices::heartbeat::routes(),
+        devices::assignments::routes(),
+        runs::create::routes(),
+        runs::read::routes(),
+        runs::why::routes(),
+        runs::acts::routes(),
+        runs::operate::routes(),
     ]
     .into_iter()
     .flatten()

@@ -110,7 +110,7 @@ impl Reports {
 impl Told {
     /// Bells for what came into a mailbox or became ready, and news for those who wait for the events.
     /// Neither holds up the answer.
-    fn of(&self, batch: Vec<Settlement>, settled: &Settled, tellers: &TaskTracker) {
+    pub(crate) fn of(&self, batch: Vec<Settlement>, settled: &Settled, tellers: &TaskTracker) {
         let (mut bells, mut news) = (Vec::new(), Vec::with_capacity(batch.len()));
         for (settlement, verdict) in batch.into_iter().zip(&settled.verdicts) {
             let key = settlement.lease.key;

@@ -77,6 +77,7 @@ fn is_of_type(wanted: &str, value: &Value) -> bool {
         "string" => value.is_string(),
         "integer" => value.is_i64() || value.is_u64(),
         "boolean" => value.is_boolean(),
+        "number" => value.is_number(),
         "null" => value.is_null(),
         other => panic!("the reader does not know the type {other}"),
     }

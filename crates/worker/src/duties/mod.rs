@@ -7,6 +7,7 @@
 //! | [`missed_schedules`] | actions that nobody began, or that were not over, in time |
 //! | [`overdue`] | events that are committed and were never rung, or rung and never decided |
 //! | [`ring_all`] | a stream that lost its memory |
+//! | [`runs`] | runs of devices that nobody answered, began or kept up in time |
 //! | [`consumers`] | consumers and worker rows of the dead |
 //! | [`retention`] | rows that have outlived their use |
 //! | [`publish`] | nothing: it tells the outside what happened to graphs |
@@ -30,6 +31,7 @@ pub(crate) mod overdue;
 pub(crate) mod publish;
 pub(crate) mod retention;
 pub(crate) mod ring_all;
+pub(crate) mod runs;
 
 #[cfg(test)]
 mod sweep_tests;

@@ -19,7 +19,7 @@ use super::http::HttpPerformer;
 use super::leases::{Held, Whose};
 use super::outcome::internal;
 use super::slots::Slot;
-use super::{emit, family, log, node, noop, start, wait, webhook};
+use super::{device, emit, family, log, node, noop, start, wait, webhook};
 use crate::error::WorkerError;
 use crate::options::HttpOptions;
 use crate::worker::Worker;
@@ -185,7 +185,9 @@ impl Performers {
             ActionInput::Node(input) => {
                 return node::perform(worker, action, held, input, credentials).await;
             }
-            ActionInput::Device(_) => Attempt::Pause { error: unserved() },
+            ActionInput::Device(input) => {
+                return device::perform(worker, action, &input, &spec.timeouts).await;
+            }
             // Nobody but an external worker performs these.
             ActionInput::Task(_) => return Done::Lost,
         })
@@ -194,6 +196,7 @@ impl Performers {
     /// An action whose schedule is missed: what it began is not wanted any more.
     pub(crate) async fn give_up(&self, worker: &Worker, action: &LeasedAction) {
         start::give_up(worker, action).await;
+        device::give_up(worker, action).await;
     }
 
     async fn call(
@@ -251,12 +254,6 @@ fn outgoing(input: &HttpInput, filled: &Filled, now: Timestamp) -> Result<HttpRe
         },
         at: now,
     })
-}
-
-/// Devices are not served by this build's workers: a person decides, and may retry it once they are.
-fn unserved() -> ActionError {
-    let message = "this worker cannot give work to devices".to_owned();
-    ActionError { class: ErrorClass::Internal, message, status: None }
 }
 
 fn unfilled(missing: &MissingSecret) -> Attempt {

@@ -22,6 +22,7 @@ use millstream_store::views::{ActionView, ExecutionView};
 use millstream_stream::doorbell::Bell;
 use serde::Serialize;
 
+use super::device;
 use super::emit::unavailable;
 use super::errand::Done;
 use super::outcome;
@@ -186,7 +187,9 @@ fn told(how: &str) -> Attempt {
 }
 
 pub(crate) async fn close_children(worker: &Worker, action: &LeasedAction) -> Attempt {
-    match close(worker, &action.lease.key.execution).await {
+    let execution = &action.lease.key.execution;
+    let closed = async { Ok(close(worker, execution).await? + device::withdraw(worker, execution).await?) };
+    match closed.await {
         Ok(closed) => Attempt::Success { result: RawJson::of(&closed) },
         Err(error) => unavailable(&error),
     }

@@ -9,6 +9,7 @@ pub(crate) mod address_guard;
 pub(crate) mod answer;
 pub(crate) mod attempt;
 pub(crate) mod call;
+pub(crate) mod device;
 pub(crate) mod dispatches;
 pub(crate) mod emit;
 pub(crate) mod errand;

@@ -1,0 +1,76 @@
+//! What a device has or is asked about; and waiting for that to change.
+
+use std::time::Duration;
+
+use millstream_core::claim::{Occupied, Run};
+use millstream_core::id::DeviceKey;
+
+use crate::door::Door;
+use crate::http::problem::{Kind, Problem};
+
+/// How long a device that waits believes what it read: other doors write too.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A seat with its run.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    pub(crate) seat: Occupied,
+    pub(crate) run: Run,
+}
+
+/// All of a device's, the most important first.
+pub(crate) async fn of(door: &Door, key: &DeviceKey) -> Result<Vec<Assignment>, Problem> {
+    let seats = door.fleet.seats(key.clone()).await?;
+    let runs = door.fleet.runs(seats.iter().map(|seat| seat.run.clone()).collect()).await?;
+    let both = seats.into_iter().zip(runs);
+    // One that was purged or has moved on between the two reads is not told.
+    let all = both.filter_map(|(seat, stored)| {
+        let run = stored?.run;
+        let is_theirs = run.seat(seat.seat)?.held().is_some_and(|held| held.token == seat.token);
+        is_theirs.then_some(Assignment { seat, run })
+    });
+    Ok(all.collect())
+}
+
+/// What there is, as a text that changes when it does.
+pub(crate) fn mark(all: &[Assignment]) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    for one in all {
+        let status = one.run.seat(one.seat.seat).map(millstream_core::claim::Seat::status);
+        (&one.seat.run, one.seat.seat, one.seat.token, status, one.run.is_paused()).hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+/// Waits while the list is as it was seen; without that, while it is empty. At most for `wait`.
+pub(crate) async fn wait(
+    door: &Door,
+    key: &DeviceKey,
+    seen: Option<&str>,
+    wait: Duration,
+) -> Result<Vec<Assignment>, Problem> {
+    let until = tokio::time::Instant::now() + wait;
+    let mut ear = door.fleet.ears.of(key.clone());
+    let mut permit = None;
+    loop {
+        let all = of(door, key).await?;
+        let is_news = match seen {
+            Some(seen) => mark(&all) != seen,
+            None => !all.is_empty(),
+        };
+        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        if is_news || left.is_zero() || door.draining.is_cancelled() {
+            return Ok(all);
+        }
+        if permit.is_none() {
+            let waits = door.gate.wait();
+            permit = Some(waits.ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?);
+        }
+        tokio::select! {
+            biased;
+            () = ear.listen(left.min(LOOK_AGAIN)) => {}
+            () = door.draining.cancelled() => {}
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What is asked and told about devices, many in one query.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::FutureExt;
+use millstream_core::claim::{Candidate, Device, Occupied};
+use millstream_core::id::{DeviceKey, RunKey, TenantId};
+use millstream_store::clock::Clock;
+use millstream_store::run_store::{SeatBeat, SeatPulse, StoredRun};
+use millstream_store::{Result, Stores};
+use tokio_util::task::TaskTracker;
+
+use super::ears::Ears;
+use crate::lookup::Lookup;
+
+/// Seats that a device is told about at once.
+pub(crate) const SEATS: usize = 256;
+
+pub(crate) struct Fleet {
+    pub(crate) ears: Ears,
+    devices: Lookup<DeviceKey, Option<Candidate>>,
+    words: Lookup<(TenantId, Device), ()>,
+    beats: Lookup<SeatBeat, SeatPulse>,
+    seats: Lookup<DeviceKey, Vec<Occupied>>,
+    runs: Lookup<RunKey, Option<StoredRun>>,
+    choices: AtomicU64,
+    pub(super) tellers: TaskTracker,
+}
+
+impl Fleet {
+    pub(crate) fn start(stores: &Stores, clock: &Arc<dyn Clock>, tasks: &TaskTracker) -> Self {
+        let store = stores.devices.clone();
+        let devices = move |keys: Vec<DeviceKey>| {
+            let store = store.clone();
+            async move { store.devices(&keys).await }.boxed()
+        };
+        let (store, time) = (stores.devices.clone(), clock.clone());
+        let words = move |words: Vec<(TenantId, Device)>| {
+            let (store, time) = (store.clone(), time.clone());
+            async move {
+                store.beat_devices(&words, time.now()).await?;
+                Ok(vec![(); words.len()])
+            }
+            .boxed()
+        };
+        let (store, time) = (stores.runs.clone(), clock.clone());
+        let beats = move |beats: Vec<SeatBeat>| {
+            let (store, time) = (store.clone(), time.clone());
+            async move { store.beat_seats(&beats, time.now()).await }.boxed()
+        };
+        let store = stores.run_views.clone();
+        let seats = move |keys: Vec<DeviceKey>| {
+            let store = store.clone();
+            async move { store.seats_of(&keys, SEATS).await }.boxed()
+        };
+        let store = stores.runs.clone();
+        let runs = move |keys: Vec<RunKey>| {
+            let store = store.clone();
+            async move { store.load_runs(&keys).await }.boxed()
+        };
+        Self {
+            ears: Ears::default(),
+            devices: Lookup::start(devices, tasks),
+            words: Lookup::start(words, tasks),
+            beats: Lookup::start(beats, tasks),
+            seats: Lookup::start(seats, tasks),
+            runs: Lookup::start(runs, tasks),
+            choices: AtomicU64::new(0),
+            tellers: tasks.clone(),
+        }
+    }
+
+    pub(crate) async fn device(&self, key: DeviceKey) -> Result<Option<Candidate>> {
+        Ok(self.devices.ask(vec![key]).await?.pop().flatten())
+    }
+
+    /// What a device says of itself; the last word counts.
+    pub(crate) async fn hear(&self, tenant: TenantId, device: Device) -> Result<()> {
+        self.words.ask(vec![(tenant, device)]).await.map(|_| ())
+    }
+
+    pub(crate) async fn beat(&self, beats: Vec<SeatBeat>) -> Result<Vec<SeatPulse>> {
+        if beats.is_empty() { Ok(Vec::new()) } else { self.beats.ask(beats).await }
+    }
+
+    pub(crate) async fn seats(&self, key: DeviceKey) -> Result<Vec<Occupied>> {
+        Ok(self.seats.ask(vec![key]).await?.pop().unwrap_or_default())
+    }
+
+    pub(crate) async fn runs(&self, keys: Vec<RunKey>) -> Result<Vec<Option<StoredRun>>> {
+        if keys.is_empty() { Ok(Vec::new()) } else { self.runs.ask(keys).await }
+    }
+
+    pub(super) fn rotation(&self) -> u64 {
+        self.choices.fetch_add(1, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,34 @@
+//! A device leaves: it is forgotten, and what it has goes to others.
+
+use std::collections::BTreeSet;
+
+use millstream_core::claim::Input;
+use millstream_core::id::{DeviceKey, RunKey};
+use millstream_store::running::{self, Acted, Ask};
+
+use super::fleet::SEATS;
+use crate::door::Door;
+use crate::http::problem::Problem;
+
+/// Forgotten first, so that nothing comes back to it. Whatever is not taken from it here is found by the monitor when
+/// it is not heard of.
+pub(crate) async fn leave(door: &Door, key: &DeviceKey) -> Result<(), Problem> {
+    door.stores.devices.remove_devices(std::slice::from_ref(key)).await?;
+    let ask = Ask::Input(Input::DeviceGone { device: key.device.clone() });
+    let mut done: BTreeSet<RunKey> = BTreeSet::new();
+    loop {
+        let seats = door.fleet.seats(key.clone()).await?;
+        let (count, before) = (seats.len(), done.len());
+        for seat in seats {
+            if done.insert(seat.run.clone()) {
+                match running::act(door, &seat.run, &ask, None).await? {
+                    // What is refused was given back or has ended meanwhile.
+                    Acted::Done { .. } | Acted::Refused(_) | Acted::NoSuchRun | Acted::NoSuchDevice => {}
+                }
+            }
+        }
+        if count < SEATS || done.len() == before {
+            return Ok(());
+        }
+    }
+}

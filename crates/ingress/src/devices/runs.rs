@@ -1,0 +1,78 @@
+//! Runs at the door: created, found, and acted upon.
+
+use millstream_core::claim::{Run, RunSpec};
+use millstream_core::entropy;
+use millstream_core::id::{DeviceId, RunId, RunKey};
+use millstream_store::StoreError;
+use millstream_store::run_store::StoredRun;
+use millstream_store::running::{self, Acted, Ask, Created};
+
+use super::refused::{no_run, refused};
+use crate::auth::Caller;
+use crate::door::Door;
+use crate::http::problem::{Kind, Problem};
+
+/// The key of a path; what belongs to another tenant is not there.
+pub(crate) fn key_of(caller: &Caller, text: &str) -> Result<RunKey, Problem> {
+    let run = RunId::parse(text).map_err(|_| Problem::not_found("run", text))?;
+    Ok(RunKey { tenant: caller.tenant.clone(), run })
+}
+
+pub(crate) async fn find(door: &Door, key: &RunKey) -> Result<StoredRun, Problem> {
+    let found = door.fleet.runs(vec![key.clone()]).await?;
+    found.into_iter().flatten().next().ok_or_else(|| no_run(key))
+}
+
+/// Whether a run was made now, or by the same request before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    Now,
+    Before,
+}
+
+pub(crate) async fn create(
+    door: &Door,
+    caller: &Caller,
+    id: Option<RunId>,
+    spec: &RunSpec,
+) -> Result<(RunKey, Made), Problem> {
+    let run = match id {
+        Some(run) => run,
+        None => fresh(door)?,
+    };
+    let key = RunKey { tenant: caller.tenant.clone(), run };
+    match running::create(door, &key, spec, caller.actor.as_deref()).await? {
+        Created::New(_) => Ok((key, Made::Now)),
+        Created::Exists(stored) if stored.run.asks_for(spec) => Ok((key, Made::Before)),
+        Created::Exists(_) => {
+            let detail = format!("there is a run {:?} that asks for something else", key.run.as_str());
+            Err(Problem::new(Kind::Exists, detail))
+        }
+    }
+}
+
+fn fresh(door: &Door) -> Result<RunId, Problem> {
+    let id = entropy::uuid_v7(door.clock.now(), &*door.entropy).to_string();
+    RunId::parse(&id).map_err(|_| Problem::new(Kind::Internal, "a run has no id"))
+}
+
+/// Does something to a run: as it is then, or why not.
+pub(crate) async fn act(door: &Door, key: &RunKey, ask: &Ask, by: Option<&str>) -> Result<Run, Problem> {
+    match running::act(door, key, ask, by).await {
+        Ok(Acted::Done { run, told: _ }) => Ok(*run),
+        Ok(Acted::Refused(refusal)) => Err(refused(&refusal)),
+        Ok(Acted::NoSuchRun) => Err(no_run(key)),
+        Ok(Acted::NoSuchDevice) => Err(Problem::not_found("device", named(ask))),
+        Err(StoreError::Contention(_)) => {
+            Err(Problem::new(Kind::Busy, "the run is being changed by many at once, try again"))
+        }
+        Err(error @ (StoreError::Unavailable(_) | StoreError::Corrupt(_))) => Err(error.into()),
+    }
+}
+
+fn named(ask: &Ask) -> &str {
+    match ask {
+        Ask::Take { device, .. } => DeviceId::as_str(device),
+        Ask::Input(_) | Ask::Due | Ask::Adopt(_) => "",
+    }
+}

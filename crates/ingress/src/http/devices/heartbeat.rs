@@ -1,0 +1,158 @@
+//! A device says that it is there, and hears which of its runs it still has.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use millstream_core::claim::{Device, Progress, Status, Token};
+use millstream_core::id::RunId;
+use millstream_core::problem::Problem as Fault;
+use millstream_core::status::Role;
+use millstream_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::views::shares;
+use crate::auth::Submitter;
+use crate::devices::beat::{self, Heard, Said};
+use crate::devices::fleet::SEATS;
+use crate::door::Door;
+use crate::http::graphs::json::decode;
+use crate::http::problem::{HolderOut, Problem};
+use crate::http::route::Route;
+use crate::http::runs::acts::MAX_NOTE;
+use crate::http::tasks::read;
+use crate::query::Params;
+
+const BODY_BYTES: usize = 512 * 1024;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/devices/{device_id}/heartbeat", "heartbeat_device", heartbeat)
+            .summary("Say that a device is there, how it is, and what it works on")
+            .needs(Role::Submit)
+            .body("application/json", "DeviceHeartbeat")
+            .answer(200, "DeviceHeard", "Which of its runs it still has, in the order given")
+            .problems(&[404]),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+struct Beat {
+    load: Option<f64>,
+    quality: Option<f64>,
+    battery: Option<u8>,
+    on_battery: Option<bool>,
+    #[serde(default)]
+    runs: Vec<RunBeat>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+struct RunBeat {
+    run_id: RunId,
+    #[serde(default)]
+    seat: u16,
+    token: i64,
+    progress: Option<Progress>,
+}
+
+#[derive(Debug, Serialize)]
+struct HeardOut {
+    runs: Vec<RunHeard>,
+}
+
+#[derive(Debug, Serialize)]
+struct RunHeard {
+    run_id: RunId,
+    seat: u16,
+    token: Token,
+    /// Whether the device has it, or is asked about it.
+    yours: bool,
+    /// It shall let go of it: it has nothing to do with it any more.
+    release: bool,
+    paused: bool,
+    /// Until when it has to be heard of again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+    /// Where the seat stands, if it is not the device's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status>,
+    /// Who has it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<HolderOut>,
+}
+
+async fn heartbeat(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Json<HeardOut>, Problem> {
+    params.finish()?;
+    let key = beat::key_of(&caller, &id)?;
+    let body = read(&door, request, BODY_BYTES).await?;
+    let given: Beat = decode(body.json()?, "").map_err(Problem::invalid)?;
+    let known = beat::find(&door, &key).await?.device;
+    let device = Device {
+        load: given.load.unwrap_or(known.load),
+        quality: given.quality.unwrap_or(known.quality),
+        battery: given.battery.or(known.battery),
+        on_battery: given.on_battery.unwrap_or(known.on_battery),
+        ..known
+    };
+    let mut faults = shares(device.load, device.quality, device.battery);
+    faults.extend(too_much(&given.runs));
+    if !faults.is_empty() {
+        return Err(Problem::invalid(faults));
+    }
+    let said: Vec<Said> = given.runs.into_iter().map(Said::from).collect();
+    let heard = beat::heartbeat(&door, &key, device, &said).await?;
+    let runs = said.into_iter().zip(heard).map(|(said, heard)| shown(said, heard));
+    Ok(Json(HeardOut { runs: runs.collect() }))
+}
+
+fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    if runs.len() > SEATS {
+        faults
+            .push(Fault::new("runs", format!("has {} items, at most {SEATS} are heard at once", runs.len())));
+    }
+    for (at, run) in runs.iter().enumerate() {
+        let note = run.progress.as_ref().and_then(|progress| progress.note.as_ref());
+        if note.is_some_and(|note| note.len() > MAX_NOTE) {
+            let path = format!("runs[{at}].progress.note");
+            faults.push(Fault::new(path, format!("has more than {MAX_NOTE} bytes")));
+        }
+    }
+    faults
+}
+
+impl From<RunBeat> for Said {
+    fn from(RunBeat { run_id, seat, token, progress }: RunBeat) -> Self {
+        Self { run: run_id, seat, token: Token(token), progress }
+    }
+}
+
+fn shown(said: Said, heard: Heard) -> RunHeard {
+    let Said { run, seat, token, progress: _ } = said;
+    let one = RunHeard {
+        run_id: run,
+        seat,
+        token,
+        yours: true,
+        release: false,
+        paused: false,
+        until: None,
+        status: None,
+        holder: None,
+    };
+    match heard {
+        Heard::Held { until, paused } => RunHeard { until: Some(until), paused, ..one },
+        Heard::Asked => one,
+        Heard::Lost { status, holder } => {
+            RunHeard { yours: false, release: true, status, holder: holder.map(HolderOut::from), ..one }
+        }
+    }
+}

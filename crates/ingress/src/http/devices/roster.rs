@@ -1,0 +1,145 @@
+//! The roster: devices register, are looked at, are taken out of the choice, and leave.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use millstream_core::claim::Candidate;
+use millstream_core::id::DeviceId;
+use millstream_core::status::{PauseState, Role};
+
+use super::views::{DeviceOut, NewDevice};
+use crate::auth::{Admin, Caller, Reader, Submitter};
+use crate::cursor::{self, List};
+use crate::devices::{beat, leave};
+use crate::door::Door;
+use crate::http::graphs::json::decode;
+use crate::http::problem::Problem;
+use crate::http::route::Route;
+use crate::http::tasks::read;
+use crate::http::views::Page;
+use crate::query::Params;
+
+const BODY_BYTES: usize = 64 * 1024;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::put("/v1/devices/{device_id}", "put_device", register)
+            .summary("Make a device known, or say anew what it is")
+            .needs(Role::Submit)
+            .body("application/json", "NewDevice")
+            .answer(200, "Device", "As it is known now")
+            .problems(&[404])
+            .leads_to("get_device", &["device_id"])
+            .leads_to("get_assignments", &["device_id"]),
+        Route::get("/v1/devices", "list_devices", list)
+            .summary("Devices in the order of their ids")
+            .needs(Role::Read)
+            .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
+            .answer(200, "DevicePage", "One page"),
+        Route::get("/v1/devices/{device_id}", "get_device", get)
+            .summary("One device, and how much it has been given")
+            .needs(Role::Read)
+            .answer(200, "Device", "The device")
+            .problems(&[404]),
+        Route::post("/v1/devices/{device_id}/pause", "pause_device", pause)
+            .summary("Take a device out of the choice; it keeps what it has")
+            .needs(Role::Admin)
+            .answer(200, "Device", "It is not chosen any more")
+            .problems(&[404]),
+        Route::post("/v1/devices/{device_id}/resume", "resume_device", resume)
+            .summary("Take a device back into the choice")
+            .needs(Role::Admin)
+            .answer(200, "Device", "It may be chosen")
+            .problems(&[404]),
+        Route::delete("/v1/devices/{device_id}", "delete_device", delete)
+            .summary("Forget a device; what it has goes to others")
+            .needs(Role::Submit)
+            .answer_in(204, "", "", "It is not known (any more)")
+            .problems(&[404]),
+    ]
+}
+
+async fn register(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Json<DeviceOut>, Problem> {
+    params.finish()?;
+    let key = beat::key_of(&caller, &id)?;
+    let body = read(&door, request, BODY_BYTES).await?;
+    let given: NewDevice = decode(body.json()?, "").map_err(Problem::invalid)?;
+    let device = given.device(key.device.clone(), door.clock.now()).map_err(Problem::invalid)?;
+    door.fleet.hear(caller.tenant.clone(), device).await?;
+    Ok(Json(beat::find(&door, &key).await?.into()))
+}
+
+async fn list(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    mut params: Params,
+) -> Result<Json<Page<DeviceOut>>, Problem> {
+    let limit = params.limit(100, 1_000);
+    let after = params.cursor(List::Devices, |text| DeviceId::parse(text).ok());
+    params.finish()?;
+    let found = door.stores.devices.roster(&caller.tenant, after.as_ref(), limit + 1).await?;
+    let cursor = |last: &Candidate| cursor::encode(List::Devices, &last.device.id);
+    Ok(Json(Page::of(found, limit, cursor, DeviceOut::from)))
+}
+
+async fn get(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<DeviceOut>, Problem> {
+    params.finish()?;
+    let key = beat::key_of(&caller, &id)?;
+    Ok(Json(beat::find(&door, &key).await?.into()))
+}
+
+async fn pause(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<DeviceOut>, Problem> {
+    params.finish()?;
+    set_pause(&door, &caller, &id, PauseState::Paused).await
+}
+
+async fn resume(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<DeviceOut>, Problem> {
+    params.finish()?;
+    set_pause(&door, &caller, &id, PauseState::Running).await
+}
+
+async fn set_pause(
+    door: &Door,
+    caller: &Caller,
+    id: &str,
+    pause: PauseState,
+) -> Result<Json<DeviceOut>, Problem> {
+    let key = beat::key_of(caller, id)?;
+    door.stores.devices.pause_devices(std::slice::from_ref(&key), pause).await?;
+    Ok(Json(beat::find(door, &key).await?.into()))
+}
+
+async fn delete(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<StatusCode, Problem> {
+    params.finish()?;
+    let key = beat::key_of(&caller, &id)?;
+    leave::leave(&door, &key).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,125 @@
+//! A device as it is shown, and as it describes itself.
+
+use std::collections::BTreeSet;
+
+use millstream_core::claim::{Candidate, Device, RunSpec};
+use millstream_core::id::{DeviceId, Name};
+use millstream_core::problem::Problem as Fault;
+use millstream_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What a device says of itself.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+pub(super) struct NewDevice {
+    #[serde(default)]
+    capabilities: BTreeSet<Name>,
+    #[serde(default)]
+    capability: u32,
+    #[serde(default)]
+    capacity: Option<u32>,
+    #[serde(default)]
+    load: f64,
+    #[serde(default = "best")]
+    quality: f64,
+    #[serde(default)]
+    battery: Option<u8>,
+    #[serde(default)]
+    on_battery: bool,
+    #[serde(default)]
+    coordinator: bool,
+}
+
+const fn best() -> f64 {
+    1.0
+}
+
+/// Numbers that every store keeps.
+const MOST: u32 = 1_000_000_000;
+
+impl NewDevice {
+    pub(super) fn device(self, id: DeviceId, seen_at: Timestamp) -> Result<Device, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let mut wrong = |path: &str, message: String| faults.push(Fault::new(path, message));
+        if self.capabilities.len() > RunSpec::MAX_CAPABILITIES {
+            let most = RunSpec::MAX_CAPABILITIES;
+            wrong(
+                "capabilities",
+                format!("has {} names, at most {most} are allowed", self.capabilities.len()),
+            );
+        }
+        if self.capability > MOST {
+            wrong("capability", format!("must be between 0 and {MOST}"));
+        }
+        if self.capacity.is_some_and(|capacity| capacity == 0 || capacity > MOST) {
+            wrong("capacity", format!("must be between 1 and {MOST}, or left out"));
+        }
+        faults.extend(shares(self.load, self.quality, self.battery));
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Device {
+            id,
+            capabilities: self.capabilities,
+            capability: self.capability,
+            capacity: self.capacity,
+            load: self.load,
+            quality: self.quality,
+            battery: self.battery,
+            on_battery: self.on_battery,
+            coordinates: self.coordinator,
+            paused: false,
+            seen_at,
+        })
+    }
+}
+
+/// What is wrong with numbers that are shares of a whole.
+pub(super) fn shares(load: f64, quality: f64, battery: Option<u8>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (path, value) in [("load", load), ("quality", quality)] {
+        if !(0.0..=1.0).contains(&value) {
+            faults.push(Fault::new(path, "must be between 0 and 1"));
+        }
+    }
+    if battery.is_some_and(|percent| percent > 100) {
+        faults.push(Fault::new("battery", "is a percentage: 0 to 100"));
+    }
+    faults
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct DeviceOut {
+    device_id: DeviceId,
+    capabilities: BTreeSet<Name>,
+    capability: u32,
+    capacity: Option<u32>,
+    load: f64,
+    quality: f64,
+    battery: Option<u8>,
+    on_battery: bool,
+    coordinator: bool,
+    paused: bool,
+    /// Seats that it has or is asked about.
+    open: u32,
+    seen_at: Timestamp,
+}
+
+impl From<Candidate> for DeviceOut {
+    fn from(Candidate { device, open }: Candidate) -> Self {
+        Self {
+            device_id: device.id,
+            capabilities: device.capabilities,
+            capability: device.capability,
+            capacity: device.capacity,
+            load: device.load,
+            quality: device.quality,
+            battery: device.battery,
+            on_battery: device.on_battery,
+            coordinator: device.coordinates,
+            paused: device.paused,
+            open,
+            seen_at: device.seen_at,
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What devices do with runs: each names its seat and the token that it was given.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use millstream_core::claim::{
+    Act, Doing, Due, Failure, FailureKind, Input, Progress, Run, Status, Token, Word, due,
+};
+use millstream_core::id::{DeviceId, DeviceKey, Name, RunId, RunKey};
+use millstream_core::raw::RawJson;
+use millstream_core::status::Role;
+use millstream_core::time::Timestamp;
+use millstream_store::running::Ask;
+use serde::Serialize;
+
+use crate::auth::{Caller, Submitter};
+use crate::devices::beat::{self, Said};
+use crate::devices::runs;
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::http::problem::Problem;
+use crate::http::route::Route;
+use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
+use crate::http::tasks::{read, whole};
+use crate::query::Params;
+
+const BODY_BYTES: usize = 256 * 1024;
+pub(in crate::http) const MAX_NOTE: usize = 4 * 1024;
+
+/// Path, name, word, body and what it does.
+type Row = (&'static str, &'static str, Word, &'static str, &'static str);
+
+const ROWS: &[Row] = &[
+    (
+        "/v1/runs/{run_id}/accept",
+        "accept_run",
+        Word::Accept,
+        "RunAct",
+        "Accept what the device is asked about",
+    ),
+    (
+        "/v1/runs/{run_id}/decline",
+        "decline_run",
+        Word::Decline,
+        "RunGiveUp",
+        "Decline it: another device is asked",
+    ),
+    ("/v1/runs/{run_id}/start", "start_run", Word::Start, "RunAct", "Begin to work on it"),
+    ("/v1/runs/{run_id}/progress", "progress_run", Word::Progress, "RunProgress", "Tell how far it is"),
+    (
+        "/v1/runs/{run_id}/complete",
+        "complete_run",
+        Word::Complete,
+        "RunComplete",
+        "Finish it with its output",
+    ),
+    (
+        "/v1/runs/{run_id}/fail",
+        "fail_run",
+        Word::Fail,
+        "RunFail",
+        "It cannot be done: by nobody, or not by this device",
+    ),
+    (
+        "/v1/runs/{run_id}/release",
+        "release_run",
+        Word::Release,
+        "RunGiveUp",
+        "Give it back; its progress is kept",
+    ),
+    ("/v1/runs/{run_id}/abort", "abort_run", Word::Abort, "RunGiveUp", "Stop working on it and give it back"),
+    ("/v1/runs/{run_id}/claim", "claim_run", Word::SelfClaim, "RunClaim", "Take a seat that nobody has"),
+    (
+        "/v1/runs/{run_id}/offline_claim",
+        "offline_claim_run",
+        Word::OfflineClaim,
+        "RunAct",
+        "Claim what the device was assigned before it was cut off",
+    ),
+];
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    let route = |(path, id, word, body, summary): &Row| {
+        let word = *word;
+        let handler = move |State(door): State<Arc<Door>>,
+                            Submitter(caller): Submitter,
+                            Path(run): Path<String>,
+                            params: Params,
+                            request: Request| async move {
+            params.finish()?;
+            act(&door, &caller, &run, word, request).await.map(Json)
+        };
+        Route::post(path, id, handler)
+            .summary(summary)
+            .needs(Role::Submit)
+            .body("application/json", body)
+            .answer(200, "RunActed", "Done, now or by the same request before")
+            .problems(&[404, 409])
+    };
+    ROWS.iter().map(route).collect()
+}
+
+#[derive(Debug, Serialize)]
+struct ActedOut {
+    run_id: RunId,
+    seat: u16,
+    /// Where the seat stands now.
+    status: Status,
+    /// Of the run.
+    run_status: Status,
+    paused: bool,
+    /// By which the device has it, if it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<Token>,
+    /// What is to be done next, and until when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<NextOut>,
+}
+
+#[derive(Debug, Serialize)]
+struct NextOut {
+    at: Timestamp,
+    what: Due,
+}
+
+/// Who acts.
+struct Who {
+    device: DeviceId,
+    seat: Option<u16>,
+    token: Option<Token>,
+}
+
+async fn act(
+    door: &Door,
+    caller: &Caller,
+    id: &str,
+    word: Word,
+    request: Request,
+) -> Result<ActedOut, Problem> {
+    let key = runs::key_of(caller, id)?;
+    let body = read(door, request, BODY_BYTES).await?;
+    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
+    let who = who(&mut fields, word);
+    let doing = doing(&mut fields, word);
+    fields.finish().map_err(Problem::invalid)?;
+    // Without a device there was a fault.
+    let Some(Who { device, seat, token }) = who else {
+        return Err(Problem::bad_request("no device is named"));
+    };
+    let act = || Act { device: device.clone(), seat: seat.unwrap_or(0), token: token.unwrap_or(Token::NONE) };
+    let ask = match (word, doing) {
+        (Word::OfflineClaim, _) => Ask::Input(Input::OfflineClaim(act())),
+        (_, Some(Doing::Progress(progress))) if hear(door, &key, &act(), &progress).await? => {
+            let stored = runs::find(door, &key).await?;
+            return Ok(shown(key.run, &stored.run, &device, seat.unwrap_or(0)));
+        }
+        (_, Some(doing)) => Ask::Input(Input::Act(act(), doing)),
+        (_, None) => Ask::Take { device: device.clone(), seat },
+    };
+    let run = runs::act(door, &key, &ask, None).await?;
+    let number = match seat {
+        Some(seat) => seat,
+        None => run.seat_of(&device).unwrap_or(0),
+    };
+    Ok(shown(key.run, &run, &device, number))
+}
+
+/// Progress of a claim is written beside the run, which is cheap. `false` where there is no such claim: the run says
+/// why.
+async fn hear(door: &Door, key: &RunKey, act: &Act, progress: &Progress) -> Result<bool, Problem> {
+    let device = DeviceKey { tenant: key.tenant.clone(), device: act.device.clone() };
+    let said =
+        Said { run: key.run.clone(), seat: act.seat, token: act.token, progress: Some(progress.clone()) };
+    beat::progress(door, &device, &said).await
+}
+
+fn shown(run_id: RunId, run: &Run, device: &DeviceId, number: u16) -> ActedOut {
+    let seat = run.seat(number);
+    let held = seat.and_then(|seat| seat.held()).filter(|held| held.device == *device);
+    let next = due(run, number).filter(|_| held.is_some());
+    ActedOut {
+        run_id,
+        seat: number,
+        status: seat.map_or(Status::Failed, |seat| seat.status()),
+        run_status: run.status(),
+        paused: run.is_paused(),
+        token: held.map(|held| held.token),
+        due: next.map(|(at, what)| NextOut { at, what }),
+    }
+}
+
+fn who(fields: &mut Fields<'_>, word: Word) -> Option<Who> {
+    let given = fields.required("device");
+    let device = fields.parsed("device", given, |text: &str| DeviceId::parse(text));
+    let seat = seat(fields);
+    let token = if word == Word::SelfClaim { None } else { Some(token(fields)) };
+    Some(Who { device: device?, seat, token })
+}
+
+pub(super) fn seat(fields: &mut Fields<'_>) -> Option<u16> {
+    fields.whole("seat", 0..=99).and_then(|seat| u16::try_from(seat).ok())
+}
+
+fn token(fields: &mut Fields<'_>) -> Token {
+    match fields.take("token").map(whole) {
+        Some(Some(token)) => return Token(token),
+        Some(None) => fields.fault("token", "must be the whole number that came with the assignment"),
+        None => fields.fault("token", "is required: it came with the assignment"),
+    }
+    Token::NONE
+}
+
+/// `None` where it is not about a seat that the device has.
+fn doing(fields: &mut Fields<'_>, word: Word) -> Option<Doing> {
+    if word == Word::Accept {
+        Some(Doing::Accept)
+    } else if word == Word::Start {
+        Some(Doing::Start)
+    } else if word == Word::Decline {
+        Some(Doing::Decline { reason: reason(fields) })
+    } else if word == Word::Release {
+        Some(Doing::Release { reason: reason(fields) })
+    } else if word == Word::Abort {
+        Some(Doing::Abort { reason: reason(fields) })
+    } else if word == Word::Progress {
+        Some(Doing::Progress(progress(fields)))
+    } else if word == Word::Complete {
+        Some(Doing::Complete { output: output(fields) })
+    } else if word == Word::Fail {
+        Some(failure(fields))
+    } else {
+        None
+    }
+}
+
+fn reason(fields: &mut Fields<'_>) -> Option<String> {
+    fields.text("reason").map(|text| text.chars().take(MAX_MESSAGE).collect())
+}
+
+fn output(fields: &mut Fields<'_>) -> RawJson {
+    let output = fields.raw("output").unwrap_or_else(RawJson::null);
+    if output.len() > MAX_RESULT {
+        fields.fault("output", format!("is {} bytes long, at most {MAX_RESULT} are kept", output.len()));
+    }
+    output
+}
+
+fn progress(fields: &mut Fields<'_>) -> Progress {
+    let mut number = |field: &'static str| match fields.take(field).map(whole::<u64>) {
+        Some(Some(number)) => number,
+        Some(None) => {
+            fields.fault(field, "must be a whole number from 0 on");
+            0
+        }
+        None => {
+            fields.fault(field, "is required");
+            0
+        }
+    };
+    let (step, total) = (number("step"), number("total"));
+    let note = fields.text("note").map(|text| text.into_owned());
+    if note.as_ref().is_some_and(|note| note.len() > MAX_NOTE) {
+        fields.fault("note", format!("has more than {MAX_NOTE} bytes"));
+    }
+    Progress { step, total, note }
+}
+
+/// For good, unless it says that another device may be asked.
+fn failure(fields: &mut Fields<'_>) -> Doing {
+    let message = fields.required("message").unwrap_or_default().chars().take(MAX_MESSAGE).collect();
+    let class = fields.text("class");
+    let class = fields.parsed("class", class, |text: &str| Name::parse(text));
+    let retryable = match fields.take("retryable") {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => {
+            fields.fault("retryable", "must be true or false");
+            false
+        }
+    };
+    Doing::Fail { failure: Failure { kind: FailureKind::Error, message, class }, retryable }
+}

@@ -1,0 +1,126 @@
+//! What people decide about runs: pause, resume, cancel, retry, assign.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use millstream_core::claim::Input;
+use millstream_core::id::DeviceId;
+use millstream_core::status::Role;
+use millstream_store::running::Ask;
+
+use super::acts::seat;
+use super::views::RunOut;
+use crate::auth::{Admin, Caller};
+use crate::devices::{beat, runs};
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::http::interventions::reason;
+use crate::http::problem::Problem;
+use crate::http::route::Route;
+use crate::http::tasks::read;
+use crate::query::Params;
+
+const BODY_BYTES: usize = 16 * 1024;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/runs/{run_id}/pause", "pause_run", pause)
+            .summary("Ask nobody new; whoever has it keeps it and is told")
+            .needs(Role::Admin)
+            .answer(200, "Run", "It is paused")
+            .problems(&[404, 409]),
+        Route::post("/v1/runs/{run_id}/resume", "resume_run", resume)
+            .summary("Let a paused run go on, with all its times anew")
+            .needs(Role::Admin)
+            .answer(200, "Run", "It goes on")
+            .problems(&[404, 409]),
+        Route::post("/v1/runs/{run_id}/retry", "retry_run", retry)
+            .summary("Begin a failed run again; everybody may be asked")
+            .needs(Role::Admin)
+            .answer(200, "Run", "It begins again")
+            .problems(&[404, 409]),
+        Route::post("/v1/runs/{run_id}/cancel", "cancel_run", cancel)
+            .summary("End a run as failed; its devices are told")
+            .needs(Role::Admin)
+            .body("application/json", "Reason")
+            .body_optional()
+            .answer(200, "Run", "It has ended")
+            .problems(&[404, 409]),
+        Route::post("/v1/runs/{run_id}/assign", "assign_run", assign)
+            .summary("Give a seat that nobody has to a device")
+            .needs(Role::Admin)
+            .body("application/json", "RunAssign")
+            .answer(200, "Run", "The device is asked")
+            .problems(&[404, 409]),
+    ]
+}
+
+async fn done(door: &Door, caller: &Caller, id: &str, input: Input) -> Result<Json<RunOut>, Problem> {
+    let key = runs::key_of(caller, id)?;
+    let run = runs::act(door, &key, &Ask::Input(input), caller.actor.as_deref()).await?;
+    Ok(Json(RunOut::whole(key.run, run)))
+}
+
+async fn pause(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<RunOut>, Problem> {
+    params.finish()?;
+    done(&door, &caller, &id, Input::Pause).await
+}
+
+async fn resume(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<RunOut>, Problem> {
+    params.finish()?;
+    done(&door, &caller, &id, Input::Resume).await
+}
+
+async fn retry(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<RunOut>, Problem> {
+    params.finish()?;
+    done(&door, &caller, &id, Input::Retry).await
+}
+
+async fn cancel(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Json<RunOut>, Problem> {
+    params.finish()?;
+    let (parts, body) = request.into_parts();
+    let reason = reason(&door, &parts.headers, body).await?;
+    done(&door, &caller, &id, Input::Cancel { reason }).await
+}
+
+async fn assign(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Json<RunOut>, Problem> {
+    params.finish()?;
+    let body = read(&door, request, BODY_BYTES).await?;
+    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
+    let given = fields.required("device");
+    let device = fields.parsed("device", given, |text: &str| DeviceId::parse(text));
+    let seat = seat(&mut fields).unwrap_or(0);
+    fields.finish().map_err(Problem::invalid)?;
+    // Without a device there was a fault.
+    let Some(device) = device else { return Err(Problem::bad_request("no device is named")) };
+    beat::find(&door, &beat::key_of(&caller, device.as_str())?).await?;
+    done(&door, &caller, &id, Input::Assign { seat, device, decision: None }).await
+}

@@ -1,0 +1,186 @@
+//! A run as it is shown.
+
+use std::collections::BTreeSet;
+
+use millstream_core::claim::{
+    Assign, Ended, Failure, FailureKind, Previous, Progress, Run, Seat, SeatState, Settings, Status, Token,
+    due,
+};
+use millstream_core::id::{DeviceId, ExecutionId, Name, RunId, Seq};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::run_store::StoredRun;
+use serde::Serialize;
+
+use crate::http::devices::assignments::DueOut;
+
+#[derive(Debug, Serialize)]
+pub(super) struct RunOut {
+    run_id: RunId,
+    kind: Name,
+    status: Status,
+    paused: bool,
+    priority: i32,
+    preempt: bool,
+    coordinator: bool,
+    assign: Assign,
+    requires: BTreeSet<Name>,
+    prefer: BTreeSet<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_battery: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_by: Option<DeviceId>,
+    created_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Timestamp>,
+    /// The action of an execution that waits for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<WaitingOut>,
+    /// Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings: Option<Settings>,
+    /// Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<RawJson>,
+    seats: Vec<SeatOut>,
+}
+
+#[derive(Debug, Serialize)]
+struct WaitingOut {
+    execution_id: ExecutionId,
+    seq: Seq,
+    action: Name,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct SeatOut {
+    seat: u16,
+    status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<DeviceId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<Token>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assigned_at: Option<Timestamp>,
+    /// When somebody looks at it again, and for what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<DueOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<RawJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<FailureOut>,
+    reassignments: u32,
+    /// Who had it, in order. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous: Option<Vec<PreviousOut>>,
+}
+
+#[derive(Debug, Serialize)]
+struct FailureOut {
+    kind: FailureKind,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<Name>,
+}
+
+#[derive(Debug, Serialize)]
+struct PreviousOut {
+    device: DeviceId,
+    token: Token,
+    assigned_at: Timestamp,
+    ended_at: Timestamp,
+    reason: Ended,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
+}
+
+impl RunOut {
+    /// In a list.
+    pub(super) fn brief(stored: StoredRun) -> Self {
+        Self::of(stored.key.run, stored.run, false)
+    }
+
+    pub(super) fn whole(id: RunId, run: Run) -> Self {
+        Self::of(id, run, true)
+    }
+
+    fn of(run_id: RunId, run: Run, whole: bool) -> Self {
+        let seats = run.numbered().map(|(number, _)| SeatOut::of(&run, number, whole)).collect();
+        Self {
+            run_id,
+            status: run.status(),
+            paused: run.is_paused(),
+            ended_at: run.ended_at(),
+            kind: run.kind,
+            priority: run.priority,
+            preempt: run.preempt,
+            coordinator: run.prefer_coordinator,
+            assign: run.assign,
+            requires: run.requires,
+            prefer: run.prefer,
+            min_battery: run.min_battery,
+            created_by: run.created_by,
+            created_at: run.created_at,
+            waiting: run.waiting.map(|waiting| WaitingOut {
+                execution_id: waiting.key.execution.execution,
+                seq: waiting.key.seq,
+                action: waiting.key.action,
+            }),
+            settings: whole.then_some(run.settings),
+            input: whole.then_some(run.input),
+            seats,
+        }
+    }
+}
+
+impl SeatOut {
+    pub(super) fn of(run: &Run, number: u16, whole: bool) -> Self {
+        let seat = run.seat(number);
+        let held = seat.and_then(|seat| match &seat.state {
+            SeatState::Completed { held, .. } => Some(held),
+            SeatState::Failed { last, .. } => last.as_ref(),
+            SeatState::Created
+            | SeatState::Assigned { .. }
+            | SeatState::Claimed { .. }
+            | SeatState::Processing { .. }
+            | SeatState::Reassigning { .. } => seat.held(),
+        });
+        let (output, error) = match seat.map(|seat| &seat.state) {
+            Some(SeatState::Completed { output, .. }) => (Some(output.clone()), None),
+            Some(SeatState::Failed { failure, .. }) => (None, Some(failure.clone())),
+            Some(
+                SeatState::Created
+                | SeatState::Assigned { .. }
+                | SeatState::Claimed { .. }
+                | SeatState::Processing { .. }
+                | SeatState::Reassigning { .. },
+            )
+            | None => (None, None),
+        };
+        let previous = seat.map(|seat| seat.previous.iter().cloned().map(PreviousOut::from).collect());
+        Self {
+            seat: number,
+            status: seat.map_or(Status::Failed, Seat::status),
+            device: held.map(|held| held.device.clone()),
+            token: held.map(|held| held.token),
+            assigned_at: held.map(|held| held.assigned_at),
+            due: due(run, number).map(|(at, what)| DueOut { at, what }),
+            progress: seat.and_then(|seat| seat.progress.clone()),
+            output: output.filter(|_| whole),
+            error: error.map(|Failure { kind, message, class }| FailureOut { kind, message, class }),
+            reassignments: seat.map_or(0, |seat| seat.reassignments),
+            previous: previous.filter(|_| whole),
+        }
+    }
+}
+
+impl From<Previous> for PreviousOut {
+    fn from(it: Previous) -> Self {
+        let Previous { device, token, assigned_at, ended_at, reason, why, progress } = it;
+        Self { device, token, assigned_at, ended_at, reason, why, progress }
+    }
+}

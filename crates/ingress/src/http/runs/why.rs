@@ -1,0 +1,91 @@
+//! Why a run is where it is: where its seats stand, and the cards of the last choices.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use millstream_core::claim::{Status, Word};
+use millstream_core::id::{RunId, RunKey};
+use millstream_core::status::Role;
+use millstream_store::run_store::RunEntry;
+use serde::Serialize;
+
+use super::read::EntryOut;
+use super::views::SeatOut;
+use crate::auth::Reader;
+use crate::devices::runs;
+use crate::door::Door;
+use crate::http::problem::Problem;
+use crate::http::route::Route;
+use crate::query::Params;
+
+/// Choices that are shown.
+const LAST: usize = 10;
+/// Lines of the log that are read at once.
+const PAGE: usize = 1_000;
+/// A log that is longer is read from its beginning only.
+const PAGES: usize = 20;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/runs/{run_id}/why", "why_run", why)
+            .summary("Why a run is where it is: the last choices, with the score of every device")
+            .needs(Role::Read)
+            .answer(200, "RunWhy", "Where it stands, and why")
+            .problems(&[404]),
+    ]
+}
+
+#[derive(Debug, Serialize)]
+struct WhyOut {
+    run_id: RunId,
+    status: Status,
+    paused: bool,
+    seats: Vec<SeatOut>,
+    /// The last ones, in order: `detail` has the cards.
+    decisions: Vec<EntryOut>,
+}
+
+async fn why(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<WhyOut>, Problem> {
+    params.finish()?;
+    let key = runs::key_of(&caller, &id)?;
+    let run = runs::find(&door, &key).await?.run;
+    let decisions = decisions(&door, &key).await?;
+    Ok(Json(WhyOut {
+        status: run.status(),
+        paused: run.is_paused(),
+        seats: run.numbered().map(|(number, _)| SeatOut::of(&run, number, false)).collect(),
+        decisions: decisions.into_iter().map(EntryOut::from).collect(),
+        run_id: key.run,
+    }))
+}
+
+async fn decisions(door: &Door, key: &RunKey) -> Result<VecDeque<RunEntry>, Problem> {
+    let (mut last, mut after) = (VecDeque::new(), 0);
+    for _ in 0..PAGES {
+        let page = door.stores.run_views.run_log(key, after, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        after = page.last().map_or(after, |entry| entry.position);
+        for entry in page.into_iter().filter(is_decision) {
+            if last.len() == LAST {
+                last.pop_front();
+            }
+            last.push_back(entry);
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+fn is_decision(entry: &RunEntry) -> bool {
+    let chosen = [Word::Assign, Word::SelfClaim, Word::NobodyViable, Word::NobodyLeft];
+    entry.entry.detail.is_some() && chosen.contains(&entry.entry.word)
+}

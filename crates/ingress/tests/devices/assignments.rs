@@ -1,0 +1,67 @@
+//! What a device has or is asked about, and waiting for it.
+
+use serde_json::json;
+
+use crate::bench::Bench;
+use crate::fleet::by;
+
+const ASSIGNMENTS: &str = "/v1/devices/one/assignments";
+
+#[tokio::test]
+async fn the_most_important_comes_first_and_then_what_was_assigned_first() {
+    let bench = Bench::open();
+    bench.put_device("one", &json!({})).await;
+    for (id, priority) in [("a", 1), ("b", 5), ("c", 5), ("d", 9)] {
+        bench.run(id, json!({"priority": priority})).await;
+    }
+    let all = bench.get(ASSIGNMENTS).await.json();
+    let ids: Vec<_> = all["items"].as_array().unwrap().iter().map(|it| it["run_id"].clone()).collect();
+    assert_eq!(ids, ["d", "b", "c", "a"]);
+    let first = &all["items"][0];
+    assert_eq!(
+        (&first["status"], &first["token"], &first["input"]["frames"]),
+        (&json!("assigned"), &json!(1), &json!(3))
+    );
+    assert_eq!(first["due"]["what"], "assignment_timeout");
+}
+
+#[tokio::test]
+async fn a_device_waits_for_work_and_is_woken_by_it() {
+    let bench = Bench::with_devices(&["one"]).await;
+    let waits = bench.get("/v1/devices/one/assignments?wait=30");
+    let creates = async {
+        tokio::task::yield_now().await;
+        bench.run("r-1", json!({})).await
+    };
+    let (found, _) = futures::join!(waits, creates);
+    assert_eq!(found.json()["items"][0]["run_id"], "r-1");
+}
+
+#[tokio::test]
+async fn a_device_that_has_seen_the_list_waits_for_another_one() {
+    let bench = Bench::with_devices(&["one"]).await;
+    bench.run("r-1", json!({})).await;
+    let seen = bench.get(ASSIGNMENTS).await.json();
+    let mark = seen["mark"].as_str().unwrap().to_owned();
+    let same = bench.get(&format!("{ASSIGNMENTS}?seen={mark}&wait=0")).await.json();
+    assert_eq!(same, seen);
+    let path = format!("{ASSIGNMENTS}?seen={mark}&wait=30");
+    let waits = bench.get(&path);
+    let takes = async {
+        tokio::task::yield_now().await;
+        bench.acted("r-1", "cancel", json!({"reason": "enough"})).await
+    };
+    let (found, _) = futures::join!(waits, takes);
+    assert_eq!(found.json()["items"], json!([]));
+    bench.act("r-1", "accept", by("one", 1)).await.problem(409, "not-yours");
+}
+
+#[tokio::test]
+async fn a_wait_that_brings_nothing_ends_with_nothing() {
+    let bench = Bench::with_devices(&["one"]).await;
+    let answer = bench.get("/v1/devices/one/assignments?wait=1").await;
+    assert_eq!((answer.status.as_u16(), &answer.json()["items"]), (200, &json!([])));
+    for query in ["wait=61", "wait=-1", "wait=x", "weight=1"] {
+        bench.get(&format!("{ASSIGNMENTS}?{query}")).await.problem(422, "invalid");
+    }
+}

@@ -1,0 +1,78 @@
+//! Who may do what with devices and runs, and that tenants do not meet.
+
+use millstream_core::status::Role;
+use millstream_ingress::{AuthMode, IngressOptions};
+use serde_json::json;
+
+use crate::bench::{Answer, Bench, header, open_options};
+use crate::fleet::request;
+
+async fn keyed() -> Bench {
+    let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    for role in [Role::Read, Role::Submit, Role::Admin] {
+        bench.key(&format!("ms_{role}"), "default", role).await;
+    }
+    bench.key("ms_other", "other", Role::Admin).await;
+    bench
+}
+
+async fn send(bench: &Bench, method: &str, path: &str, body: &serde_json::Value, key: &str) -> Answer {
+    bench.send(header(request(method, path, body), "authorization", &format!("Bearer {key}"))).await
+}
+
+#[tokio::test]
+async fn every_route_has_its_role() {
+    let bench = keyed().await;
+    send(&bench, "PUT", "/v1/devices/one", &json!({}), "ms_submit").await;
+    send(&bench, "POST", "/v1/runs", &json!({"run_id": "r-1", "kind": "k"}), "ms_submit").await;
+    let document = bench.get("/openapi.json").await.json();
+    let mut seen = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        if !path.starts_with("/v1/devices") && !path.starts_with("/v1/runs") {
+            continue;
+        }
+        let path = path.replace("{device_id}", "one").replace("{run_id}", "r-1");
+        for (method, operation) in methods.as_object().unwrap() {
+            let (needs, method) = (operation["x-role"].as_str().unwrap(), method.to_uppercase());
+            let below: &[&str] = match needs {
+                "admin" => &["ms_read", "ms_submit"],
+                "submit" => &["ms_read"],
+                _ => &["ms_none"],
+            };
+            for key in below {
+                let status = send(&bench, &method, &path, &json!({}), key).await.status;
+                assert!([401, 403].contains(&status.as_u16()), "{key} {method} {path}: {status}");
+            }
+            bench.send(request(&method, &path, &json!({}))).await.problem(401, "unauthorized");
+            if method != "DELETE" {
+                let key = format!("ms_{needs}");
+                let allowed = send(&bench, &method, &path, &json!({}), &key).await;
+                assert!(![401, 403].contains(&allowed.status.as_u16()), "{method} {path}: {allowed:?}");
+            }
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 28);
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_tenant_is_not_there() {
+    let bench = keyed().await;
+    send(&bench, "PUT", "/v1/devices/one", &json!({}), "ms_submit").await;
+    send(&bench, "POST", "/v1/runs", &json!({"run_id": "r-1", "kind": "k"}), "ms_submit").await;
+    let none = json!({});
+    for path in ["/v1/runs/r-1", "/v1/runs/r-1/log", "/v1/runs/r-1/why", "/v1/devices/one"] {
+        send(&bench, "GET", path, &none, "ms_other").await.problem(404, "not-found");
+    }
+    for path in ["/v1/runs", "/v1/devices"] {
+        assert_eq!(send(&bench, "GET", path, &none, "ms_other").await.json()["items"], json!([]));
+    }
+    let accept = json!({"device": "one", "token": 1});
+    send(&bench, "POST", "/v1/runs/r-1/accept", &accept, "ms_other").await.problem(404, "not-found");
+    send(&bench, "DELETE", "/v1/devices/one", &none, "ms_other").await;
+    assert_eq!(send(&bench, "GET", "/v1/devices/one", &none, "ms_read").await.status, 200);
+    // The same id is another run there, and no device of ours is chosen for it.
+    let theirs = send(&bench, "POST", "/v1/runs", &json!({"run_id": "r-1", "kind": "k"}), "ms_other").await;
+    assert_eq!((theirs.status.as_u16(), &theirs.json()["status"]), (201, &json!("reassigning")));
+}

@@ -1,0 +1,34 @@
+//! Runs of devices whose time has come: nobody answered, began or was heard of in time, or a rest is over.
+//!
+//! Every worker looks; a run that another one has changed meanwhile is looked at again, and then nothing is due.
+
+use std::sync::Arc;
+
+use millstream_store::running::{self, Acted, Ask};
+
+use super::every::Undone;
+use crate::worker::Worker;
+
+/// Runs read at once.
+const PAGE: usize = 100;
+
+pub(crate) async fn look(worker: Arc<Worker>) -> Result<(), Undone> {
+    loop {
+        let due = worker.deps.stores.runs.due_runs(worker.now(), PAGE).await?;
+        let is_last = due.len() < PAGE;
+        let mut done = 0;
+        for key in &due {
+            match running::act(&*worker, key, &Ask::Due, None).await {
+                Ok(Acted::Done { .. }) => done += 1,
+                Ok(Acted::Refused(_) | Acted::NoSuchRun | Acted::NoSuchDevice) => {}
+                // One that cannot be read does not hold up the others.
+                Err(error) => {
+                    tracing::warn!(run = %key, error = %error, "a run that is due was not looked at")
+                }
+            }
+        }
+        if is_last || done == 0 || worker.stop.is_cancelled() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `device`: a run for devices, whose end is the outcome of the action.
+//!
+//! The run's id is made from the action's key, so that an attempt whose answer was lost finds the run that it made,
+//! and takes it over under the lease that it has now. From then on the action awaits the run, and whatever
+//! ends the run settles the action in the same write.
+
+use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::claim::{Input, Settings, WaitingAction};
+use millstream_core::definition::Timeouts;
+use millstream_core::entropy::derived_event_id;
+use millstream_core::id::{ExecutionKey, RunId, RunKey};
+use millstream_core::machine::{ActionInput, DeviceInput};
+use millstream_core::schedule;
+use millstream_store::action_store::LeasedAction;
+use millstream_store::run_store::RunFilter;
+use millstream_store::running::{self, Acted, Ask, Created};
+use millstream_store::{Result, StoreError};
+
+use super::emit::unavailable;
+use super::errand::Done;
+use super::outcome::internal;
+use crate::worker::Worker;
+
+/// Runs of an execution that are withdrawn at once.
+const PAGE: usize = 100;
+
+pub(crate) async fn perform(
+    worker: &Worker,
+    action: &LeasedAction,
+    input: &DeviceInput,
+    timeouts: &Timeouts,
+) -> Done {
+    match begin(worker, action, input).await {
+        Ok(Some(attempt)) => Done::Attempt(attempt),
+        Ok(None) => {
+            let left = schedule::left(timeouts, action.ready_at, worker.now());
+            Done::Awaiting { until: left.map(|left| worker.now().plus(left)) }
+        }
+        Err(error) => Done::Attempt(unavailable(&error)),
+    }
+}
+
+/// `None` while somebody else will tell the outcome.
+async fn begin(worker: &Worker, action: &LeasedAction, input: &DeviceInput) -> Result<Option<Attempt>> {
+    let Some(key) = key_of(action) else {
+        return Ok(Some(Attempt::Pause { error: internal("the run has no id".to_owned()) }));
+    };
+    let lease = &action.lease;
+    let waiting = WaitingAction { key: lease.key.clone(), epoch: lease.epoch, event_id: action.event_id };
+    let spec = input.run(&Settings::default(), waiting.clone());
+    if let Some(problem) = spec.problems().first() {
+        let error =
+            ActionError { class: ErrorClass::Input, message: format!("device.{problem}"), status: None };
+        return Ok(Some(Attempt::Permanent { error }));
+    }
+    match running::create(worker, &key, &spec, None).await? {
+        Created::New(_) => {}
+        Created::Exists(_) => match running::act(worker, &key, &Ask::Adopt(waiting), None).await? {
+            Acted::Done { told, .. } => {
+                if let Some(told) = told {
+                    return Ok(Some(told.attempt()));
+                }
+            }
+            // A later attempt has it.
+            Acted::Refused(refusal) => {
+                return Ok(Some(Attempt::Transient {
+                    error: internal(refusal.to_string()),
+                    retry_after: None,
+                }));
+            }
+            Acted::NoSuchRun | Acted::NoSuchDevice => {
+                let error = StoreError::Contention(format!("the run {key} is gone"));
+                return Ok(Some(unavailable(&error)));
+            }
+        },
+    }
+    follow_execution(worker, &lease.key.execution, &key).await?;
+    Ok(None)
+}
+
+/// Whoever withdraws the runs of an ended execution may have looked before this one was there; asked after it is, one
+/// of the two sees the other.
+async fn follow_execution(worker: &Worker, execution: &ExecutionKey, run: &RunKey) -> Result<()> {
+    let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(execution)).await?;
+    if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
+        withdraw_one(worker, execution, run).await?;
+    }
+    Ok(())
+}
+
+/// By the same key the same run.
+fn key_of(action: &LeasedAction) -> Option<RunKey> {
+    let key = &action.lease.key;
+    let id = format!("action:{}", derived_event_id(&format!("run {}", key.with_revision(action.revision))));
+    RunId::parse(&id).ok().map(|run| RunKey { tenant: key.execution.tenant.clone(), run })
+}
+
+/// The schedule of the action is missed: nobody wants the run any more.
+pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
+    let input = action.input.as_ref().map(|input| input.decode());
+    let (Some(Ok(ActionInput::Device(_))), Some(key)) = (input, key_of(action)) else { return };
+    if let Err(error) = withdraw_one(worker, &action.lease.key.execution, &key).await {
+        tracing::warn!(run = %key, error = %error, "a run that nobody wants was not withdrawn");
+    }
+}
+
+/// The execution has ended: devices have nothing more to do for it.
+pub(crate) async fn withdraw(worker: &Worker, execution: &ExecutionKey) -> Result<usize> {
+    let filter = RunFilter { execution: Some(execution.execution.clone()), ..RunFilter::default() };
+    let (mut withdrawn, mut after) = (0, None);
+    loop {
+        let page = worker.deps.stores.run_views.list_runs(&execution.tenant, &filter, after, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        after = page.last().map(|last| last.position);
+        for stored in page.into_iter().filter(|stored| !stored.run.status().is_ended()) {
+            withdraw_one(worker, execution, &stored.key).await?;
+            withdrawn += 1;
+        }
+        if is_last {
+            return Ok(withdrawn);
+        }
+    }
+}
+
+async fn withdraw_one(worker: &Worker, execution: &ExecutionKey, run: &RunKey) -> Result<()> {
+    let reason = Some(format!("the execution {} does not wait for it any more", execution.execution));
+    match running::act(worker, run, &Ask::Input(Input::Cancel { reason }), Some("execution")).await? {
+        Acted::Done { .. } | Acted::Refused(_) | Acted::NoSuchRun | Acted::NoSuchDevice => Ok(()),
+    }
+}

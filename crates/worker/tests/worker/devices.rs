@@ -1,0 +1,93 @@
+//! Actions that devices perform: a run is made, watched, told, and withdrawn.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use millstream_core::claim::{Device, FailureKind, SeatState, Status};
+use millstream_core::id::{DeviceId, ExecutionKey, TenantId};
+use millstream_core::status::ExecutionStatus;
+use millstream_store::run_store::{RunFilter, StoredRun};
+
+use crate::bench::Bench;
+
+const SHOP: &str = "
+name: shop
+initial: new
+context: {}
+states:
+  new: { on: { go: { to: filming, do: [film] } } }
+  filming: { on: { filmed: { to: done }, broken: { to: lost }, stop: { to: done } } }
+  done: { final: true }
+  lost: { final: failed }
+actions:
+  film:
+    device: { kind: film, settings: { assignment_timeout: TIMEOUT, max_reassignments: 0 } }
+    on_success: filmed
+    on_failure: broken
+";
+
+async fn shop(timeout: &str) -> (Bench, ExecutionKey) {
+    let bench = Bench::new();
+    bench.define(&SHOP.replace("TIMEOUT", timeout)).await;
+    let device = Device {
+        id: DeviceId::parse("one").unwrap(),
+        capabilities: BTreeSet::new(),
+        capability: 0,
+        capacity: None,
+        load: 0.0,
+        quality: 1.0,
+        battery: None,
+        on_battery: false,
+        coordinates: false,
+        paused: false,
+        seen_at: bench.now(),
+    };
+    let tenant = TenantId::default_tenant();
+    bench.stores.devices.beat_devices(&[(tenant, device)], bench.now()).await.unwrap();
+    let key = bench.start("shop", "s-1").await;
+    (bench, key)
+}
+
+async fn runs(bench: &Bench, key: &ExecutionKey) -> Vec<StoredRun> {
+    let filter = RunFilter { execution: Some(key.execution.clone()), ..RunFilter::default() };
+    bench.stores.run_views.list_runs(&key.tenant, &filter, None, 10).await.unwrap()
+}
+
+async fn until_status(bench: &Bench, key: &ExecutionKey, status: Status) -> StoredRun {
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let found = runs(bench, key).await;
+        assert!(found.len() <= 1, "{found:?}");
+        if let Some(found) = found.into_iter().find(|stored| stored.run.status() == status) {
+            return found;
+        }
+        assert!(std::time::Instant::now() < deadline, "no run became {status}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_device_is_asked_and_its_silence_fails_the_action() {
+    let (bench, key) = shop("100ms").await;
+    let _worker = bench.worker_with(bench.hasty());
+    bench.send(&key, "go", "{}").await;
+    bench.until_status(&key, ExecutionStatus::Failed).await;
+    let ended = until_status(&bench, &key, Status::Failed).await;
+    let SeatState::Failed { failure, .. } = &ended.run.seats[0].state else { panic!("{ended:?}") };
+    assert_eq!(failure.kind, FailureKind::NobodyLeft);
+    assert_eq!(bench.execution(&key).await.state.state.as_str(), "lost");
+}
+
+#[tokio::test]
+async fn the_runs_of_an_execution_that_has_ended_are_withdrawn() {
+    let (bench, key) = shop("1h").await;
+    let _worker = bench.worker_with(bench.hasty());
+    bench.send(&key, "go", "{}").await;
+    let asked = until_status(&bench, &key, Status::Assigned).await;
+    assert_eq!(asked.run.seats[0].held().unwrap().device.as_str(), "one");
+    bench.send(&key, "stop", "{}").await;
+    bench.until_status(&key, ExecutionStatus::Completed).await;
+    let withdrawn = until_status(&bench, &key, Status::Failed).await;
+    let SeatState::Failed { failure, .. } = &withdrawn.run.seats[0].state else { panic!("{withdrawn:?}") };
+    assert_eq!(failure.kind, FailureKind::Cancelled);
+}
