@@ -16,10 +16,10 @@ use crate::auth::Submitter;
 use crate::devices::beat::{self, Heard, Said};
 use crate::devices::fleet::SEATS;
 use crate::door::Door;
-use crate::http::graphs::json::decode;
 use crate::http::problem::{HolderOut, Problem};
 use crate::http::route::Route;
 use crate::http::runs::acts::MAX_NOTE;
+use crate::http::strict::{Object, decode_object, whole, whole_or_none};
 use crate::http::tasks::read;
 use crate::query::Params;
 
@@ -41,20 +41,32 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 struct Beat {
     load: Option<f64>,
     quality: Option<f64>,
+    #[serde(default, deserialize_with = "whole_or_none")]
     battery: Option<u8>,
     on_battery: Option<bool>,
     #[serde(default)]
-    runs: Vec<RunBeat>,
+    runs: Vec<Object<RunBeat>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 struct RunBeat {
     run_id: RunId,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     seat: u16,
+    #[serde(deserialize_with = "whole")]
     token: i64,
-    progress: Option<Progress>,
+    progress: Option<Object<Steps>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Steps {
+    #[serde(deserialize_with = "whole")]
+    step: u64,
+    #[serde(deserialize_with = "whole")]
+    total: u64,
+    note: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,7 +105,7 @@ async fn heartbeat(
     params.finish()?;
     let key = beat::key_of(&caller, &id)?;
     let body = read(&door, request, BODY_BYTES).await?;
-    let given: Beat = decode(body.json()?, "").map_err(Problem::invalid)?;
+    let given: Beat = decode_object(body.json()?).map_err(Problem::invalid)?;
     let known = beat::find(&door, &key).await?.device;
     let device = Device {
         load: given.load.unwrap_or(known.load),
@@ -107,23 +119,23 @@ async fn heartbeat(
     if !faults.is_empty() {
         return Err(Problem::invalid(faults));
     }
-    let said: Vec<Said> = given.runs.into_iter().map(Said::from).collect();
+    let said: Vec<Said> = given.runs.into_iter().map(|Object(run)| Said::from(run)).collect();
     let heard = beat::heartbeat(&door, &key, device, &said).await?;
     let runs = said.into_iter().zip(heard).map(|(said, heard)| shown(said, heard));
     Ok(Json(HeardOut { runs: runs.collect() }))
 }
 
-fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
+fn too_much(runs: &[Object<RunBeat>]) -> Vec<Fault> {
     let mut faults = Vec::new();
     if runs.len() > SEATS {
         faults
             .push(Fault::new("runs", format!("has {} items, at most {SEATS} are heard at once", runs.len())));
     }
-    for (at, run) in runs.iter().enumerate() {
-        let note = run.progress.as_ref().and_then(|progress| progress.note.as_ref());
-        if note.is_some_and(|note| note.len() > MAX_NOTE) {
+    for (at, Object(run)) in runs.iter().enumerate() {
+        let note = run.progress.as_ref().and_then(|Object(progress)| progress.note.as_ref());
+        if note.is_some_and(|note| note.chars().count() > MAX_NOTE) {
             let path = format!("runs[{at}].progress.note");
-            faults.push(Fault::new(path, format!("has more than {MAX_NOTE} bytes")));
+            faults.push(Fault::new(path, format!("has more than {MAX_NOTE} characters")));
         }
     }
     faults
@@ -131,6 +143,7 @@ fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
 
 impl From<RunBeat> for Said {
     fn from(RunBeat { run_id, seat, token, progress }: RunBeat) -> Self {
+        let progress = progress.map(|Object(Steps { step, total, note })| Progress { step, total, note });
         Self { run: run_id, seat, token: Token(token), progress }
     }
 }

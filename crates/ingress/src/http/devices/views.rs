@@ -8,21 +8,23 @@ use millstream_core::problem::Problem as Fault;
 use millstream_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::http::strict::{whole, whole_or_none};
+
 /// What a device says of itself.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(super) struct NewDevice {
     #[serde(default)]
     capabilities: BTreeSet<Name>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     capability: u32,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_or_none")]
     capacity: Option<u32>,
     #[serde(default)]
     load: f64,
     #[serde(default = "best")]
     quality: f64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_or_none")]
     battery: Option<u8>,
     #[serde(default)]
     on_battery: bool,

@@ -18,11 +18,14 @@ use super::views::RunOut;
 use crate::auth::Submitter;
 use crate::devices::runs::{self, Made};
 use crate::door::Door;
-use crate::http::graphs::json::decode;
 use crate::http::problem::Problem;
 use crate::http::route::{Located, Route};
+use crate::http::strict::{Object, decode_object, whole, whole_or_none};
 use crate::http::tasks::read;
 use crate::query::Params;
+
+/// As in a definition.
+const MAX_REASSIGNMENTS: u32 = 10_000;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
@@ -50,14 +53,15 @@ struct NewRun {
     prefer: BTreeSet<Name>,
     #[serde(default = "RawJson::null")]
     input: RawJson,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     priority: i32,
     #[serde(default)]
     preempt: bool,
     #[serde(default)]
     coordinator: bool,
+    #[serde(default, deserialize_with = "whole_or_none")]
     min_battery: Option<u8>,
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "whole")]
     devices: u16,
     created_by: Option<DeviceId>,
     #[serde(default = "yes")]
@@ -65,7 +69,7 @@ struct NewRun {
     #[serde(default = "auto")]
     assign: Assign,
     #[serde(default)]
-    settings: Overrides,
+    settings: Object<Overrides>,
 }
 
 const fn one() -> u16 {
@@ -88,9 +92,14 @@ async fn create(
 ) -> Result<Response, Problem> {
     params.finish()?;
     let body = read(&door, request, door.options.limits.message_bytes).await?;
-    let given: NewRun = decode(body.json()?, "").map_err(Problem::invalid)?;
+    let given: NewRun = decode_object(body.json()?).map_err(Problem::invalid)?;
+    let most = given.settings.0.max_reassignments.unwrap_or_default();
     let (id, spec) = spec(given);
     let mut faults = spec.problems();
+    if most > MAX_REASSIGNMENTS {
+        let message = format!("must be from 0 to {MAX_REASSIGNMENTS}");
+        faults.push(Fault::new("settings.max_reassignments", message));
+    }
     if let Err(error) = spec.input.within_depth() {
         faults.push(Fault::new("input", error.to_string()));
     }
@@ -118,7 +127,7 @@ fn spec(given: NewRun) -> (Option<RunId>, RunSpec) {
         min_battery: given.min_battery,
         assign: given.assign,
         devices: given.devices,
-        settings: given.settings.over(&Settings::default()),
+        settings: given.settings.0.over(&Settings::default()),
         creator: given.created_by.map(|device| Creator { device, willing }),
         ..RunSpec::of(given.kind, given.input)
     };
