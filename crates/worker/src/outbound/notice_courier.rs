@@ -65,7 +65,9 @@ impl<'a> NoticeCourier<'a> {
         let found = due.len();
         let wants = |one: &DueNotice| sink.taste().wants(one.notice.kind.as_str());
         let (due, unwanted): (Vec<DueNotice>, Vec<DueNotice>) = due.into_iter().partition(wants);
-        notices.notices_told(sink.name(), &positions(&unwanted)).await?;
+        if !unwanted.is_empty() {
+            notices.notices_told(sink.name(), &positions(&unwanted)).await?;
+        }
         for batch in pack(due, sink.source(), sink.load()) {
             let events: Vec<CloudEvent> = batch.iter().map(|(event, _)| event.clone()).collect();
             let stopping = async {
