@@ -1,4 +1,4 @@
-//! Who is told what happens to graphs, from the settings: a Redis stream, and webhooks, each written as
+//! Who is told what happens to graphs, runs and items, from the settings: a Redis stream, and webhooks, each written as
 //! `NAME=URL secret=NAME … type=TYPE … form=batch|single`.
 
 use std::sync::Arc;
