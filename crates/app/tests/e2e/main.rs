@@ -48,6 +48,7 @@ mod starting;
 mod storms;
 mod tailing;
 mod tasks;
+mod telling;
 mod tenants;
 mod timers;
 mod unusable;

@@ -7,8 +7,10 @@ use millstream_core::claim::{Device, FailureKind, SeatState, Status};
 use millstream_core::id::{DeviceId, ExecutionKey, TenantId};
 use millstream_core::status::ExecutionStatus;
 use millstream_store::run_store::{RunFilter, StoredRun};
+use millstream_testkit::eventually;
 
 use crate::bench::Bench;
+use crate::listener::{Listener, Mood};
 
 const SHOP: &str = "
 name: shop
@@ -46,6 +48,26 @@ async fn shop(timeout: &str) -> (Bench, ExecutionKey) {
     bench.stores.devices.beat_devices(&[(tenant, device)], bench.now()).await.unwrap();
     let key = bench.start("shop", "s-1").await;
     (bench, key)
+}
+
+#[tokio::test]
+async fn a_run_for_which_nobody_is_left_is_told_outside_as_well() {
+    let (mut bench, key) = shop("100ms").await;
+    let listener = std::sync::Arc::new(Listener::who("sink", |_| Mood::Take));
+    bench.sinks = vec![listener.clone()];
+    let _worker = bench.worker_with(bench.hasty());
+    bench.send(&key, "go", "{}").await;
+    bench.until_status(&key, ExecutionStatus::Failed).await;
+    let run = until_status(&bench, &key, Status::Failed).await;
+    eventually(Duration::from_secs(20), || async {
+        let heard = listener.heard();
+        if heard.is_empty() { Err(heard) } else { Ok(()) }
+    })
+    .await;
+    let event = listener.heard().remove(0);
+    assert_eq!(event.kind, "millstream.run.nobody_left");
+    assert_eq!((event.source.as_str(), event.subject.as_str()), ("/test/default", run.key.run.as_str()));
+    assert!(event.data.as_str().contains(r#""kind":"film""#) && event.data.as_str().contains(r#""s-1""#));
 }
 
 async fn runs(bench: &Bench, key: &ExecutionKey) -> Vec<StoredRun> {
