@@ -32,6 +32,7 @@ mod place;
 mod preempt;
 mod refusal;
 mod replay;
+mod roster;
 mod row;
 mod seat;
 mod settings;
@@ -57,6 +58,7 @@ pub use place::place;
 pub use preempt::{Occupied, victim};
 pub use refusal::{Holder, Refusal, Why};
 pub use replay::{Outline, replay, summary};
+pub use roster::Roster;
 pub use row::{Assign, FORMAT, Run, WaitingAction};
 pub use seat::{
     Ended, Failure, FailureKind, Holding, MAX_PREVIOUS, Previous, Progress, Seat, SeatState, Token,
