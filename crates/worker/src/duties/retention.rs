@@ -34,9 +34,11 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
         let began = Instant::now();
         let executions = stores.housekeeping.purge_executions(ended, ROWS).await?;
         let keys = stores.housekeeping.purge_keys(keys, ROWS).await?;
+        let runs = stores.housekeeping.purge_runs(ended, ROWS).await?;
         ::metrics::counter!(metrics::PURGED, "kind" => "execution").increment(executions);
         ::metrics::counter!(metrics::PURGED, "kind" => "key").increment(keys);
-        if executions + keys == 0 || worker.stop.is_cancelled() {
+        ::metrics::counter!(metrics::PURGED, "kind" => "run").increment(runs);
+        if executions + keys + runs == 0 || worker.stop.is_cancelled() {
             stores.workers.finish_duty(DUTY, me, now).await?;
             break;
         }

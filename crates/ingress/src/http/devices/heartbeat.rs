@@ -121,9 +121,9 @@ fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
     }
     for (at, run) in runs.iter().enumerate() {
         let note = run.progress.as_ref().and_then(|progress| progress.note.as_ref());
-        if note.is_some_and(|note| note.len() > MAX_NOTE) {
+        if note.is_some_and(|note| note.chars().count() > MAX_NOTE) {
             let path = format!("runs[{at}].progress.note");
-            faults.push(Fault::new(path, format!("has more than {MAX_NOTE} bytes")));
+            faults.push(Fault::new(path, format!("has more than {MAX_NOTE} characters")));
         }
     }
     faults
