@@ -1,5 +1,7 @@
 //! What is done to runs, many at once: one read, one commit, each order on what those before it leave.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests and what they stand on")]
+
 mod shell;
 
 use std::collections::BTreeSet;
@@ -17,10 +19,8 @@ use millstream_store::running::{Acted, Answer, Around, Ask, Created};
 use shell::{Shell, ask, device, does, holders, key, new, spec};
 
 fn done(acted: &Acted) -> &Run {
-    match acted {
-        Acted::Done { run, .. } => run,
-        other => panic!("{other:?}"),
-    }
+    let Acted::Done { run, .. } = acted else { panic!("{acted:?}") };
+    run
 }
 
 #[tokio::test]
