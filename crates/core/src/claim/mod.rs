@@ -30,9 +30,11 @@ mod notices;
 mod offline;
 mod operating;
 mod place;
+mod policy;
 mod preempt;
 mod refusal;
 mod replay;
+mod roster;
 mod row;
 mod seat;
 mod settings;
@@ -56,9 +58,11 @@ pub use fit::{Unfit, fit, fit_to_take};
 pub use input::{Act, Doing, Input};
 pub use notices::notices;
 pub use place::place;
+pub use policy::Policy;
 pub use preempt::{Occupied, victim};
 pub use refusal::{Holder, Refusal, Why};
 pub use replay::{Outline, replay, summary};
+pub use roster::Roster;
 pub use row::{Assign, FORMAT, Run, WaitingAction};
 pub use seat::{
     Ended, Failure, FailureKind, Holding, MAX_PREVIOUS, Previous, Progress, Seat, SeatState, Token,

@@ -5,7 +5,8 @@
 mod around;
 pub(crate) mod assignments;
 pub(crate) mod beat;
-mod ears;
+mod counted;
+pub(crate) mod ears;
 pub(crate) mod fleet;
 pub(crate) mod leave;
 pub(crate) mod refused;

@@ -39,7 +39,9 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
         ::metrics::counter!(metrics::PURGED, "kind" => "notice").increment(notices);
         ::metrics::counter!(metrics::PURGED, "kind" => "execution").increment(executions);
         ::metrics::counter!(metrics::PURGED, "kind" => "key").increment(keys);
-        if executions + keys + notices == 0 || worker.stop.is_cancelled() {
+        let runs = stores.housekeeping.purge_runs(ended, ROWS).await?;
+        ::metrics::counter!(metrics::PURGED, "kind" => "run").increment(runs);
+        if executions + keys + notices + runs == 0 || worker.stop.is_cancelled() {
             stores.workers.finish_duty(DUTY, me, now).await?;
             break;
         }

@@ -129,6 +129,7 @@ async fn set_pause(
 ) -> Result<Json<DeviceOut>, Problem> {
     let key = beat::key_of(caller, id)?;
     door.stores.devices.pause_devices(std::slice::from_ref(&key), pause).await?;
+    door.fleet.rosters.forget(&key.tenant);
     Ok(Json(beat::find(door, &key).await?.into()))
 }
 

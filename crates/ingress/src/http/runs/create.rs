@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::claim::{Assign, Creator, Overrides, RunSpec, Settings};
+use millstream_core::claim::{Assign, Creator, Overrides, Policy, RunSpec};
 use millstream_core::id::{DeviceId, Name, RunId};
 use millstream_core::problem::Problem as Fault;
 use millstream_core::raw::RawJson;
@@ -94,7 +94,7 @@ async fn create(
     let body = read(&door, request, door.options.limits.message_bytes).await?;
     let given: NewRun = decode_object(body.json()?).map_err(Problem::invalid)?;
     let most = given.settings.0.max_reassignments.unwrap_or_default();
-    let (id, spec) = spec(given);
+    let (id, spec) = spec(given, &door.options.devices);
     let mut faults = spec.problems();
     if most > MAX_REASSIGNMENTS {
         let message = format!("must be from 0 to {MAX_REASSIGNMENTS}");
@@ -106,17 +106,16 @@ async fn create(
     if !faults.is_empty() {
         return Err(Problem::invalid(faults));
     }
-    let (key, made) = runs::create(&door, &caller, id, &spec).await?;
-    let stored = runs::find(&door, &key).await?;
+    let (key, run, made) = runs::create(&door, &caller, id, spec).await?;
     let status = match made {
         Made::Now => StatusCode::CREATED,
         Made::Before => StatusCode::OK,
     };
     let location = [(header::LOCATION, format!("/v1/runs/{}", key.run))];
-    Ok((status, location, Json(RunOut::whole(key.run, stored.run))).into_response())
+    Ok((status, location, Json(RunOut::whole(key.run, run))).into_response())
 }
 
-fn spec(given: NewRun) -> (Option<RunId>, RunSpec) {
+fn spec(given: NewRun, policy: &Policy) -> (Option<RunId>, RunSpec) {
     let willing = given.willing;
     let spec = RunSpec {
         requires: given.requires,
@@ -127,7 +126,7 @@ fn spec(given: NewRun) -> (Option<RunId>, RunSpec) {
         min_battery: given.min_battery,
         assign: given.assign,
         devices: given.devices,
-        settings: given.settings.0.over(&Settings::default()),
+        settings: given.settings.0.over(policy.of(&given.kind)),
         creator: given.created_by.map(|device| Creator { device, willing }),
         ..RunSpec::of(given.kind, given.input)
     };
