@@ -79,6 +79,8 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         Command::List(args) => cmd::list::run(args, &Client::new(&config)?, output).await,
         Command::Tail(args) => cmd::tail::run(args, &Client::new(&config)?, output).await,
         Command::Graph(args) => cmd::graph::run(args, &config, output).await,
+        Command::Device(args) => cmd::device::run(args, &Client::new(&config)?, output).await,
+        Command::Run(args) => cmd::run::run(args, &Client::new(&config)?, output).await,
         Command::Replay(args) => cmd::replay::run(args, &open(&config).await?.0, output).await,
         Command::Incidents(args) => cmd::incidents::run(args, &Client::new(&config)?, output).await,
         Command::Dead(command) => cmd::dead::run(command, &Client::new(&config)?, output).await,

@@ -9,7 +9,7 @@ use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 
 /// How long a device that waits believes what it read: other doors write too.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A seat with its run.
 #[derive(Debug)]

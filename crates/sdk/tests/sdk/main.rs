@@ -9,6 +9,7 @@
 mod acting;
 mod calling;
 mod deciding;
+mod devices;
 mod fleet;
 mod following;
 mod graphs;

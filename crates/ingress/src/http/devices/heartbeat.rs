@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::claim::{Device, Progress, Status, Token};
-use millstream_core::id::RunId;
+use millstream_core::id::{DeviceKey, RunId};
 use millstream_core::problem::Problem as Fault;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
@@ -38,23 +38,23 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Beat {
-    load: Option<f64>,
-    quality: Option<f64>,
-    battery: Option<u8>,
-    on_battery: Option<bool>,
+pub(crate) struct Beat {
+    pub(crate) load: Option<f64>,
+    pub(crate) quality: Option<f64>,
+    pub(crate) battery: Option<u8>,
+    pub(crate) on_battery: Option<bool>,
     #[serde(default)]
-    runs: Vec<RunBeat>,
+    pub(crate) runs: Vec<RunBeat>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct RunBeat {
-    run_id: RunId,
+pub(crate) struct RunBeat {
+    pub(crate) run_id: RunId,
     #[serde(default)]
-    seat: u16,
-    token: i64,
-    progress: Option<Progress>,
+    pub(crate) seat: u16,
+    pub(crate) token: i64,
+    pub(crate) progress: Option<Progress>,
 }
 
 #[derive(Debug, Serialize)]
@@ -94,7 +94,13 @@ async fn heartbeat(
     let key = beat::key_of(&caller, &id)?;
     let body = read(&door, request, BODY_BYTES).await?;
     let given: Beat = decode(body.json()?, "").map_err(Problem::invalid)?;
-    let known = beat::find(&door, &key).await?.device;
+    let runs = hear(&door, &key, given).await?;
+    Ok(Json(HeardOut { runs: runs.into_iter().map(|(said, heard)| shown(said, heard)).collect() }))
+}
+
+/// What is left out stays as it is known.
+pub(crate) async fn hear(door: &Door, key: &DeviceKey, given: Beat) -> Result<Vec<(Said, Heard)>, Problem> {
+    let known = beat::find(door, key).await?.device;
     let device = Device {
         load: given.load.unwrap_or(known.load),
         quality: given.quality.unwrap_or(known.quality),
@@ -108,9 +114,8 @@ async fn heartbeat(
         return Err(Problem::invalid(faults));
     }
     let said: Vec<Said> = given.runs.into_iter().map(Said::from).collect();
-    let heard = beat::heartbeat(&door, &key, device, &said).await?;
-    let runs = said.into_iter().zip(heard).map(|(said, heard)| shown(said, heard));
-    Ok(Json(HeardOut { runs: runs.collect() }))
+    let heard = beat::heartbeat(door, key, device, &said).await?;
+    Ok(said.into_iter().zip(heard).collect())
 }
 
 fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
