@@ -4,6 +4,7 @@ mod bench;
 mod device;
 mod graph;
 mod incidents;
+mod people;
 mod run;
 
 use std::net::SocketAddr;
@@ -19,6 +20,10 @@ pub(crate) use graph::{
 };
 pub(crate) use incidents::{
     IncidentsArgs, IncidentsCommand, IncidentsListArgs, SignalArgs, WhichIncidents, Why,
+};
+pub(crate) use people::{
+    AssignmentArgs, AssignmentCommand, AssignmentListArgs, By, PersonArgs, PersonCommand, QueueArgs,
+    QueueCommand, StatsArgs,
 };
 pub(crate) use run::{RunArgs, RunCommand, RunListArgs};
 
@@ -107,6 +112,12 @@ pub(crate) enum Command {
     Device(DeviceArgs),
     /// Runs of devices: who has them, who had them; retry, pause, cancel, assign
     Run(RunArgs),
+    /// Queues of work for people: put, import, pause; where it stands, as a table and as bars
+    Queue(QueueArgs),
+    /// Items that people have or had: list, reassign
+    Assignment(AssignmentArgs),
+    /// People who do work: list, put, pause
+    Person(PersonArgs),
     /// Rebuild executions from their log and compare with what is stored
     Replay(ReplayArgs),
     /// Failures that wait for a decision: list, retry, skip, fail, cancel

@@ -150,7 +150,11 @@ mod tests {
             "device_id": "desk", "capabilities": [], "capacity": null, "load": 0.0, "battery": null, "paused": false,
             "on_battery": false, "open": 0, "seen_at": "2026-01-01T00:00:01.000Z"
         });
-        insta::assert_snapshot!(list_page(&[desk, phone()]), @"");
+        insta::assert_snapshot!(list_page(&[desk, phone()]), @"
+        ID       OPEN    LOAD  BATTERY  CAPABILITIES          SEEN
+        desk     0       0.0                                  2026-01-01T00:00:01.000Z
+        phone-7  1 of 2  0.1   80 %     gpu, render   paused  2026-01-01T00:00:00.000Z
+        ");
     }
 
     #[test]
@@ -160,6 +164,22 @@ mod tests {
             "run_id": "film-1", "seat": 0, "token": 3, "status": "assigned", "kind": "film", "priority": 5,
             "due": { "what": "assignment_timeout", "at": "2026-01-01T00:01:00.000Z" }
         }]);
-        insta::assert_snapshot!(device_page(&device), @"");
+        insta::assert_snapshot!(device_page(&device), @"
+        device_id     phone-7
+        capabilities  gpu, render
+        capability    0
+        capacity      2
+        open          1
+        load          0.1
+        quality       1.0
+        battery       80
+        on_battery    true
+        coordinator   false
+        paused        true
+        seen_at       2026-01-01T00:00:00.000Z
+
+         RUN     SEAT  TOKEN  STATUS    KIND  PRIORITY  NEXT                UNTIL
+         film-1  0     3      assigned  film  5         assignment_timeout  2026-01-01T00:01:00.000Z
+        ");
     }
 }

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub(crate) mod apply;
+pub(crate) mod assignment;
 pub(crate) mod bench;
 pub(crate) mod bench_engine;
 pub(crate) mod cancel;
@@ -19,6 +20,8 @@ pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod migrate;
 pub(crate) mod new;
+pub(crate) mod person;
+pub(crate) mod queue;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod send;

@@ -224,12 +224,30 @@ mod tests {
     #[test]
     fn runs_are_rows_with_their_devices() {
         assert_eq!(list_page(&[]), "no runs");
-        insta::assert_snapshot!(list_page(&[film()]), @"");
+        insta::assert_snapshot!(list_page(&[film()]), @"
+        ID      KIND  STATUS         PRIORITY  DEVICES  CREATED
+        film-1  film  processing     5         phone-7  2026-01-01T00:00:00.000Z
+        ");
     }
 
     #[test]
     fn a_run_is_shown_with_who_has_it_and_who_had_it() {
-        insta::assert_snapshot!(run_page(&film()), @"");
+        insta::assert_snapshot!(run_page(&film()), @r#"
+        run_id      film-1
+        kind        film
+        status      processing
+        priority    5
+        requires    render
+        assign      auto
+        created_at  2026-01-01T00:00:00.000Z
+        input       {"frames":300}
+
+         SEAT  STATUS      DEVICE   TOKEN  SINCE                     PROGRESS           OUTCOME
+         0     processing  phone-7  2      2026-01-01T00:00:05.000Z  3 of 10: frame 90
+
+         BEFORE  SEAT  TOKEN  FROM                      UNTIL                     ENDED     BECAUSE  PROGRESS
+         desk    0     1      2026-01-01T00:00:00.000Z  2026-01-01T00:00:04.000Z  declined  too hot
+        "#);
     }
 
     #[test]
@@ -239,7 +257,11 @@ mod tests {
             json!({ "at": "2026-01-01T00:00:04.000Z", "seat": 0, "word": "decline", "from": "assigned",
                     "to": "reassigning", "device": "desk", "token": 1, "why": "too hot" }),
         ];
-        insta::assert_snapshot!(log_page(&entries), @"");
+        insta::assert_snapshot!(log_page(&entries), @"
+        AT                        SEAT  WHAT                             DEVICE  TOKEN  BECAUSE  BY
+        2026-01-01T00:00:00.000Z        create   · → created
+        2026-01-01T00:00:04.000Z  0     decline  assigned → reassigning  desk    1      too hot
+        ");
     }
 
     #[test]

@@ -49,7 +49,8 @@ fn standing(seat: &Value) -> String {
     let mut text = match seat["device"].as_str() {
         Some(device) => {
             let (token, since) = (plain(&seat["token"]), plain(&seat["assigned_at"]));
-            format!("seat {number}: {status} by {device} since {since}, token {token}")
+            let word = if status == "assigned" { "to" } else { "by" };
+            format!("seat {number}: {status} {word} {device} since {since}, token {token}")
         }
         None => format!("seat {number}: {status}, nobody has it"),
     };
@@ -162,7 +163,26 @@ mod tests {
                 }]
             }]
         });
-        insta::assert_snapshot!(page(&why), @"");
+        insta::assert_snapshot!(page(&why), @"
+        run_id  film-1
+        status  processing
+
+        seat 0: processing by phone-7 since 2026-01-01T00:00:05.000Z, token 2, 3 of 10
+        next: heartbeat_timeout at 2026-01-01T00:01:35.000Z
+
+        phone-7 was chosen at 2026-01-01T00:00:05.000Z, by score
+
+         DEVICE   SCORE  LOAD  QUALITY  RANK  RELEVANT  COULD NOT, BECAUSE
+         phone-7  91.0   36.0  30.0     20.0  5.0
+         desk                                           had its chance
+         lamp                                           lacks gpu, render
+         old                                            not heard of since 2025-12-31T00:00:00.000Z
+         new                                            asleep
+        and 2 more
+
+         BEFORE  SEAT  TOKEN  FROM                      UNTIL                     ENDED     BECAUSE  PROGRESS
+         desk    0     1      2026-01-01T00:00:00.000Z  2026-01-01T00:00:04.000Z  declined  too hot
+        ");
     }
 
     #[test]
@@ -176,7 +196,21 @@ mod tests {
                 { "seat": 1, "status": "failed", "error": { "kind": "error", "message": "no way" } },
             ]
         });
-        insta::assert_snapshot!(page(&why), @"");
+        insta::assert_snapshot!(page(&why), @"
+        run_id  film-1
+        status  reassigning
+        paused  true
+
+        seat 0: reassigning, nobody has it
+
+        nobody was chosen at 2026-01-01T00:00:05.000Z: no device is able
+        there was no device at all; `millstream device list` shows who is there now
+
+        seat 1: failed, nobody has it
+        failed: no way
+
+        nobody was chosen by score yet
+        ");
     }
 
     #[test]

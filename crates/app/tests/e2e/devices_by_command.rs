@@ -44,7 +44,7 @@ async fn a_run_says_who_has_it_and_why_that_device(mode: Mode) {
 
     let why = text(&cli(&["why", "film-1"]));
     for said in
-        ["assigned by phone", "phone was chosen", "had its chance", "lacks render", "declined", "too hot"]
+        ["assigned to phone", "phone was chosen", "had its chance", "lacks render", "declined", "too hot"]
     {
         assert!(why.contains(said), "{said:?} is missing:\n{why}");
     }
@@ -80,7 +80,7 @@ async fn people_decide_about_runs_and_devices_from_the_command_line(mode: Mode) 
     assert_eq!(shown(&cli(&["--json", "run", "resume", "r-1"]))["paused"], false);
     let cancelled = shown(&cli(&["--json", "run", "cancel", "r-1", "--reason", "enough"]));
     assert_eq!(cancelled["status"], "failed", "{cancelled}");
-    assert_eq!(cli(&["run", "cancel", "r-1"]).status.code(), Some(3));
+    assert_eq!(cli(&["run", "assign", "r-1", "desk"]).status.code(), Some(3));
     assert!(cli(&["run", "retry", "r-1"]).status.success());
     assert_eq!(shown(&cli(&["--json", "device", "remove", "desk"]))["removed"], true);
     let gone = cli(&["device", "get", "desk"]);

@@ -23,6 +23,7 @@ mod incidents;
 mod json;
 mod listing;
 mod many;
+mod people;
 mod retry;
 mod run_acts;
 mod runs;
@@ -55,6 +56,7 @@ pub use incidents::{
 pub use listing::{List, Listing};
 pub use many::NewEvent;
 pub use millstream_core::time::Timestamp;
+pub use people::{Assignment, AssignmentStatus, NextWork, Work};
 pub use retry::Retry;
 pub use run_acts::{RunAct, RunActed, RunAssignment, RunAssignments, RunProgress};
 pub use runs::{NewRun, Previous, Run, RunStatus, Runs, Seat};

@@ -1,6 +1,5 @@
 //! A device of one's own, at a real engine: runs come, are kept, and are lost.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_sdk::client::{NewDevice, NewRun, Run, RunAct, RunAssignment, RunStatus, Vitals};
@@ -16,13 +15,17 @@ fn able(id: &str) -> NewDevice {
     NewDevice::of(id).can("count").capacity(2)
 }
 
-/// The run once it stands like this.
-async fn run_in(client: &Client, id: &str, status: RunStatus) -> Run {
+/// The run once it is like this.
+async fn run_when(client: &Client, id: &str, is_so: impl Fn(&Run) -> bool) -> Run {
     eventually(SOON, || async {
         let run = client.run(id).await.map_err(|error| error.to_string())?;
-        if run.status == status { Ok(run) } else { Err(format!("{run:?}")) }
+        if is_so(&run) { Ok(run) } else { Err(format!("{run:?}")) }
     })
     .await
+}
+
+async fn run_in(client: &Client, id: &str, status: RunStatus) -> Run {
+    run_when(client, id, |run| run.status == status).await
 }
 
 struct Served {
@@ -64,7 +67,6 @@ async fn a_run_is_taken_told_about_and_done() {
     // What does not fit the function fails for good, and says where.
     client.create_run(&NewRun::of("count").id("r-2").requires("count").input(json!("x"))).await.unwrap();
     run_in(client, "r-2", RunStatus::Failed).await;
-    // A panic is another device's chance; there is none.
     served.stop().await;
     assert_eq!(client.device("one").await.unwrap().capacity, Some(2));
 }
@@ -99,7 +101,7 @@ async fn a_run_is_done_once_by_the_device_that_is_asked() {
 }
 
 #[tokio::test]
-async fn who_is_not_willing_declines_and_another_goes_on_where_the_first_stopped() {
+async fn who_is_not_willing_declines_with_its_reason() {
     let World { client, .. } = &World::new().await;
     let picky = Device::new(client.clone(), able("a"))
         .willing(|of: &RunAssignment| if of.priority > 5 { Ok(()) } else { Err("not for me".to_owned()) });
@@ -109,7 +111,7 @@ async fn who_is_not_willing_declines_and_another_goes_on_where_the_first_stopped
     let run = NewRun::of("count").id("r-1").requires("count").input(json!(3)).created_by("a");
     eventually(SOON, || async { client.device("a").await.map_err(|error| error.to_string()) }).await;
     client.create_run(&run).await.unwrap();
-    let waits = run_in(client, "r-1", RunStatus::Reassigning).await;
+    let waits = run_when(client, "r-1", |run| !run.seats[0].previous.is_empty()).await;
     assert_eq!(waits.seats[0].previous[0].why.as_deref(), Some("not for me"));
     picky.stop().await;
 }
@@ -128,12 +130,7 @@ async fn a_function_hears_that_its_run_is_lost() {
         }
     });
     client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
-    let told = |run: &Run| run.seats[0].progress.as_ref().map(|progress| progress.step);
-    eventually(SOON, || async {
-        let run = client.run("r-1").await.map_err(|error| error.to_string())?;
-        if told(&run) == Some(1) { Ok(()) } else { Err(format!("{run:?}")) }
-    })
-    .await;
+    run_when(client, "r-1", |run| run.seats[0].progress.as_ref().is_some_and(|told| told.step == 1)).await;
     client.cancel_run("r-1", "enough").await.unwrap();
     let heard = tokio::time::timeout(SOON, lost.recv()).await.expect("it is told");
     assert_eq!(heard, Some(true));
@@ -183,13 +180,11 @@ async fn a_device_that_was_removed_ends() {
 #[tokio::test]
 async fn a_panic_asks_another_device() {
     let World { client, .. } = &World::new().await;
-    let calls = Arc::new(std::sync::atomic::AtomicU32::new(0));
-    let first = Served::start(Device::new(client.clone(), able("one")), move |_: RunContext, _: u64| {
-        calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        async move { panic!("oh no") }
+    let first = Served::start(Device::new(client.clone(), able("one")), async |_: RunContext, _: u64| {
+        panic!("oh no")
     });
     client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
-    let run = run_in(client, "r-1", RunStatus::Reassigning).await;
+    let run = run_when(client, "r-1", |run| !run.seats[0].previous.is_empty()).await;
     let before = &run.seats[0].previous[0];
     assert!(before.why.as_deref().unwrap_or_default().contains("oh no"), "{before:?}");
     first.stop().await;

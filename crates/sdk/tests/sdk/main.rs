@@ -14,6 +14,7 @@ mod fleet;
 mod following;
 mod graphs;
 mod listing;
+mod people;
 mod refusing;
 mod repeating;
 mod stub;
