@@ -28,6 +28,7 @@ mod compensating;
 mod crashes;
 mod deciding;
 mod deciding_by_command;
+mod devices_by_command;
 mod emitting;
 mod errors;
 mod families;

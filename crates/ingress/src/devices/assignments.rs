@@ -10,7 +10,7 @@ use crate::http::problem::{Kind, Problem};
 
 /// How long a device that waits believes what it read. Whoever writes announces it; this is for words that are lost.
 /// While nothing can be heard at all, everybody is woken every second.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// A seat with its run.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //!
 //! Everything is decided by `core::claim`; here it is loaded, stepped and written ([`millstream_store::running`]).
 
+pub(crate) mod acting;
 mod around;
 pub(crate) mod assignments;
 pub(crate) mod beat;
@@ -11,3 +12,4 @@ pub(crate) mod fleet;
 pub(crate) mod leave;
 pub(crate) mod refused;
 pub(crate) mod runs;
+pub(crate) mod watch;

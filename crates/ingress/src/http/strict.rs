@@ -41,6 +41,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
+/// For `deserialize_with`: a list of objects.
+pub(in crate::http) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    Ok(Vec::<Object<T>>::deserialize(deserializer)?.into_iter().map(|Object(value)| value).collect())
+}
+
 /// For `deserialize_with`: a whole number, `2.0` as well, that fits.
 pub(in crate::http) fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
     deserializer: D,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::claim::{Device, Progress, Status, Token};
-use millstream_core::id::RunId;
+use millstream_core::id::{DeviceKey, RunId};
 use millstream_core::problem::Problem as Fault;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::views::shares;
 use crate::auth::Submitter;
@@ -19,7 +19,7 @@ use crate::door::Door;
 use crate::http::problem::{HolderOut, Problem};
 use crate::http::route::Route;
 use crate::http::runs::acts::MAX_NOTE;
-use crate::http::strict::{Object, decode_object, whole, whole_or_none};
+use crate::http::strict::{Object, decode_object, objects, whole, whole_or_none};
 use crate::http::tasks::read;
 use crate::query::Params;
 
@@ -38,35 +38,40 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Beat {
-    load: Option<f64>,
-    quality: Option<f64>,
+pub(crate) struct Beat {
+    pub(crate) load: Option<f64>,
+    pub(crate) quality: Option<f64>,
     #[serde(default, deserialize_with = "whole_or_none")]
-    battery: Option<u8>,
-    on_battery: Option<bool>,
-    #[serde(default)]
-    runs: Vec<Object<RunBeat>>,
+    pub(crate) battery: Option<u8>,
+    pub(crate) on_battery: Option<bool>,
+    #[serde(default, deserialize_with = "objects")]
+    pub(crate) runs: Vec<RunBeat>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct RunBeat {
-    run_id: RunId,
+pub(crate) struct RunBeat {
+    pub(crate) run_id: RunId,
     #[serde(default, deserialize_with = "whole")]
-    seat: u16,
+    pub(crate) seat: u16,
     #[serde(deserialize_with = "whole")]
-    token: i64,
-    progress: Option<Object<Steps>>,
+    pub(crate) token: i64,
+    #[serde(default, deserialize_with = "steps")]
+    pub(crate) progress: Option<Progress>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Steps {
-    #[serde(deserialize_with = "whole")]
-    step: u64,
-    #[serde(deserialize_with = "whole")]
-    total: u64,
-    note: Option<String>,
+fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Progress>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Steps {
+        #[serde(deserialize_with = "whole")]
+        step: u64,
+        #[serde(deserialize_with = "whole")]
+        total: u64,
+        note: Option<String>,
+    }
+    let steps = Option::<Object<Steps>>::deserialize(deserializer)?;
+    Ok(steps.map(|Object(Steps { step, total, note })| Progress { step, total, note }))
 }
 
 #[derive(Debug, Serialize)]
@@ -106,7 +111,13 @@ async fn heartbeat(
     let key = beat::key_of(&caller, &id)?;
     let body = read(&door, request, BODY_BYTES).await?;
     let given: Beat = decode_object(body.json()?).map_err(Problem::invalid)?;
-    let known = beat::find(&door, &key).await?.device;
+    let runs = hear(&door, &key, given).await?;
+    Ok(Json(HeardOut { runs: runs.into_iter().map(|(said, heard)| shown(said, heard)).collect() }))
+}
+
+/// What is left out stays as it is known.
+pub(crate) async fn hear(door: &Door, key: &DeviceKey, given: Beat) -> Result<Vec<(Said, Heard)>, Problem> {
+    let known = beat::find(door, key).await?.device;
     let device = Device {
         load: given.load.unwrap_or(known.load),
         quality: given.quality.unwrap_or(known.quality),
@@ -119,20 +130,19 @@ async fn heartbeat(
     if !faults.is_empty() {
         return Err(Problem::invalid(faults));
     }
-    let said: Vec<Said> = given.runs.into_iter().map(|Object(run)| Said::from(run)).collect();
-    let heard = beat::heartbeat(&door, &key, device, &said).await?;
-    let runs = said.into_iter().zip(heard).map(|(said, heard)| shown(said, heard));
-    Ok(Json(HeardOut { runs: runs.collect() }))
+    let said: Vec<Said> = given.runs.into_iter().map(Said::from).collect();
+    let heard = beat::heartbeat(door, key, device, &said).await?;
+    Ok(said.into_iter().zip(heard).collect())
 }
 
-fn too_much(runs: &[Object<RunBeat>]) -> Vec<Fault> {
+fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
     let mut faults = Vec::new();
     if runs.len() > SEATS {
         faults
             .push(Fault::new("runs", format!("has {} items, at most {SEATS} are heard at once", runs.len())));
     }
-    for (at, Object(run)) in runs.iter().enumerate() {
-        let note = run.progress.as_ref().and_then(|Object(progress)| progress.note.as_ref());
+    for (at, run) in runs.iter().enumerate() {
+        let note = run.progress.as_ref().and_then(|progress| progress.note.as_ref());
         if note.is_some_and(|note| note.chars().count() > MAX_NOTE) {
             let path = format!("runs[{at}].progress.note");
             faults.push(Fault::new(path, format!("has more than {MAX_NOTE} characters")));
@@ -143,7 +153,6 @@ fn too_much(runs: &[Object<RunBeat>]) -> Vec<Fault> {
 
 impl From<RunBeat> for Said {
     fn from(RunBeat { run_id, seat, token, progress }: RunBeat) -> Self {
-        let progress = progress.map(|Object(Steps { step, total, note })| Progress { step, total, note });
         Self { run: run_id, seat, token: Token(token), progress }
     }
 }
