@@ -143,21 +143,20 @@ impl Door {
             Board::start(stores.clone(), clock.clone(), news.work.clone(), life.closing.clone(), &life.tasks);
         let told = Told { ring: ring.clone(), announcer: streams.announcer.clone(), work: news.work.clone() };
         let reports = Reports::start(&stores, &clock, me.clone(), told.clone(), &life.tasks);
-        let fleet = Fleet::start(&stores, &clock, &life.tasks);
         let machines = Arc::new(Machines::of(
             Lookup::start(definitions_of(stores.events.clone()), &life.tasks),
             stores.definitions.clone(),
         ));
         let desk = Desk::start(&stores, (&clock, &entropy), (me, &machines), told.clone(), &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
-        Arc::new(Self {
+        Arc::new_cyclic(|door| Self {
+            fleet: Fleet::start(&stores, &clock, news.devices.clone(), door.clone(), &life.tasks),
             machines,
             outcomes: Lookup::start(events_in(stores.event_views.clone()), &life.tasks),
             board,
             handed: Handed::default(),
             reports,
             told,
-            fleet,
             desk,
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),

@@ -30,13 +30,18 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
         cancelled: now.minus(retention.cancelled),
     };
     let keys = now.minus(retention.keys);
+    let untold = now.minus(retention.failed);
     while stores.workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some() {
         let began = Instant::now();
         let executions = stores.housekeeping.purge_executions(ended, ROWS).await?;
         let keys = stores.housekeeping.purge_keys(keys, ROWS).await?;
+        let notices = stores.notices.purge_notices(untold, ROWS).await?;
+        ::metrics::counter!(metrics::PURGED, "kind" => "notice").increment(notices);
         ::metrics::counter!(metrics::PURGED, "kind" => "execution").increment(executions);
         ::metrics::counter!(metrics::PURGED, "kind" => "key").increment(keys);
-        if executions + keys == 0 || worker.stop.is_cancelled() {
+        let runs = stores.housekeeping.purge_runs(ended, ROWS).await?;
+        ::metrics::counter!(metrics::PURGED, "kind" => "run").increment(runs);
+        if executions + keys + notices + runs == 0 || worker.stop.is_cancelled() {
             stores.workers.finish_duty(DUTY, me, now).await?;
             break;
         }
