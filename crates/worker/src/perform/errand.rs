@@ -188,6 +188,7 @@ impl Performers {
             ActionInput::Device(input) => {
                 return device::perform(worker, action, &input, &spec.timeouts).await;
             }
+            ActionInput::TaskFor(_) => Attempt::Pause { error: unserved() },
             // Nobody but an external worker performs these.
             ActionInput::Task(_) => return Done::Lost,
         })
@@ -254,6 +255,12 @@ fn outgoing(input: &HttpInput, filled: &Filled, now: Timestamp) -> Result<HttpRe
         },
         at: now,
     })
+}
+
+/// People are not served by this build's workers.
+fn unserved() -> ActionError {
+    let message = "this worker cannot give work to people".to_owned();
+    ActionError { class: ErrorClass::Internal, message, status: None }
 }
 
 fn unfilled(missing: &MissingSecret) -> Attempt {
