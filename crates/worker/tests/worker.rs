@@ -23,6 +23,8 @@ mod graphs;
 mod http;
 #[path = "worker/outbound.rs"]
 mod outbound;
+#[path = "worker/people.rs"]
+mod people;
 #[path = "worker/performing.rs"]
 mod performing;
 #[path = "worker/poison.rs"]

@@ -1,12 +1,16 @@
 //! What whoever waits for an item is told when it has ended.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::agreement::{self, Agreement};
 use super::item::Work;
 use super::status::ItemStatus;
-use crate::action::{ActionError, Attempt, ErrorClass};
+use crate::action::{self, ActionError, Attempt, Conclusion, ErrorClass};
+use crate::definition::{ActionSpec, FailureRule};
 use crate::id::{AssignmentId, ItemId, Name, PersonId};
+use crate::machine::Machine;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
@@ -60,6 +64,27 @@ impl Told {
             agreed: item.agreement.as_ref().is_some_and(|agreement| agreement.agreed),
         };
         Self { status: item.status, reason: item.reason.clone(), payload: RawJson::of(&payload), event }
+    }
+
+    /// How the action ends that waits for it; `None` where the definition has no such action. The event that its
+    /// queue asks for goes before the one that the action names, if some state handles it. What is to be undone is
+    /// undone all the same.
+    pub fn conclusion(
+        &self,
+        machine: &Machine,
+        action: &Name,
+        key: &str,
+        attempts: u32,
+    ) -> Option<Conclusion> {
+        let spec = machine.action(action)?;
+        let instead = self.event.as_ref().filter(|event| machine.mentions(event));
+        let spec = match (instead, &spec.failure) {
+            (Some(event), FailureRule::Emit(_) | FailureRule::Incident) => {
+                Cow::Owned(ActionSpec { failure: FailureRule::Emit(event.clone()), ..spec.clone() })
+            }
+            (Some(_), FailureRule::Compensate(_)) | (None, _) => Cow::Borrowed(spec),
+        };
+        Some(action::conclude(&spec, key, attempts, self.attempt(), 0.0))
     }
 
     /// What that is for the action that waits: the end of its attempt.
