@@ -40,6 +40,7 @@ mod outages;
 mod reading;
 mod replaying;
 mod retrying;
+mod reviewing;
 mod secrets;
 mod shutdown;
 mod signals;

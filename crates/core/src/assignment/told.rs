@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::agreement::{self, Agreement};
 use super::item::Work;
+use super::limits::MAX_TOLD_BYTES;
 use super::status::ItemStatus;
 use crate::action::{self, ActionError, Attempt, Conclusion, ErrorClass};
 use crate::definition::{ActionSpec, FailureRule};
@@ -18,7 +19,7 @@ use crate::time::Timestamp;
 pub struct Told {
     pub status: ItemStatus,
     pub reason: Option<String>,
-    /// `{item, queue, status, reason?, answers, agreement?, agreed}`.
+    /// `{item, queue, status, reason?, answers, answers_left_out?, agreement?, agreed}`.
     pub payload: RawJson,
     /// Of an item that was escalated: the event that its queue asks for.
     pub event: Option<Name>,
@@ -32,6 +33,9 @@ struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     answers: Vec<Answer<'a>>,
+    /// How many there are, where all of them together are more than an event may carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers_left_out: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agreement: Option<&'a Agreement>,
     agreed: bool,
@@ -54,16 +58,22 @@ impl Told {
             answer,
             completed_at: one.completed_at,
         });
-        let payload = Payload {
+        let mut payload = Payload {
             item: &item.id,
             queue: &item.queue,
             status: item.status,
             reason: item.reason.as_deref(),
             answers: answers.collect(),
+            answers_left_out: None,
             agreement: item.agreement.as_ref(),
             agreed: item.agreement.as_ref().is_some_and(|agreement| agreement.agreed),
         };
-        Self { status: item.status, reason: item.reason.clone(), payload: RawJson::of(&payload), event }
+        let mut whole = RawJson::of(&payload);
+        if whole.len() > MAX_TOLD_BYTES {
+            payload.answers_left_out = Some(std::mem::take(&mut payload.answers).len());
+            whole = RawJson::of(&payload);
+        }
+        Self { status: item.status, reason: item.reason.clone(), payload: whole, event }
     }
 
     /// How the action ends that waits for it; `None` where the definition has no such action. The event that its
