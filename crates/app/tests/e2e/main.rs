@@ -41,6 +41,7 @@ mod outages;
 mod reading;
 mod replaying;
 mod retrying;
+mod reviewing;
 mod secrets;
 mod shutdown;
 mod signals;
