@@ -20,6 +20,7 @@
 pub mod chance;
 pub mod check;
 pub mod deck;
+pub mod devices;
 pub mod drill;
 pub mod faults;
 pub mod history;
