@@ -6,6 +6,7 @@
 
 use clap::Parser;
 use millstream_core::claim::Word;
+use millstream_torture::devices::check::Rule;
 use millstream_torture::devices::options::Options;
 use millstream_torture::devices::report::Report;
 use millstream_torture::devices::run::run;
@@ -16,12 +17,12 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 const DEVICES: usize = 20;
 const RUNS: usize = 500;
 
-async fn torture(mode: &str, seed: u64) -> Report {
+async fn torture(runs: usize, seed: u64, further: &[&str]) -> Report {
     let _alone = ALONE.lock().await;
-    let (devices, runs) = (DEVICES.to_string(), RUNS.to_string());
-    let binary = ["torture devices", "--binary", env!("CARGO_BIN_EXE_millstream"), "--mode", mode];
+    let (devices, runs) = (DEVICES.to_string(), runs.to_string());
+    let binary = ["torture devices", "--binary", env!("CARGO_BIN_EXE_millstream")];
     let size = ["--devices", &devices, "--runs", &runs, "--at-once", "40", "--within", "90s"];
-    let options = Options::parse_from(binary.iter().chain(&size));
+    let options = Options::parse_from(binary.iter().chain(&size).chain(further));
     let report = run(&options, seed).await;
     report.print();
     report
@@ -47,14 +48,27 @@ fn holds(report: &Report) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fleet_loses_no_run_of_devices_that_misbehave() {
-    let report = torture("fleet", 1).await;
+    let report = torture(RUNS, 1, &["--mode", "fleet"]).await;
     holds(&report);
     assert!(report.evidence.clients.faults.contains_key("worker killed"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_process_loses_no_run_of_devices_that_misbehave() {
-    let report = torture("embedded", 2).await;
+    let report = torture(RUNS, 2, &["--mode", "embedded"]).await;
     holds(&report);
     assert!(report.evidence.clients.faults.contains_key("engine killed"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_without_tokens_are_found() {
+    let report = torture(RUNS, 3, &["--mode", "embedded", "--plant", "claim-without-token"]).await;
+    assert!(report.caught_by().contains_key(&Rule::Tokens), "{:?}", report.caught_by());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_monitor_is_found() {
+    let plant = ["--mode", "embedded", "--plant", "no-run-monitor", "--patience", "5s"];
+    let report = torture(100, 4, &plant).await;
+    assert!(report.caught_by().contains_key(&Rule::Ended), "{:?}", report.caught_by());
 }

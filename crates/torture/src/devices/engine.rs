@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use millstream_core::planted::Bug;
 use millstream_testkit::daemon::Daemon;
 use millstream_testkit::{Fleet, eventually, port};
 use tokio::sync::{Mutex, watch};
@@ -42,14 +43,16 @@ struct Parts {
 }
 
 impl Engine {
-    pub(super) async fn start(mode: Mode, binary: &Path) -> Self {
+    pub(super) async fn start(mode: Mode, binary: &Path, plant: Option<Bug>) -> Self {
         // Processes are started in directories of their own.
         let binary = &std::path::absolute(binary).expect("a path");
         let fleet = match mode {
             Mode::Fleet => millstream_testkit::Mode::Fleet { workers: WORKERS },
             Mode::Embedded => millstream_testkit::Mode::Embedded,
         };
-        let fleet = Fleet::start(fleet, binary, SETTINGS).await;
+        let planted = plant.map(|bug| ("MILLSTREAM_PLANT", bug.name()));
+        let settings: Vec<_> = SETTINGS.iter().copied().chain(planted).collect();
+        let fleet = Fleet::start(fleet, binary, &settings).await;
         let mut doors = vec![fleet.url()];
         let workers = if mode == Mode::Fleet { (0..WORKERS).collect() } else { Vec::new() };
         let mut parts = Parts { second: None, workers, fleet };

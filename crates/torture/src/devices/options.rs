@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use millstream_core::duration;
+use millstream_core::planted::Bug;
+
+use crate::options::{bug, length, obeys_drills};
 
 /// Has devices that crash, decline, are cut off and paused work on runs, and checks that no run is lost or had twice.
 #[derive(Debug, Clone, Parser)]
@@ -26,6 +28,9 @@ pub struct Options {
     /// How many runs are open at the same time.
     #[arg(long, default_value_t = 100)]
     pub at_once: usize,
+    /// Plant a known bug into every process: a violation must then be found.
+    #[arg(long, value_name = "BUG", value_parser = bug)]
+    pub plant: Option<Bug>,
     /// Do not kill processes.
     #[arg(long)]
     pub no_kills: bool,
@@ -55,6 +60,9 @@ impl Options {
         if !self.binary.is_file() {
             return Err(format!("--binary: there is no file {}", self.binary.display()));
         }
+        if self.plant.is_some() && !obeys_drills(&self.binary) {
+            return Err("--plant: this binary has no debug assertions, and so no bugs to plant".to_owned());
+        }
         if self.devices < 10 {
             return Err("--devices: at least 10 are needed".to_owned());
         }
@@ -63,8 +71,4 @@ impl Options {
         }
         Ok(())
     }
-}
-
-fn length(text: &str) -> Result<Duration, String> {
-    duration::parse(text).map_err(|error| error.to_string())
 }

@@ -31,7 +31,7 @@ fn millis(length: Duration) -> i64 {
 
 pub async fn run(options: &Options, seed: u64) -> Report {
     let chance = Chance::of(seed);
-    let engine = Engine::start(options.mode, &options.binary).await;
+    let engine = Engine::start(options.mode, &options.binary, options.plant).await;
     let record = Record::default();
     let wire = Arc::new(Wire::to(&engine.doors, 0, &record));
     apply_definition(&engine.doors[0]).await;
