@@ -18,7 +18,7 @@ use super::wire::{Network, Reply, Wire};
 use super::work::{self, Errand};
 use crate::chance::Chance;
 
-const BEAT: Duration = Duration::from_millis(500);
+const BEAT: Duration = Duration::from_millis(600);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long it asks to wait for work, in seconds.
 const WAIT: u64 = 5;

@@ -3,7 +3,7 @@
 //!
 //! Reading order: what is asked for ([`options`], [`plan`]), where ([`engine`]), the devices ([`wire`], [`memory`],
 //! [`device`], [`work`]), who creates runs and who interferes with them ([`load`], [`operator`]), what was seen
-//! ([`record`], [`collect`]), and what must hold afterwards ([`check`], [`report`]).
+//! ([`record`], [`collect`], [`yardstick`]), and what must hold afterwards ([`check`], [`report`]).
 
 pub mod check;
 mod collect;
@@ -19,3 +19,4 @@ pub mod report;
 pub mod run;
 mod wire;
 mod work;
+mod yardstick;

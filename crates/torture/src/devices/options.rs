@@ -35,7 +35,7 @@ pub struct Options {
     #[arg(long)]
     pub no_kills: bool,
     /// Whatever is not created by then is left out.
-    #[arg(long, value_name = "TIME", default_value = "20m", value_parser = length)]
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = length)]
     pub within: Duration,
     /// How long everything may take to end once everybody behaves.
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = length)]

@@ -31,6 +31,9 @@ pub enum Told {
     Nothing,
 }
 
+/// The kind of refusal of a network that takes nothing: nobody else has seen it.
+pub const UNSENT: &str = "unsent";
+
 /// Shared by everybody who sends requests.
 #[derive(Debug, Clone, Default)]
 pub struct Record(Arc<Mutex<Written>>);
@@ -50,13 +53,27 @@ pub struct Written {
     pub put_off: u64,
     /// Answers that no device should ever get, as text.
     pub odd: Vec<String>,
-    /// When nobody was there who looks after runs.
+    /// When nobody was there who looks after runs, or the machine was too busy to answer anybody.
     pub outages: Vec<(i64, i64)>,
 }
 
 impl Record {
     pub fn write(&self) -> MutexGuard<'_, Written> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An act that is about to be sent, and where it is written.
+    pub fn begin(&self, act: Act) -> usize {
+        let mut written = self.write();
+        written.acts.push(act);
+        written.acts.len() - 1
+    }
+
+    /// What it was told, and about which seat.
+    pub fn end(&self, at: usize, seat: u16, told: Told) {
+        if let Some(act) = self.write().acts.get_mut(at) {
+            (act.seat, act.answered, act.told) = (seat, now(), told);
+        }
     }
 
     pub fn fault(&self, name: &'static str) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::check::{Evidence, Finding, Kind, Rule, RunSeen, waits};
 use super::options::Mode;
-use super::record::Told;
+use super::record::{Told, UNSENT};
 
 /// More of one rule would only scroll the first away.
 const SHOWN: usize = 10;
@@ -57,7 +57,7 @@ impl Report {
     pub fn refused(&self) -> BTreeMap<&'static str, usize> {
         let mut refused = BTreeMap::new();
         for act in &self.evidence.clients.acts {
-            if let Told::Refused { .. } = act.told {
+            if matches!(&act.told, Told::Refused { kind } if kind != UNSENT) {
                 *refused.entry(act.word.as_str()).or_default() += 1;
             }
         }
@@ -133,6 +133,10 @@ impl Report {
         println!(
             "waits in ms; allowed beyond the settings: {} of the monitor, {} of the machine",
             bounds.monitor, bounds.allowance
+        );
+        let away: i64 = clients.outages.iter().map(|(from, until)| until - from).sum();
+        println!(
+            "nobody could look, or a single read took longer than 500 ms: {away} ms, which do not count"
         );
         for (name, spread) in self.spreads() {
             let Spread { count, median, p99, most, beyond } = spread;

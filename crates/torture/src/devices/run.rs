@@ -16,12 +16,14 @@ use super::options::Options;
 use super::record::Record;
 use super::report::Report;
 use super::wire::Wire;
-use super::{collect, plan};
+use super::{collect, plan, yardstick};
 use crate::chance::Chance;
 
 const CREATORS: usize = 4;
 /// The worker's estimate of the store's clock is as good as its way to the store was quick.
 const CLOCK: Duration = Duration::from_millis(700);
+/// As long as anybody waits for an answer.
+const WRITE: Duration = Duration::from_secs(4);
 /// Executions are told by a worker, in its own time.
 const SETTLING: Duration = Duration::from_secs(30);
 
@@ -57,6 +59,7 @@ pub async fn run(options: &Options, seed: u64) -> Report {
         chance: chance.for_the("operator"),
     };
     everybody.spawn(operator.watch(seen));
+    everybody.spawn(yardstick::measure(engine.doors[0].clone(), record.clone()));
 
     let creator = Creator {
         wire: Arc::clone(&wire),
@@ -134,8 +137,8 @@ async fn evidence(options: &Options, wire: &Wire, record: &Record, findings: &mu
         findings.push(Finding::of(Rule::History, "runs", error));
         Vec::new()
     });
-    let bounds =
-        Bounds { monitor: millis(MONITOR), allowance: millis(options.allowance), clock: millis(CLOCK) };
+    let (monitor, allowance) = (millis(MONITOR), millis(options.allowance));
+    let bounds = Bounds { monitor, allowance, clock: millis(CLOCK), write: millis(WRITE) };
     let clients = record.write().clone();
     Evidence { clients, runs, executions, bounds }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::device::Body;
 use super::memory::{Hold, Place};
-use super::record::{Act, Told, now};
+use super::record::{Act, Told, UNSENT, now};
 use super::wire::Reply;
 use crate::chance::Chance;
 
@@ -56,11 +56,17 @@ pub(super) async fn ask(body: &Body, word: Word, place: &Place, token: i64, more
         content.extend(more);
     }
     let path = if word == Word::SelfClaim { "claim" } else { word.as_str() };
-    let sent = now();
+    let (device, run, sent) = (body.name.clone(), place.0.clone(), now());
+    let (seat, answered, told) = (place.1, sent, Told::Nothing);
+    // Written down before it is sent: whoever crashes in between has sent it all the same.
+    let at = body.record.begin(Act { device, run, seat, token, word, sent, answered, told });
     let reply = body.wire.post(&format!("/v1/runs/{}/{path}", place.0), &content).await;
     let mut seat = place.1;
     let told = match reply {
-        Reply::Unsent => return Told::Nothing,
+        Reply::Unsent => {
+            body.record.end(at, seat, Told::Refused { kind: UNSENT.to_owned() });
+            return Told::Nothing;
+        }
         Reply::Nothing => Told::Nothing,
         Reply::Answered { status: 200, body } => {
             seat = body["seat"].as_u64().and_then(|seat| u16::try_from(seat).ok()).unwrap_or(seat);
@@ -71,17 +77,7 @@ pub(super) async fn ask(body: &Body, word: Word, place: &Place, token: i64, more
             Told::Refused { kind: kind.map_or_else(|| status.to_string(), str::to_owned) }
         }
     };
-    let act = Act {
-        device: body.name.clone(),
-        run: place.0.clone(),
-        seat,
-        token,
-        word,
-        sent,
-        answered: now(),
-        told: told.clone(),
-    };
-    body.record.write().acts.push(act);
+    body.record.end(at, seat, told.clone());
     told
 }
 

@@ -66,6 +66,8 @@ pub struct Bounds {
     pub allowance: i64,
     /// How far the clocks of two processes may be apart.
     pub clock: i64,
+    /// How long a write may take: a log has the time at which it was decided.
+    pub write: i64,
 }
 
 /// Everything that is known.

@@ -113,7 +113,7 @@ impl Story {
     fn evidence(&self) -> Evidence {
         let clients =
             Written { acts: self.acts.clone(), runs: ["run-1".to_owned()].into(), ..Written::default() };
-        let bounds = Bounds { monitor: 1_000, allowance: 500, clock: 50 };
+        let bounds = Bounds { monitor: 1_000, allowance: 500, clock: 50, write: 0 };
         Evidence { clients, runs: vec![self.seen()], executions: Vec::new(), bounds }
     }
 }
@@ -234,6 +234,20 @@ fn two_devices_that_are_both_told_yes_are_found_without_the_log() {
     }
     let findings = all(&evidence);
     assert!(findings.iter().any(|finding| finding.what.contains("both had it")), "{findings:?}");
+}
+
+#[test]
+fn a_yes_after_the_end_is_found_without_the_log() {
+    let mut story = Story::taken_over();
+    let lenient = |story: &Story| {
+        let mut evidence = story.evidence();
+        evidence.bounds.write = 60_000;
+        found(&evidence)
+    };
+    story.pass(50).told("b", 0, 2, Word::Heartbeat, Told::Refused { kind: "release".to_owned() });
+    assert_eq!(lenient(&story), []);
+    story.pass(50).told("b", 0, 2, Word::Heartbeat, Told::Done { token: Some(2) });
+    assert_eq!(lenient(&story), [Rule::Tokens]);
 }
 
 #[test]

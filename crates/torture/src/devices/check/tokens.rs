@@ -20,8 +20,10 @@ pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
         let (all, impossible) = tenures(&run.log);
         wrong.extend(impossible);
         wrong.extend(overlaps(&all, evidence.bounds.clock));
-        wrong.extend(of_run.iter().filter_map(|act| unlawful(act, &all, run, evidence.bounds.clock)));
+        let slack = evidence.bounds.clock + evidence.bounds.write;
+        wrong.extend(of_run.iter().filter_map(|act| unlawful(act, &all, run, slack)));
         wrong.extend(side_by_side(of_run));
+        wrong.extend(after_its_end(of_run));
         wrong.extend(unasked(run, of_run));
         found.extend(wrong.into_iter().map(|what| Finding::of(Rule::Tokens, &run.id, what)));
     }
@@ -47,7 +49,7 @@ fn overlaps(all: &[Tenure], clock: i64) -> Vec<String> {
 }
 
 /// Why what a device was told cannot be.
-fn unlawful(act: &Act, all: &[Tenure], run: &RunSeen, clock: i64) -> Option<String> {
+fn unlawful(act: &Act, all: &[Tenure], run: &RunSeen, slack: i64) -> Option<String> {
     let Told::Done { token: got } = &act.told else { return None };
     let says = |what: &str| {
         let Act { device, word, seat, token, sent, .. } = act;
@@ -63,7 +65,7 @@ fn unlawful(act: &Act, all: &[Tenure], run: &RunSeen, clock: i64) -> Option<Stri
         return says(&format!("it was that of {} on seat {}", one.device, one.seat));
     }
     let until = one.end.map_or(i64::MAX, |end| end.at);
-    let was_valid = act.answered + clock >= one.from && act.sent <= until.saturating_add(clock);
+    let was_valid = act.answered + slack >= one.from && act.sent <= until.saturating_add(slack);
     let ended_by = |word: Word| one.end.is_some_and(|end| end.word == word);
     let ended_as = |how: Ended| one.end.is_some_and(|end| end.how == Some(how));
     let is_lawful = match act.word {
@@ -124,10 +126,7 @@ fn shows_validity(act: &Act) -> bool {
 fn side_by_side(acts: &[&Act]) -> Vec<String> {
     let mut spans: BTreeMap<(u16, i64), (i64, i64, &str)> = BTreeMap::new();
     for act in acts.iter().filter(|act| shows_validity(act)) {
-        let token = match &act.told {
-            Told::Done { token: Some(token) } => *token,
-            Told::Done { token: None } | Told::Refused { .. } | Told::Nothing => act.token,
-        };
+        let token = valid(act).unwrap_or(act.token);
         let span = spans.entry((act.seat, token)).or_insert((i64::MAX, i64::MIN, &act.device));
         *span = (span.0.min(act.answered), span.1.max(act.sent), span.2);
     }
@@ -140,6 +139,42 @@ fn side_by_side(acts: &[&Act]) -> Vec<String> {
                     "seat {seat}: {device} with token {token} ({from} to {until}) and {whose} with token {other} ({other_from} to {other_until}) both had it"
                 ));
             }
+        }
+    }
+    wrong
+}
+
+/// By which token a device has its seat, if it was told that it has.
+fn valid(act: &Act) -> Option<i64> {
+    let Told::Done { token } = &act.told else { return None };
+    shows_validity(act).then(|| token.unwrap_or(act.token))
+}
+
+/// Whether a device was told with it that its token is over: it ended it, or does not have it any more.
+fn shows_end(act: &Act) -> bool {
+    match &act.told {
+        Told::Done { .. } => {
+            matches!(act.word, Word::Complete | Word::Fail | Word::Decline | Word::Release | Word::Abort)
+        }
+        Told::Refused { kind } => act.token > 0 && ["not-yours", "release"].contains(&kind.as_str()),
+        Told::Nothing => false,
+    }
+}
+
+/// The devices' word alone: once it was told that a token is over, or that a later one is valid, nobody who asks then is
+/// told that it is valid.
+fn after_its_end(acts: &[&Act]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for act in acts {
+        let Some(token) = valid(act) else { continue };
+        let ends = acts.iter().filter(|other| other.seat == act.seat).filter(|other| {
+            other.token == token && shows_end(other) || valid(other).is_some_and(|later| later > token)
+        });
+        if let Some(end) = ends.map(|end| end.answered).min().filter(|end| *end < act.sent) {
+            let Act { device, word, seat, sent, .. } = act;
+            wrong.push(format!(
+                "seat {seat}: {device} was told yes to {word} with token {token} at {sent}; at {end} it was over"
+            ));
         }
     }
     wrong
