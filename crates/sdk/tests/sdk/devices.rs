@@ -108,11 +108,16 @@ async fn who_is_not_willing_declines_with_its_reason() {
     let picky = Served::start(picky, async |_: RunContext, _: u64| {
         Err(RunError::ask_another("it is broken").class("broken"))
     });
-    let run = NewRun::of("count").id("r-1").requires("count").input(json!(3)).created_by("a");
     eventually(SOON, || async { client.device("a").await.map_err(|error| error.to_string()) }).await;
-    client.create_run(&run).await.unwrap();
-    let waits = run_when(client, "r-1", |run| !run.seats[0].previous.is_empty()).await;
-    assert_eq!(waits.seats[0].previous[0].why.as_deref(), Some("not for me"));
+    let run = |id: &str| NewRun::of("count").id(id).requires("count").input(json!(3));
+    // What it has created itself it has without being asked.
+    for (id, run, ended) in [("r-1", run("r-1"), "declined"), ("r-2", run("r-2").created_by("a"), "released")]
+    {
+        client.create_run(&run).await.unwrap();
+        let waits = run_when(client, id, |run| !run.seats[0].previous.is_empty()).await;
+        let before = &waits.seats[0].previous[0];
+        assert_eq!((before.reason.as_str(), before.why.as_deref()), (ended, Some("not for me")));
+    }
     picky.stop().await;
 }
 
