@@ -75,13 +75,16 @@ async fn a_run_is_taken_told_about_and_done() {
 async fn a_run_is_done_once_by_the_device_that_is_asked() {
     let World { client, .. } = &World::new().await;
     let (sender, mut done) = mpsc::unbounded_channel();
-    let served = Served::start(Device::new(client.clone(), able("one")), move |run: RunContext, to: u64| {
-        let sender = sender.clone();
-        async move {
-            sender.send(run.run_id().to_owned()).unwrap();
-            Ok(to)
-        }
-    });
+    let served = Served::start(
+        Device::new(client.clone(), able("one").capacity(20)),
+        move |run: RunContext, to: u64| {
+            let sender = sender.clone();
+            async move {
+                sender.send(run.run_id().to_owned()).unwrap();
+                Ok(to)
+            }
+        },
+    );
     for at in 0..20 {
         let run = NewRun::of("count").id(format!("r-{at}")).requires("count").input(json!(1));
         client.create_run(&run).await.unwrap();
