@@ -21,6 +21,7 @@ mod router;
 pub(crate) mod runs;
 mod signals;
 mod start;
+mod strict;
 mod tail;
 pub(crate) mod task_outcomes;
 pub(crate) mod tasks;

@@ -8,21 +8,23 @@ use millstream_core::problem::Problem as Fault;
 use millstream_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::http::strict::{whole, whole_or_none};
+
 /// What a device says of itself.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub(crate) struct NewDevice {
     #[serde(default)]
     pub(crate) capabilities: BTreeSet<Name>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     pub(crate) capability: u32,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_or_none")]
     pub(crate) capacity: Option<u32>,
     #[serde(default)]
     pub(crate) load: f64,
     #[serde(default = "best")]
     pub(crate) quality: f64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_or_none")]
     pub(crate) battery: Option<u8>,
     #[serde(default)]
     pub(crate) on_battery: bool,

@@ -21,7 +21,8 @@ use crate::http::tasks::{read, whole};
 use crate::query::Params;
 
 const BODY_BYTES: usize = 256 * 1024;
-pub(crate) const MAX_NOTE: usize = 4 * 1024;
+/// In characters.
+pub(crate) const MAX_NOTE: usize = 1_000;
 
 /// Path, name, word, body and what it does.
 type Row = (&'static str, &'static str, Word, &'static str, &'static str);
@@ -189,8 +190,8 @@ fn progress(fields: &mut Fields<'_>) -> Progress {
     };
     let (step, total) = (number("step"), number("total"));
     let note = fields.text("note").map(|text| text.into_owned());
-    if note.as_ref().is_some_and(|note| note.len() > MAX_NOTE) {
-        fields.fault("note", format!("has more than {MAX_NOTE} bytes"));
+    if note.as_ref().is_some_and(|note| note.chars().count() > MAX_NOTE) {
+        fields.fault("note", format!("has more than {MAX_NOTE} characters"));
     }
     Progress { step, total, note }
 }
