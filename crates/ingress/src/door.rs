@@ -140,9 +140,9 @@ impl Door {
             Board::start(stores.clone(), clock.clone(), news.work.clone(), life.closing.clone(), &life.tasks);
         let told = Told { ring: ring.clone(), announcer: streams.announcer.clone(), work: news.work.clone() };
         let reports = Reports::start(&stores, &clock, me, told.clone(), &life.tasks);
-        let fleet = Fleet::start(&stores, &clock, &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
-        Arc::new(Self {
+        Arc::new_cyclic(|door| Self {
+            fleet: Fleet::start(&stores, &clock, news.devices.clone(), door.clone(), &life.tasks),
             machines: Machines::of(
                 Lookup::start(definitions_of(stores.events.clone()), &life.tasks),
                 stores.definitions.clone(),
@@ -152,7 +152,6 @@ impl Door {
             handed: Handed::default(),
             reports,
             told,
-            fleet,
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),

@@ -99,6 +99,7 @@ fn path_schema(name: &str) -> &'static str {
 fn header_schema(doc: &Operation, name: &str) -> &'static str {
     match name {
         "Last-Event-ID" if doc.id == "watch_graph" => "WatchPlace",
+        "Last-Event-ID" if doc.id == "watch_assignments" => "AssignmentsMark",
         "Idempotency-Key" => "IdempotencyHeader",
         "Prefer" => "Prefer",
         "Millstream-Validate" => "Validate",

@@ -41,11 +41,18 @@ pub(crate) const GRAPH_SECONDS: &str = "millstream_worker_graph_seconds";
 pub(crate) const GRAPHS_ENDED: &str = "millstream_worker_graphs_ended_total";
 pub(crate) const ACTIVE_GRAPHS: &str = "millstream_active_graphs";
 pub(crate) const NODES: &str = "millstream_graph_nodes";
+pub(crate) const ITEMS_DUE: &str = "millstream_worker_items_due_total";
 pub(crate) const PUBLISHED: &str = "millstream_outbound_published_total";
 pub(crate) const PUBLISH_FAILURES: &str = "millstream_outbound_failures_total";
 pub(crate) const PUBLISH_LAG_ENTRIES: &str = "millstream_outbound_lag_entries";
 pub(crate) const PUBLISH_LAG_GRAPHS: &str = "millstream_outbound_lag_graphs";
+pub(crate) const PUBLISH_LAG_NOTICES: &str = "millstream_outbound_lag_notices";
 pub(crate) const PUBLISH_LAG_SECONDS: &str = "millstream_outbound_lag_seconds";
+pub(crate) const RUNS_CREATED: &str = "millstream_runs_created_total";
+pub(crate) const RUN_ASSIGNMENTS: &str = "millstream_run_assignments_total";
+pub(crate) const RUN_REASSIGNMENTS: &str = "millstream_run_reassignments_total";
+pub(crate) const RUNS_ENDED: &str = "millstream_runs_ended_total";
+pub(crate) const RUN_CLAIM_SECONDS: &str = "millstream_run_claim_seconds";
 pub(crate) const LANE_PENDING: &str = "millstream_stream_pending";
 pub(crate) const LANE_LAG: &str = "millstream_stream_lag";
 
@@ -91,11 +98,18 @@ pub(crate) fn describe() {
     describe_counter!(GRAPHS_ENDED, "Graphs that have ended, by how");
     describe_gauge!(ACTIVE_GRAPHS, "Graphs that have not ended");
     describe_gauge!(NODES, "Nodes of graphs that have not ended, by status");
+    describe_counter!(ITEMS_DUE, "People's work whose time was over, by what: an assignment, or an item");
     describe_counter!(PUBLISHED, "Events of graphs that a sink has taken");
     describe_counter!(PUBLISH_FAILURES, "Batches of events that a sink has not taken");
     describe_gauge!(PUBLISH_LAG_ENTRIES, "Entries of the feed that a sink has not heard");
     describe_gauge!(PUBLISH_LAG_GRAPHS, "Graphs of which a sink has not heard everything");
+    describe_gauge!(PUBLISH_LAG_NOTICES, "Notices of runs and items that a sink has not heard");
     describe_gauge!(PUBLISH_LAG_SECONDS, Unit::Seconds, "Age of the oldest thing that a sink has not heard");
+    describe_counter!(RUNS_CREATED, "Runs of devices created");
+    describe_counter!(RUN_ASSIGNMENTS, "Seats of runs given to devices, or taken by them");
+    describe_counter!(RUN_REASSIGNMENTS, "Seats that went back to be given on, by reason");
+    describe_counter!(RUNS_ENDED, "Runs of devices that have ended, by status");
+    describe_histogram!(RUN_CLAIM_SECONDS, Unit::Seconds, "From the creation of a run to its first claim");
     describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");
     describe_gauge!(LANE_LAG, "Doorbells not yet delivered, per lane");
 }

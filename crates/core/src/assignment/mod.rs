@@ -9,10 +9,12 @@
 //! drawn from it. Who gets what next is [`next`]'s. Neither knows a clock or draws an id: both are handed in.
 //!
 //! Reading order: the words ([`status`], [`queue`], [`item`], [`given`]), what happens ([`input`], [`table`],
-//! [`mod@step`], [`passing_on`], [`ending`]), what is written down ([`logbook`], [`told`], [`stats`]), and who is next
-//! ([`next`]).
+//! [`mod@step`], [`passing_on`], [`ending`], [`adopting`]), what is written down ([`logbook`], [`told`], [`notices`],
+//! [`stats`]), and who is next ([`next`]).
 
+pub mod adopting;
 pub mod agreement;
+mod combining;
 pub mod diagram;
 pub mod ending;
 pub mod given;
@@ -21,6 +23,7 @@ pub mod item;
 pub mod limits;
 pub mod logbook;
 pub mod next;
+pub mod notices;
 pub mod passing_on;
 pub mod queue;
 mod queue_read;
@@ -34,6 +37,7 @@ pub mod table;
 mod tests;
 pub mod told;
 
+pub use adopting::{Adopted, NotAdopted, adopt};
 pub use given::Assignment;
 pub use input::Input;
 pub use item::{Item, NewItem, Waiter, Work};

@@ -8,15 +8,29 @@ use millstream_core::problem::{Problem as Fault, Problems};
 use millstream_rpc::refusal;
 use tonic::{Code, Status};
 
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{HolderOut, Kind, Problem};
 
 pub(super) fn status(problem: Problem) -> Status {
     let code = code(problem.kind);
+    if let Some(holder) = &problem.holder {
+        return taken(code, &problem, holder);
+    }
     if problem.faults.is_empty() {
         Status::new(code, problem.detail)
     } else {
         refusal::refused(code, &Problems(problem.faults))
     }
+}
+
+/// With who has it, for programs.
+fn taken(code: Code, problem: &Problem, holder: &HolderOut) -> Status {
+    let reason = problem.kind.word().replace('-', "_").to_uppercase();
+    let facts = [
+        ("device", holder.device.to_string()),
+        ("since", holder.since.to_string()),
+        ("status", holder.status.to_string()),
+    ];
+    refusal::explained(code, &problem.detail, &reason, facts)
 }
 
 const fn code(kind: Kind) -> Code {

@@ -2,7 +2,7 @@
 
 mod batch;
 mod definitions;
-mod devices;
+pub(crate) mod devices;
 mod events;
 mod executions;
 mod executors;
@@ -18,9 +18,10 @@ pub mod problem;
 mod resolutions;
 pub(crate) mod route;
 mod router;
-mod runs;
+pub(crate) mod runs;
 mod signals;
 mod start;
+mod strict;
 mod tail;
 pub(crate) mod task_outcomes;
 pub(crate) mod tasks;

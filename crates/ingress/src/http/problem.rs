@@ -116,9 +116,9 @@ pub struct Problem {
 /// Who has a seat.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct HolderOut {
-    device: DeviceId,
-    since: Timestamp,
-    status: Status,
+    pub(crate) device: DeviceId,
+    pub(crate) since: Timestamp,
+    pub(crate) status: Status,
 }
 
 impl From<Holder> for HolderOut {

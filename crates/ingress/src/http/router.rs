@@ -76,6 +76,7 @@ fn api_routes() -> Vec<Route> {
         devices::roster::routes(),
         devices::heartbeat::routes(),
         devices::assignments::routes(),
+        devices::watch::routes(),
         runs::create::routes(),
         runs::read::routes(),
         runs::why::routes(),

@@ -68,6 +68,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("delete", "/v1/devices/{device_id}"),
     ("post", "/v1/devices/{device_id}/heartbeat"),
     ("get", "/v1/devices/{device_id}/assignments"),
+    ("get", "/v1/devices/{device_id}/assignments/stream"),
     ("post", "/v1/devices/{device_id}/pause"),
     ("post", "/v1/devices/{device_id}/resume"),
     ("post", "/v1/runs"),
