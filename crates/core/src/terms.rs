@@ -47,6 +47,7 @@ impl Terms {
             ActionKind::Log { .. }
             | ActionKind::Http(_)
             | ActionKind::Device(_)
+            | ActionKind::TaskFor(_)
             | ActionKind::Emit(_)
             | ActionKind::Start(_)
             | ActionKind::Wait(_)

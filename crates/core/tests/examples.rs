@@ -6,11 +6,15 @@
     reason = "a panic is how a test says that it failed, also in the functions around it"
 )]
 
-use millstream_core::definition::{Format, parse};
+use millstream_core::assignment::QueueConfig;
+use millstream_core::definition::{ActionKind, Format, parse};
 use millstream_core::machine::Machine;
 
 fn examples() -> Vec<(String, String)> {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    texts_in(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"))
+}
+
+fn texts_in(directory: &str) -> Vec<(String, String)> {
     let mut found: Vec<_> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -44,4 +48,28 @@ fn the_canonical_text_of_every_example_is_the_same_definition() {
         assert_eq!(again, definition, "{name}");
         assert_eq!(again.checksum(), definition.checksum(), "{name}");
     }
+}
+
+#[test]
+fn every_queue_that_an_example_asks_people_in_is_there_and_valid() {
+    let queues: Vec<_> = texts_in(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/queues"))
+        .into_iter()
+        .map(|(name, source)| {
+            let queue = QueueConfig::parse(&source, Format::Yaml);
+            let queue = queue.unwrap_or_else(|problems| panic!("{name}: {problems}"));
+            assert_eq!(queue.name.as_str(), name);
+            queue.name
+        })
+        .collect();
+    let mut asked = 0;
+    for (name, source) in examples() {
+        let definition = parse(&source, Format::Yaml).unwrap();
+        for action in definition.actions().values() {
+            if let ActionKind::TaskFor(spec) = &action.kind {
+                assert!(queues.contains(&spec.queue), "{name}: {}", spec.queue);
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked >= 2);
 }

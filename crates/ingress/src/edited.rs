@@ -81,6 +81,7 @@ fn moved(queue: &Queue, input: &ActionInput) -> Vec<Fault> {
             | ActionInput::Call(_)
             | ActionInput::Task(_)
             | ActionInput::Device(_)
+            | ActionInput::TaskFor(_)
             | ActionInput::Emit(_)
             | ActionInput::Start(_)
             | ActionInput::Wait(_)

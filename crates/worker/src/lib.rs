@@ -31,6 +31,7 @@ mod metrics;
 mod options;
 mod outage;
 pub mod outbound;
+mod people_items;
 mod perform;
 mod poison;
 mod process;

@@ -16,7 +16,7 @@ use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
     beat, clock, consumers, due_actions, due_nodes, due_timers, ended_graphs, executors, gauges, graph_times,
-    missed_schedules, overdue, publish, retention, ring_all, runs,
+    items, missed_schedules, overdue, publish, retention, ring_all, runs,
 };
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
@@ -109,6 +109,7 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     duties.spawn(publish::run(w()));
     duties.spawn(every(w(), "missed schedules", worker.options.tick, missed_schedules::give_up));
     duties.spawn(every(w(), "runs of devices", worker.options.tick, runs::look));
+    duties.spawn(every(w(), "items of people", worker.options.tick, items::look));
     duties.spawn(every(w(), "overdue", overdue::period(worker), overdue::sweep));
     duties.spawn(every(w(), "consumers", consumers::PERIOD, consumers::clean_up));
     duties.spawn(every(w(), "retention", retention::PERIOD, retention::purge));

@@ -27,6 +27,8 @@ mod listener;
 mod notices;
 #[path = "worker/outbound.rs"]
 mod outbound;
+#[path = "worker/people.rs"]
+mod people;
 #[path = "worker/performing.rs"]
 mod performing;
 #[path = "worker/poison.rs"]

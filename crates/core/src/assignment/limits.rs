@@ -4,6 +4,8 @@
 pub const MAX_PAYLOAD_BYTES: usize = 256 * 1024;
 /// What one person hands in.
 pub const MAX_ANSWER_BYTES: usize = 64 * 1024;
+/// What whoever waits for an item is told: as much as any result of an action.
+pub const MAX_TOLD_BYTES: usize = 192 * 1024;
 /// Why somebody skipped, or an operator withdrew.
 pub const MAX_REASON_BYTES: usize = 2_000;
 /// People that a queue names.

@@ -1,12 +1,17 @@
 //! What whoever waits for an item is told when it has ended.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::agreement::{self, Agreement};
 use super::item::Work;
+use super::limits::MAX_TOLD_BYTES;
 use super::status::ItemStatus;
-use crate::action::{ActionError, Attempt, ErrorClass};
+use crate::action::{self, ActionError, Attempt, Conclusion, ErrorClass};
+use crate::definition::{ActionSpec, FailureRule};
 use crate::id::{AssignmentId, ItemId, Name, PersonId};
+use crate::machine::Machine;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
@@ -14,7 +19,7 @@ use crate::time::Timestamp;
 pub struct Told {
     pub status: ItemStatus,
     pub reason: Option<String>,
-    /// `{item, queue, status, reason?, answers, agreement?, agreed}`.
+    /// `{item, queue, status, reason?, answers, answers_left_out?, agreement?, agreed}`.
     pub payload: RawJson,
     /// Of an item that was escalated: the event that its queue asks for.
     pub event: Option<Name>,
@@ -28,6 +33,9 @@ struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     answers: Vec<Answer<'a>>,
+    /// How many there are, where all of them together are more than an event may carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers_left_out: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     agreement: Option<&'a Agreement>,
     agreed: bool,
@@ -50,16 +58,43 @@ impl Told {
             answer,
             completed_at: one.completed_at,
         });
-        let payload = Payload {
+        let mut payload = Payload {
             item: &item.id,
             queue: &item.queue,
             status: item.status,
             reason: item.reason.as_deref(),
             answers: answers.collect(),
+            answers_left_out: None,
             agreement: item.agreement.as_ref(),
             agreed: item.agreement.as_ref().is_some_and(|agreement| agreement.agreed),
         };
-        Self { status: item.status, reason: item.reason.clone(), payload: RawJson::of(&payload), event }
+        let mut whole = RawJson::of(&payload);
+        if whole.len() > MAX_TOLD_BYTES {
+            payload.answers_left_out = Some(std::mem::take(&mut payload.answers).len());
+            whole = RawJson::of(&payload);
+        }
+        Self { status: item.status, reason: item.reason.clone(), payload: whole, event }
+    }
+
+    /// How the action ends that waits for it; `None` where the definition has no such action. The event that its
+    /// queue asks for goes before the one that the action names, if some state handles it. What is to be undone is
+    /// undone all the same.
+    pub fn conclusion(
+        &self,
+        machine: &Machine,
+        action: &Name,
+        key: &str,
+        attempts: u32,
+    ) -> Option<Conclusion> {
+        let spec = machine.action(action)?;
+        let instead = self.event.as_ref().filter(|event| machine.mentions(event));
+        let spec = match (instead, &spec.failure) {
+            (Some(event), FailureRule::Emit(_) | FailureRule::Incident) => {
+                Cow::Owned(ActionSpec { failure: FailureRule::Emit(event.clone()), ..spec.clone() })
+            }
+            (Some(_), FailureRule::Compensate(_)) | (None, _) => Cow::Borrowed(spec),
+        };
+        Some(action::conclude(&spec, key, attempts, self.attempt(), 0.0))
     }
 
     /// What that is for the action that waits: the end of its attempt.

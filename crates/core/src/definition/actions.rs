@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::template::{Template, Text};
+use crate::assignment::item::Own;
 use crate::claim::Overrides;
 use crate::id::Name;
 use crate::retry::RetryPolicy;
@@ -84,6 +85,8 @@ pub enum ActionKind {
     Task(TaskSpec),
     /// Work for devices, each of which has it for itself.
     Device(DeviceSpec),
+    /// Work for people: an item of a queue.
+    TaskFor(TaskForSpec),
     /// An event for another execution.
     Emit(EmitSpec),
     /// A child execution; its end is this action's outcome.
@@ -107,6 +110,7 @@ impl ActionKind {
             Self::Call { .. } => "call",
             Self::Task(_) => "task",
             Self::Device(_) => "device",
+            Self::TaskFor(_) => "task_for",
             Self::Emit(_) => "emit",
             Self::Start(_) => "start",
             Self::Wait(_) => "wait",
@@ -206,6 +210,17 @@ pub struct DeviceSpec {
     /// Percent.
     pub min_battery: Option<u8>,
     pub settings: Overrides,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskForSpec {
+    pub queue: Name,
+    /// What people are shown.
+    pub payload: Template,
+    /// What is not given is the queue's.
+    pub own: Own,
+    /// How long the people have, all together.
+    pub due: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

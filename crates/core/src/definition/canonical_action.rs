@@ -2,12 +2,13 @@
 //! only where they are given, so that its checksum stays what it was.
 
 use super::actions::{
-    ActionKind, ActionSpec, DeviceSpec, EmitTarget, FailureRule, HttpSpec, StartSpec, TaskSpec, Timeouts,
-    WaitSpec,
+    ActionKind, ActionSpec, DeviceSpec, EmitTarget, FailureRule, HttpSpec, StartSpec, TaskForSpec, TaskSpec,
+    Timeouts, WaitSpec,
 };
 use super::canonical::{entry, name, names, template};
 use super::document::Node;
 use super::template::Template;
+use crate::assignment::item::Own;
 use crate::claim::Overrides;
 use crate::duration;
 use crate::retry::{Jitter, RetryPolicy};
@@ -81,6 +82,7 @@ fn kind(kind: &ActionKind) -> Entries {
         }
         ActionKind::Task(spec) => vec![entry("task", task(spec))],
         ActionKind::Device(spec) => vec![entry("device", device(spec))],
+        ActionKind::TaskFor(spec) => vec![entry("task_for", task_for(spec))],
         ActionKind::Emit(spec) => {
             let target = match &spec.to {
                 EmitTarget::Execution(text) => entry("to", Node::text(&text.0)),
@@ -147,6 +149,19 @@ fn device(spec: &DeviceSpec) -> Node {
     if !settings.is_empty() {
         entries.push(entry("settings", Node::Map(settings)));
     }
+    Node::Map(entries)
+}
+
+fn task_for(spec: &TaskForSpec) -> Node {
+    let mut entries = vec![entry("queue", name(&spec.queue))];
+    push_tree(&mut entries, "payload", &spec.payload);
+    let Own { priority, skills, overlap } = &spec.own;
+    entries.extend(priority.map(|priority| entry("priority", Node::Int(i64::from(priority)))));
+    if !skills.is_empty() {
+        entries.push(entry("skills", names(skills)));
+    }
+    entries.extend(overlap.map(|overlap| entry("overlap", Node::Int(i64::from(overlap)))));
+    entries.extend(spec.due.map(|due| entry("due", length(due))));
     Node::Map(entries)
 }
 

@@ -23,6 +23,7 @@ mod read_device;
 mod read_kind;
 mod read_policy;
 mod read_state;
+mod read_task_for;
 pub(crate) mod reader;
 mod sources;
 mod suggest;
@@ -33,7 +34,7 @@ mod yaml;
 
 pub use actions::{
     ActionKind, ActionSpec, DeviceSpec, EmitSpec, EmitTarget, FailureRule, HttpSpec, Method, ParentClose,
-    StartSpec, StatusPattern, TaskSpec, Timeouts, WaitSpec, WebhookSpec,
+    StartSpec, StatusPattern, TaskForSpec, TaskSpec, Timeouts, WaitSpec, WebhookSpec,
 };
 pub use as_json::as_json;
 pub use model::{Alternative, Definition, Ending, Mode, StateKind, StateSpec, TimerSpec};

@@ -63,7 +63,7 @@ fn capabilities(reader: &mut Reader, fields: &Fields<'_>, field: &str) -> BTreeS
     capabilities
 }
 
-fn number(
+pub(super) fn number(
     reader: &mut Reader,
     fields: &Fields<'_>,
     field: &str,

@@ -10,14 +10,17 @@ use super::document::Node;
 use super::limits::{MAX_LABELS, MAX_RESPONSE_BYTES};
 use super::read_device::device;
 use super::read_state::template;
+use super::read_task_for::task_for;
 use super::reader::{Fields, Reader, join};
 use super::suggest::did_you_mean;
 use super::template::{Part, Template, Text};
 
 /// Fields of an action that say what it does, and `input`, which belongs to `call`.
-pub(super) const FIELDS: &[&str] =
-    &["http", "log", "noop", "call", "input", "task", "device", "emit", "start", "wait", "webhook"];
-const KINDS: &[&str] = &["http", "log", "noop", "call", "task", "device", "emit", "start", "wait", "webhook"];
+pub(super) const FIELDS: &[&str] = &[
+    "http", "log", "noop", "call", "input", "task", "device", "task_for", "emit", "start", "wait", "webhook",
+];
+const KINDS: &[&str] =
+    &["http", "log", "noop", "call", "task", "device", "task_for", "emit", "start", "wait", "webhook"];
 
 /// Headers that belong to the engine or to the connection.
 const OWN_HEADERS: &[&str] = &[
@@ -48,6 +51,7 @@ pub(super) fn kind(reader: &mut Reader, path: &str, fields: &Fields<'_>) -> Acti
             "call" => call(reader, path, node, fields),
             "task" => task(reader, path, node).map(ActionKind::Task),
             "device" => device(reader, path, node).map(ActionKind::Device),
+            "task_for" => task_for(reader, path, node).map(ActionKind::TaskFor),
             "emit" => emit(reader, path, node).map(ActionKind::Emit),
             "start" => start(reader, path, node).map(ActionKind::Start),
             "wait" => wait(reader, path, node).map(ActionKind::Wait),

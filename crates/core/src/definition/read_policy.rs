@@ -61,6 +61,7 @@ pub(super) fn timeouts(reader: &mut Reader, fields: &Fields<'_>, kind: &ActionKi
         ActionKind::Log { .. }
         | ActionKind::Http(_)
         | ActionKind::Device(_)
+        | ActionKind::TaskFor(_)
         | ActionKind::Emit(_)
         | ActionKind::Start(_)
         | ActionKind::Wait(_)
@@ -96,6 +97,7 @@ pub(super) fn timeouts(reader: &mut Reader, fields: &Fields<'_>, kind: &ActionKi
     if timeouts.heartbeat.is_some() && !own_code {
         let message = match kind {
             ActionKind::Device(_) => "devices give signs of life by device.settings.heartbeat",
+            ActionKind::TaskFor(_) => "people have the time that their queue gives them",
             ActionKind::Log { .. }
             | ActionKind::Http(_)
             | ActionKind::Call { .. }

@@ -79,7 +79,9 @@ impl Machine {
 
     /// Whether executions of this definition may have children.
     pub(super) fn starts_children(&self) -> bool {
-        let begins = |kind: &ActionKind| matches!(kind, ActionKind::Start(_) | ActionKind::Device(_));
+        let begins = |kind: &ActionKind| {
+            matches!(kind, ActionKind::Start(_) | ActionKind::Device(_) | ActionKind::TaskFor(_))
+        };
         self.definition.actions().values().any(|spec| begins(&spec.kind))
     }
 

@@ -2,12 +2,12 @@
 
 use super::capture::Captures;
 use super::input::{
-    ActionInput, CallInput, DeviceInput, EmitInput, EmitTo, HttpInput, StartInput, TaskInput, WaitInput,
-    WebhookInput,
+    ActionInput, CallInput, DeviceInput, EmitInput, EmitTo, HttpInput, StartInput, TaskForInput, TaskInput,
+    WaitInput, WebhookInput,
 };
 use crate::definition::{
-    ActionKind, ActionSpec, DeviceSpec, EmitSpec, EmitTarget, HttpSpec, StartSpec, TaskSpec, Template, Text,
-    WaitSpec, WebhookSpec,
+    ActionKind, ActionSpec, DeviceSpec, EmitSpec, EmitTarget, HttpSpec, StartSpec, TaskForSpec, TaskSpec,
+    Template, Text, WaitSpec, WebhookSpec,
 };
 use crate::expr::template::{Compiled, CompiledText, Target};
 use crate::expr::{EvalError, Program, Root, Scope, Secrets, Step, Value, Vocabulary};
@@ -33,6 +33,7 @@ enum Form {
     Call { function: Name, input: Compiled },
     Task { spec: TaskSpec, input: Compiled },
     Device { spec: Box<DeviceSpec>, input: Compiled },
+    TaskFor { spec: TaskForSpec, payload: Compiled },
     Emit { spec: EmitSpec, to: CompiledText, payload: Compiled },
     Start { spec: StartSpec, execution_id: Option<CompiledText>, input: Compiled },
     WaitUntil(Option<Program>),
@@ -64,6 +65,7 @@ impl CompiledAction {
             | ActionKind::Call { .. }
             | ActionKind::Task(_)
             | ActionKind::Device(_)
+            | ActionKind::TaskFor(_)
             | ActionKind::Emit(_)
             | ActionKind::Start(_)
             | ActionKind::Wait(_)
@@ -109,6 +111,12 @@ impl CompiledAction {
                 min_battery: spec.min_battery,
                 settings: spec.settings,
             }),
+            Form::TaskFor { spec, payload } => ActionInput::TaskFor(TaskForInput {
+                queue: spec.queue.clone(),
+                payload: tree("payload", payload)?,
+                own: spec.own.clone(),
+                due: spec.due,
+            }),
             Form::Emit { spec, to, payload } => ActionInput::Emit(EmitInput {
                 to: match spec.to {
                     EmitTarget::Execution(_) => EmitTo::Execution(text("to", to, Target::Header)?),
@@ -150,6 +158,7 @@ fn secrets(kind: &ActionKind) -> Secrets {
         ActionKind::Log { .. }
         | ActionKind::Task(_)
         | ActionKind::Device(_)
+        | ActionKind::TaskFor(_)
         | ActionKind::Emit(_)
         | ActionKind::Start(_)
         | ActionKind::Wait(_)
@@ -223,6 +232,7 @@ impl Form {
             Self::Call { function: _, input }
             | Self::Task { spec: _, input }
             | Self::Device { spec: _, input } => input.references(visit),
+            Self::TaskFor { spec: _, payload } => payload.references(visit),
             Self::Emit { spec: _, to, payload } => {
                 to.references(visit);
                 payload.references(visit);
@@ -280,6 +290,10 @@ impl Compiler<'_> {
             ActionKind::Device(spec) => Form::Device {
                 input: self.tree(&format!("{path}.device.input"), &spec.input),
                 spec: Box::new(spec.clone()),
+            },
+            ActionKind::TaskFor(spec) => Form::TaskFor {
+                payload: self.tree(&format!("{path}.task_for.payload"), &spec.payload),
+                spec: spec.clone(),
             },
             ActionKind::Emit(spec) => {
                 let to = match &spec.to {

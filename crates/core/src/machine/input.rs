@@ -1,13 +1,16 @@
 //! The rendered input of an action: what is stored, and what the worker performs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::assignment::item::{NewItem, Own, Waiter};
 use crate::claim::{Overrides, RunSpec, Settings, WaitingAction};
 use crate::definition::{Method, ParentClose, StatusPattern};
+use crate::duration;
 use crate::graph::NodeInput;
-use crate::id::{Name, Seq};
+use crate::id::{ItemId, Name, Seq};
 use crate::raw::RawJson;
 use crate::sealed::{Holes, Phrase};
 use crate::status::Phase;
@@ -22,6 +25,7 @@ pub enum ActionInput {
     Call(CallInput),
     Task(TaskInput),
     Device(DeviceInput),
+    TaskFor(TaskForInput),
     Emit(EmitInput),
     Start(StartInput),
     Wait(WaitInput),
@@ -44,6 +48,7 @@ impl ActionInput {
             Self::Call(_) => "call",
             Self::Task(_) => "task",
             Self::Device(_) => "device",
+            Self::TaskFor(_) => "task_for",
             Self::Emit(_) => "emit",
             Self::Start(_) => "start",
             Self::Wait(_) => "wait",
@@ -127,6 +132,30 @@ impl DeviceInput {
             settings: self.settings.over(settings),
             waiting: Some(waiting),
             ..RunSpec::of(self.kind.clone(), self.input.clone())
+        }
+    }
+}
+
+/// What an item for people is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskForInput {
+    pub queue: Name,
+    pub payload: RawJson,
+    #[serde(flatten)]
+    pub own: Own,
+    #[serde(default, with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub due: Option<Duration>,
+}
+
+impl TaskForInput {
+    /// The item that it asks for, to be imported now.
+    pub fn item(&self, id: ItemId, waiter: Waiter, now: Timestamp) -> NewItem {
+        NewItem {
+            id,
+            payload: self.payload.clone(),
+            own: self.own.clone(),
+            due_at: self.due.map(|due| now.plus(due)),
+            waiter: Some(waiter),
         }
     }
 }
@@ -233,6 +262,18 @@ mod tests {
                 coordinator: false,
                 min_battery: Some(20),
                 settings: Overrides { max_reassignments: Some(3), ..Overrides::default() },
+            }),
+            ActionInput::TaskFor(TaskForInput {
+                queue: name("review"),
+                payload: RawJson::null(),
+                own: Own { priority: Some(-1), skills: BTreeSet::from([name("french")]), overlap: Some(2) },
+                due: Some(Duration::from_secs(90)),
+            }),
+            ActionInput::TaskFor(TaskForInput {
+                queue: name("review"),
+                payload: RawJson::null(),
+                own: Own::default(),
+                due: None,
             }),
             ActionInput::Emit(EmitInput {
                 to: EmitTo::Correlation("o-1".to_owned()),

@@ -33,8 +33,8 @@ pub use create::{Rejection, create, create_child};
 pub use evolve::evolve;
 pub(crate) use evolve::fold;
 pub use input::{
-    ActionInput, CallInput, DeviceInput, EmitInput, EmitTo, HttpInput, ReturnInput, StartInput, TaskInput,
-    WaitInput, WebhookInput,
+    ActionInput, CallInput, DeviceInput, EmitInput, EmitTo, HttpInput, ReturnInput, StartInput, TaskForInput,
+    TaskInput, WaitInput, WebhookInput,
 };
 pub use internal::internal;
 pub(crate) use plan::at_the_end;

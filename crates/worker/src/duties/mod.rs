@@ -8,6 +8,7 @@
 //! | [`overdue`] | events that are committed and were never rung, or rung and never decided |
 //! | [`ring_all`] | a stream that lost its memory |
 //! | [`runs`] | runs of devices that nobody answered, began or kept up in time |
+//! | [`items`] | people's work that nobody started or finished in time |
 //! | [`consumers`] | consumers and worker rows of the dead |
 //! | [`retention`] | rows that have outlived their use |
 //! | [`publish`] | nothing: it tells the outside what happened to graphs, runs and items |
@@ -26,6 +27,7 @@ pub(crate) mod every;
 pub(crate) mod executors;
 pub(crate) mod gauges;
 pub(crate) mod graph_times;
+pub(crate) mod items;
 pub(crate) mod missed_schedules;
 pub(crate) mod overdue;
 pub(crate) mod publish;

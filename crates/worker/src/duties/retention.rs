@@ -31,17 +31,21 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
     };
     let keys = now.minus(retention.keys);
     let untold = now.minus(retention.failed);
+    // People's work is kept as long as anything that may have asked for it.
+    let items = ended.completed.min(ended.failed).min(ended.cancelled);
     while stores.workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some() {
         let began = Instant::now();
         let executions = stores.housekeeping.purge_executions(ended, ROWS).await?;
         let keys = stores.housekeeping.purge_keys(keys, ROWS).await?;
         let notices = stores.notices.purge_notices(untold, ROWS).await?;
         ::metrics::counter!(metrics::PURGED, "kind" => "notice").increment(notices);
+        let items = stores.items.purge_items(items, ROWS).await?;
         ::metrics::counter!(metrics::PURGED, "kind" => "execution").increment(executions);
+        ::metrics::counter!(metrics::PURGED, "kind" => "item").increment(items);
         ::metrics::counter!(metrics::PURGED, "kind" => "key").increment(keys);
         let runs = stores.housekeeping.purge_runs(ended, ROWS).await?;
         ::metrics::counter!(metrics::PURGED, "kind" => "run").increment(runs);
-        if executions + keys + notices + runs == 0 || worker.stop.is_cancelled() {
+        if executions + keys + notices + runs + items == 0 || worker.stop.is_cancelled() {
             stores.workers.finish_duty(DUTY, me, now).await?;
             break;
         }
@@ -58,9 +62,15 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
+    use millstream_core::assignment::{Input, NewItem, QueueConfig, QueueState, Setting, Stepped, step};
+    use millstream_core::id::{ItemId, ItemKey, Name, TenantId, WorkerId};
+    use millstream_core::raw::RawJson;
     use millstream_core::time::Timestamp;
+    use millstream_store::clock::Clock;
     use millstream_store::housekeeping::{Housekeeping, Outlived};
+    use millstream_store::item_store::{ItemCommit, ItemRef};
 
     use super::{DUTY, purge};
     use crate::duties::sweep_tests::Bench;
@@ -99,6 +109,30 @@ mod tests {
         purge(bench.worker_on("a", |stores| stores.housekeeping = heap.clone())).await.unwrap();
         assert_eq!(heap.0.load(Ordering::SeqCst), 0);
         assert!(bench.done(DUTY).await.is_some(), "the turn was not given back");
+    }
+
+    #[tokio::test]
+    async fn items_that_ended_long_ago_go_and_those_that_are_open_stay() {
+        let bench = Bench::new();
+        let stores = &bench.memory;
+        let (tenant, then) = (TenantId::default_tenant(), bench.clock.now());
+        let queue = QueueConfig::plain(Name::parse("q").unwrap());
+        stores.queues.put_queue(&tenant, &queue, then).await.unwrap();
+        let ids = ["ended", "open"].map(|id| ItemId::parse(id).unwrap());
+        let new = ids.clone().map(|id| NewItem::plain(id, RawJson::null()));
+        stores.items.import(&tenant, &queue.name, &new, then).await.unwrap();
+        let [ended, open] = ids.map(|item| ItemRef::Item(ItemKey { tenant: tenant.clone(), item }));
+        let loaded = stores.items.load_items(&[ended.clone()]).await.unwrap().remove(0).unwrap();
+        let setting = Setting { queue: &queue, state: QueueState::Active, escalates_to: None };
+        let input = Input::Withdraw { reason: None, by: None };
+        let Ok(Stepped::Changed(change)) = step(&loaded.work, setting, &input, then) else { panic!() };
+        let commit = ItemCommit::of(&loaded, *change, None);
+        let settler = WorkerId::parse("w").unwrap();
+        stores.items.commit_items(&settler, &[commit], then).await.unwrap();
+        bench.clock.advance(Duration::from_secs(31 * 86_400));
+        purge(bench.worker_on("a", |_| {})).await.unwrap();
+        let left = stores.items.load_items(&[ended, open]).await.unwrap();
+        assert_eq!(left.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true]);
     }
 
     #[tokio::test]

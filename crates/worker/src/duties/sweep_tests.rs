@@ -75,8 +75,8 @@ impl EventLog for Pages {
 }
 
 pub(crate) struct Bench {
-    memory: Stores,
-    clock: Arc<ManualClock>,
+    pub(crate) memory: Stores,
+    pub(crate) clock: Arc<ManualClock>,
     streams: Streams,
     pub(crate) stop: CancellationToken,
 }

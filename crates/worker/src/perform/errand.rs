@@ -19,7 +19,7 @@ use super::http::HttpPerformer;
 use super::leases::{Held, Whose};
 use super::outcome::internal;
 use super::slots::Slot;
-use super::{device, emit, family, log, node, noop, start, wait, webhook};
+use super::{device, emit, family, log, node, noop, start, task_for, wait, webhook};
 use crate::error::WorkerError;
 use crate::options::HttpOptions;
 use crate::worker::Worker;
@@ -188,6 +188,9 @@ impl Performers {
             ActionInput::Device(input) => {
                 return device::perform(worker, action, &input, &spec.timeouts).await;
             }
+            ActionInput::TaskFor(input) => {
+                return task_for::perform(worker, action, &input, &spec.timeouts).await;
+            }
             // Nobody but an external worker performs these.
             ActionInput::Task(_) => return Done::Lost,
         })
@@ -197,6 +200,7 @@ impl Performers {
     pub(crate) async fn give_up(&self, worker: &Worker, action: &LeasedAction) {
         start::give_up(worker, action).await;
         device::give_up(worker, action).await;
+        task_for::give_up(worker, action).await;
     }
 
     async fn call(

@@ -22,10 +22,9 @@ use millstream_store::views::{ActionView, ExecutionView};
 use millstream_stream::doorbell::Bell;
 use serde::Serialize;
 
-use super::device;
 use super::emit::unavailable;
 use super::errand::Done;
-use super::outcome;
+use super::{device, outcome, task_for};
 use crate::aftermath;
 use crate::worker::Worker;
 
@@ -188,7 +187,11 @@ fn told(how: &str) -> Attempt {
 
 pub(crate) async fn close_children(worker: &Worker, action: &LeasedAction) -> Attempt {
     let execution = &action.lease.key.execution;
-    let closed = async { Ok(close(worker, execution).await? + device::withdraw(worker, execution).await?) };
+    let closed = async {
+        let children = close(worker, execution).await?;
+        let runs = device::withdraw(worker, execution).await?;
+        Ok(children + runs + task_for::withdraw(worker, action).await?)
+    };
     match closed.await {
         Ok(closed) => Attempt::Success { result: RawJson::of(&closed) },
         Err(error) => unavailable(&error),

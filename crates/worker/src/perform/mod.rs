@@ -26,6 +26,7 @@ pub(crate) mod outcome;
 pub(crate) mod secrets;
 pub(crate) mod slots;
 pub(crate) mod start;
+pub(crate) mod task_for;
 pub(crate) mod trace;
 pub(crate) mod wait;
 pub(crate) mod webhook;

@@ -54,6 +54,7 @@ fn wanted(input: &ActionInput) -> Vec<&Name> {
         ActionInput::Log(_)
         | ActionInput::Task(_)
         | ActionInput::Device(_)
+        | ActionInput::TaskFor(_)
         | ActionInput::Emit(_)
         | ActionInput::Start(_)
         | ActionInput::Wait(_)

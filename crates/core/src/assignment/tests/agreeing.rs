@@ -43,6 +43,17 @@ fn what_most_say_is_told_where_not_all_agree() {
 }
 
 #[test]
+fn answers_that_are_too_long_together_are_counted_instead() {
+    let long = format!("\"{}\"", "x".repeat(60 * 1024));
+    let long = long.as_str();
+    let (_, payload) = told("", &[long; 2]);
+    assert_eq!((payload["answers"].as_array().unwrap().len(), &payload["answers_left_out"]), (2, &().into()));
+    let (_, payload) = told("", &[long; 4]);
+    assert_eq!((payload["answers"].as_array().unwrap().len(), &payload["answers_left_out"]), (0, &4.into()));
+    assert_eq!(payload["agreed"], true);
+}
+
+#[test]
 fn every_rule_that_an_answer_breaks_is_told_at_once() {
     let queue = queue(
         r#"agreement: answer.label, rules: [

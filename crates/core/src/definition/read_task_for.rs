@@ -1,0 +1,144 @@
+//! From the tree to a definition: work for people.
+
+use std::collections::BTreeSet;
+
+use super::actions::TaskForSpec;
+use super::document::Node;
+use super::read_device::number;
+use super::read_kind::{required, tree_field};
+use super::reader::{Fields, Reader};
+use crate::assignment::item::Own;
+use crate::assignment::limits::{MAX_OVERLAP, MAX_PRIORITY, MAX_SKILLS};
+use crate::id::Name;
+
+const FIELDS: &[&str] = &["queue", "payload", "priority", "skills", "overlap", "due"];
+
+pub(super) fn task_for(reader: &mut Reader, path: &str, node: &Node) -> Option<TaskForSpec> {
+    let fields = reader.fields(path, node, FIELDS)?;
+    let payload = tree_field(reader, &fields, "payload");
+    let priority = number(reader, &fields, "priority", -MAX_PRIORITY..=MAX_PRIORITY);
+    let skills = skills(reader, &fields);
+    let overlap = number(reader, &fields, "overlap", 1..=MAX_OVERLAP);
+    let due = fields.get("due").and_then(|(path, node)| reader.length(&path, node));
+    let (path, node) = required(reader, path, &fields, "queue")?;
+    Some(TaskForSpec {
+        queue: reader.name(&path, node)?,
+        payload,
+        own: Own {
+            priority: priority.and_then(|priority| i32::try_from(priority).ok()),
+            skills,
+            overlap: overlap.and_then(|overlap| u32::try_from(overlap).ok()),
+        },
+        due,
+    })
+}
+
+fn skills(reader: &mut Reader, fields: &Fields<'_>) -> BTreeSet<Name> {
+    let mut skills = BTreeSet::new();
+    if let Some((path, node)) = fields.get("skills") {
+        for (n, skill) in reader.names(&path, node).into_iter().enumerate() {
+            if !skills.insert(skill) {
+                reader.problem(format!("{path}[{n}]"), "appears twice");
+            }
+        }
+        reader.limit(&path, "skills", skills.len(), MAX_SKILLS);
+    }
+    skills
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::assignment::Waiter;
+    use crate::definition::{ActionKind, Format, parse};
+    use crate::id::{ActionKey, DefinitionRef, Epoch, EventId, ExecutionId, ExecutionKey};
+    use crate::id::{ItemId, Name, Seq, TenantId};
+    use crate::machine::ActionInput;
+    use crate::raw::RawJson;
+    use crate::time::Timestamp;
+
+    fn source(task: &str) -> String {
+        format!(
+            "{{name: x, initial: a, states: {{a: {{on: {{go: {{to: b, do: [look]}}}}}}, b: {{final: true}}}},
+              actions: {{look: {{task_for: {task}}}}}}}"
+        )
+    }
+
+    fn problems(task: &str) -> Vec<String> {
+        let problems = parse(&source(task), Format::Yaml).unwrap_err();
+        problems.0.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn everything_that_people_are_asked_for_is_read_and_written_back() {
+        let full = "{queue: review, payload: {film: context.film}, priority: -5, skills: [french, film],
+                     overlap: 2, due: 2d}";
+        for task in [full, "{queue: review}"] {
+            let definition = parse(&source(task), Format::Yaml).unwrap();
+            let again = parse(&definition.canonical_json(), Format::Json).unwrap();
+            assert_eq!(again, definition);
+        }
+        let definition = parse(&source(full), Format::Yaml).unwrap();
+        let ActionKind::TaskFor(spec) = &definition.actions()["look"].kind else { panic!() };
+        assert_eq!((spec.own.priority, spec.own.overlap, spec.own.skills.len()), (Some(-5), Some(2), 2));
+        assert_eq!(spec.due.map(|due| due.as_secs()), Some(2 * 86_400));
+    }
+
+    #[test]
+    fn what_is_not_said_is_left_to_the_queue() {
+        let definition = parse(&source("{queue: review}"), Format::Yaml).unwrap();
+        let canonical = definition.canonical_json();
+        assert!(canonical.contains(r#""task_for":{"queue":"review"}"#), "{canonical}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let mut found =
+            problems("{skills: [a, a], overlap: 0, priority: 1000001, due: 5, payload: 1, quue: review}");
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "actions.look.task_for.due: must be a duration like 200ms, 30s or 1h30m, not a number",
+                "actions.look.task_for.overlap: must be from 1 to 100",
+                "actions.look.task_for.priority: must be from -1000000 to 1000000",
+                "actions.look.task_for.queue: is missing",
+                "actions.look.task_for.quue: unknown field (did you mean \"queue\"?)",
+                "actions.look.task_for.skills[1]: appears twice",
+            ]
+        );
+        assert_eq!(problems("{queue: q, payload: nonsense.x}").len(), 1);
+        assert_eq!(
+            problems("{queue: q}, timeouts: {heartbeat: 1s}"),
+            ["actions.look.timeouts.heartbeat: people have the time that their queue gives them"]
+        );
+    }
+
+    #[test]
+    fn a_secret_is_not_shown_to_people() {
+        let found = problems("{queue: q, payload: {key: secret('token')}}");
+        assert!(found[0].starts_with("actions.look.task_for.payload.key: "), "{found:?}");
+    }
+
+    #[test]
+    fn its_input_says_what_item_it_is() {
+        let stored = r#"{"task_for":{"queue":"review","payload":{"n":1.50},"overlap":2,"due":"1h"}}"#;
+        let input: ActionInput = RawJson::parse(stored).unwrap().decode().unwrap();
+        let ActionInput::TaskFor(task) = &input else { panic!() };
+        let execution =
+            ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse("e").unwrap() };
+        let waiter = Waiter {
+            action: ActionKey { execution, seq: Seq(2), action: Name::parse("look").unwrap() },
+            epoch: Epoch::FIRST,
+            event_id: EventId(uuid::Uuid::nil()),
+            definition: DefinitionRef { name: Name::parse("x").unwrap(), version: 1 },
+            attempt: 1,
+            revision: 0,
+            traceparent: None,
+        };
+        let id = ItemId::parse("action:1").unwrap();
+        let item = task.item(id, waiter.clone(), Timestamp::from_millis(1_000));
+        assert_eq!((item.payload.as_str(), item.own.overlap), (r#"{"n":1.50}"#, Some(2)));
+        assert_eq!(item.due_at, Some(Timestamp::from_millis(3_601_000)));
+        assert_eq!(item.waiter, Some(waiter));
+    }
+}

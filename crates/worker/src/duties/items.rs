@@ -1,0 +1,58 @@
+//! People's work whose time is over: assignments that nobody started or finished in time, items that were not done
+//! in time. What follows (the same person again, somebody else, another queue, the end) is decided by `core`.
+//!
+//! One worker looks at a time, so that a fleet does not race for the same rows; its turn is taken again for each
+//! batch and given back at the end. Were two of them at it, one would find nothing due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_store::assignments::Due;
+use millstream_store::tending::{Around, Ask, Tended, tend};
+
+use super::every::Undone;
+use crate::metrics;
+use crate::worker::Worker;
+
+pub(crate) const DUTY: &str = "items";
+/// Longer than a batch takes (a statement is cut off at 10 s). Not much longer: one that dies holds the others up for
+/// as long.
+const TURN: Duration = Duration::from_secs(15);
+/// Looked at in one transaction.
+const BATCH: usize = 256;
+
+pub(crate) async fn look(worker: Arc<Worker>) -> Result<(), Undone> {
+    let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
+    loop {
+        let due = worker.deps.stores.assignments.due(worker.now(), BATCH).await?;
+        if due.is_empty() || workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_none() {
+            return Ok(());
+        }
+        let done = settle(&worker, &due).await;
+        if due.len() < BATCH || done == 0 || worker.stop.is_cancelled() {
+            return Ok(workers.finish_duty(DUTY, me, worker.now()).await?);
+        }
+    }
+}
+
+/// How many of them are not due any more.
+async fn settle(worker: &Worker, due: &[Due]) -> usize {
+    let asks: Vec<Ask> = due.iter().map(|one| Ask::due(one, worker.fresh())).collect();
+    let mut done = 0;
+    for (due, tended) in due.iter().zip(tend(worker, &asks).await) {
+        match tended {
+            Ok(Tended::Done { .. }) => {
+                let what = if due.assignment.is_some() { "assignment" } else { "item" };
+                ::metrics::counter!(metrics::ITEMS_DUE, "what" => what).increment(1);
+                done += 1;
+            }
+            // Somebody was faster: it was handed in, or has ended.
+            Ok(Tended::Refused { .. } | Tended::Invalid(_) | Tended::NotAdopted(_) | Tended::NoSuchItem) => {}
+            // One that cannot be read does not hold up the others.
+            Err(error) => {
+                tracing::warn!(item = %due.item.item, error = %error, "an item that is due was not looked at");
+            }
+        }
+    }
+    done
+}

@@ -1,0 +1,82 @@
+//! The worker as people's work sees it: how the end of an item settles what waits for it, and who is told.
+
+use millstream_core::assignment::Waiter;
+use millstream_core::entropy;
+use millstream_core::id::{AssignmentId, WorkerId};
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::{AfterFailure, Lease, SettleVerdict, Settlement, Settling};
+use millstream_store::outcome::{self, Whose};
+use millstream_store::tending::{Around, Told, Written};
+use millstream_store::{Result, StoreError, Stores};
+
+use crate::aftermath::Aftermath;
+use crate::programs::Unusable;
+use crate::worker::Worker;
+
+#[async_trait::async_trait]
+impl Around for Worker {
+    fn stores(&self) -> &Stores {
+        &self.deps.stores
+    }
+
+    fn now(&self) -> Timestamp {
+        self.deps.clock.now()
+    }
+
+    fn fresh(&self) -> AssignmentId {
+        AssignmentId(entropy::uuid_v7(self.deps.clock.now(), &*self.deps.entropy))
+    }
+
+    fn settler(&self) -> &WorkerId {
+        &self.options.worker
+    }
+
+    async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>> {
+        let key = &waiter.action;
+        let definitions = &*self.deps.stores.definitions;
+        let program = self.programs.get(definitions, &key.execution.tenant, &waiter.definition).await?;
+        let program = match program {
+            Ok(program) => program,
+            Err(Unusable::Gone(_)) => return Ok(None),
+            // Another build can read it, and will end the item.
+            Err(Unusable::Foreign(why)) => return Err(StoreError::Unavailable(why.to_string())),
+        };
+        let Some(machine) = program.machine() else { return Ok(None) };
+        let traceparent = waiter.traceparent.as_deref();
+        let whose = Whose { key, revision: waiter.revision, traceparent };
+        let attempts = u32::try_from(waiter.attempt).unwrap_or(1);
+        let Some(conclusion) = told.conclusion(machine, &key.action, &whose.shown(), attempts) else {
+            return Ok(None);
+        };
+        let outcome = outcome::settling(whose, conclusion, self.deps.clock.now(), &mut || self.event_id());
+        let lease = Lease { key: key.clone(), epoch: waiter.epoch };
+        Ok(Some(Settlement { lease, event_id: waiter.event_id, outcome }))
+    }
+
+    async fn written(&self, written: Written) {
+        let mut after = Aftermath::default();
+        for (settlement, verdict) in written.settled {
+            match verdict {
+                SettleVerdict::Recorded { event: _ } => {}
+                SettleVerdict::Stale => continue,
+            }
+            let key = settlement.lease.key;
+            after.news(&key.execution, key.seq, settlement.event_id);
+            match settlement.outcome {
+                Settling::Succeeded { emit: Some(_), .. }
+                | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
+                    after.ring_mailbox(key.execution.clone());
+                }
+                Settling::Succeeded { emit: None, .. }
+                | Settling::Retry { .. }
+                | Settling::Postponed { .. }
+                | Settling::Awaiting { .. }
+                | Settling::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
+            }
+            // Nothing that became ready because of it was leased with the write.
+            after.ring_actions(key.execution);
+            self.hunger.set(tokio::time::Instant::now());
+        }
+        after.tell(self, std::future::ready(())).await;
+    }
+}

@@ -1,0 +1,273 @@
+//! `task_for`: an item for people, whose end is the outcome of the action.
+//!
+//! The item's id is made from the action's key, so that an attempt whose answer was lost finds the item that it made,
+//! and takes it over under the lease that it has now. From then on the action awaits the item, and whatever ends the
+//! item settles the action in the same write. An item that ended before the action became ready is of an earlier life
+//! of it: unless it was done another one is made, for whoever retries an action wants people to be asked again.
+//!
+//! Without the queue there is nobody to ask, and nothing is wrong with the execution: a person decides.
+
+use std::collections::BTreeSet;
+
+use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::assignment::{Input, ItemStatus, NotAdopted, Waiter};
+use millstream_core::definition::{ActionKind, Timeouts};
+use millstream_core::entropy::derived_event_id;
+use millstream_core::id::{ActionKey, ExecutionKey, ItemId, ItemKey, Name};
+use millstream_core::machine::{ActionInput, TaskForInput};
+use millstream_core::problem::Problem;
+use millstream_core::schedule;
+use millstream_core::status::ActionStatus;
+use millstream_store::action_store::LeasedAction;
+use millstream_store::item_store::{Imported, ItemRef};
+use millstream_store::tending::{Ask, Tended, tend};
+use millstream_store::{Result, StoreError};
+
+use super::emit::unavailable;
+use super::errand::Done;
+use super::outcome::internal;
+use crate::worker::Worker;
+
+/// A person who retries more often than this has other problems.
+const ITEMS: u32 = 20;
+/// Actions of an execution that are looked at at once.
+const PAGE: usize = 256;
+
+pub(crate) async fn perform(
+    worker: &Worker,
+    action: &LeasedAction,
+    input: &TaskForInput,
+    timeouts: &Timeouts,
+) -> Done {
+    match begin(worker, action, input).await {
+        Ok(Some(attempt)) => Done::Attempt(attempt),
+        Ok(None) => {
+            let left = schedule::left(timeouts, action.ready_at, worker.now());
+            Done::Awaiting { until: left.map(|left| worker.now().plus(left)) }
+        }
+        Err(error) => Done::Attempt(unavailable(&error)),
+    }
+}
+
+/// `None` while somebody else will tell the outcome.
+async fn begin(worker: &Worker, action: &LeasedAction, input: &TaskForInput) -> Result<Option<Attempt>> {
+    let lease = &action.lease;
+    let tenant = &lease.key.execution.tenant;
+    for number in 1..=ITEMS {
+        let Some(item) = item_of(&lease.key, action.revision, number) else { break };
+        let new = input.item(item.item.clone(), waiter(action), worker.now());
+        let items = &worker.deps.stores.items;
+        let imported = items.import(tenant, &input.queue, &[new], worker.now()).await?;
+        match imported.into_iter().next() {
+            Some(Imported::Created) => {}
+            Some(Imported::Repeat) => match adopt(worker, action, &item).await? {
+                Adoption::Ours => {}
+                Adoption::Told(attempt) => return Ok(Some(attempt)),
+                Adoption::OfEarlierLife => continue,
+            },
+            Some(Imported::Taken) => return Ok(Some(of_another(&item))),
+            Some(Imported::Refused(problems)) => return Ok(Some(refused(&input.queue, &problems))),
+            Some(Imported::NoQueue) => return Ok(Some(no_queue(&input.queue))),
+            None => return Err(StoreError::Unavailable("the store gave no verdict".to_owned())),
+        }
+        follow_execution(worker, &lease.key.execution, &item).await?;
+        return Ok(None);
+    }
+    let message = format!("people were asked {ITEMS} times");
+    Ok(Some(Attempt::Pause { error: internal(message) }))
+}
+
+/// What there is after an attempt to take over an item that was there.
+enum Adoption {
+    Ours,
+    Told(Attempt),
+    OfEarlierLife,
+}
+
+async fn adopt(worker: &Worker, action: &LeasedAction, item: &ItemKey) -> Result<Adoption> {
+    let ask = Ask::adopt(ItemRef::Item(item.clone()), waiter(action));
+    let adopted = tend(worker, &[ask]).await.into_iter().next();
+    Ok(match adopted.unwrap_or(Ok(Tended::NoSuchItem))? {
+        Tended::Done { told: None, .. } => Adoption::Ours,
+        Tended::Done { told: Some(told), work, .. } => match told.status {
+            ItemStatus::Done => Adoption::Told(told.attempt()),
+            ItemStatus::Open | ItemStatus::Failed | ItemStatus::Withdrawn | ItemStatus::Escalated => {
+                let earlier = work.item.ended_at.is_some_and(|ended| ended <= action.ready_at);
+                if earlier { Adoption::OfEarlierLife } else { Adoption::Told(told.attempt()) }
+            }
+        },
+        Tended::NotAdopted(NotAdopted::NobodyWaits | NotAdopted::Belongs(_)) => {
+            Adoption::Told(of_another(item))
+        }
+        // A later attempt has it.
+        Tended::NotAdopted(why @ NotAdopted::Stale) => Adoption::Told(again(why.to_string())),
+        Tended::Refused { refusal, .. } => Adoption::Told(again(refusal.to_string())),
+        Tended::Invalid(_) | Tended::NoSuchItem => {
+            Adoption::Told(unavailable(&StoreError::Contention(format!("the item {} is gone", item.item))))
+        }
+    })
+}
+
+fn waiter(action: &LeasedAction) -> Waiter {
+    Waiter {
+        action: action.lease.key.clone(),
+        epoch: action.lease.epoch,
+        event_id: action.event_id,
+        definition: action.definition.clone(),
+        attempt: action.attempt,
+        revision: action.revision,
+        traceparent: action.traceparent.clone(),
+    }
+}
+
+/// By the same key the same item.
+fn item_of(key: &ActionKey, revision: i32, number: u32) -> Option<ItemKey> {
+    let life = if number > 1 { format!(" {number}") } else { String::new() };
+    let id = derived_event_id(&format!("item {}{life}", key.with_revision(revision)));
+    let item = ItemId::parse(&format!("action:{id}")).ok()?;
+    Some(ItemKey { tenant: key.execution.tenant.clone(), item })
+}
+
+fn no_queue(queue: &Name) -> Attempt {
+    let message = format!("there is no queue {queue}: make it (PUT /v1/queues/{queue}), then retry");
+    Attempt::Pause { error: ActionError { class: ErrorClass::Target, message, status: None } }
+}
+
+/// What is shown to people is the execution's; how many of them with which skills is between the definition and the
+/// queue.
+fn refused(queue: &Name, problems: &[Problem]) -> Attempt {
+    let all: Vec<String> = problems.iter().map(|problem| format!("task_for.{problem}")).collect();
+    let message = format!("the queue {queue} does not take it: {}", all.join("; "));
+    if problems.iter().any(|problem| problem.path == "payload") {
+        return Attempt::Permanent { error: ActionError { class: ErrorClass::Input, message, status: None } };
+    }
+    Attempt::Pause { error: ActionError { class: ErrorClass::Target, message, status: None } }
+}
+
+fn of_another(item: &ItemKey) -> Attempt {
+    let message = format!("there is another item {}, which is not for this action", item.item);
+    Attempt::Pause { error: ActionError { class: ErrorClass::Target, message, status: None } }
+}
+
+fn again(message: String) -> Attempt {
+    Attempt::Transient { error: internal(message), retry_after: None }
+}
+
+/// Whoever withdraws the items of an ended execution may have looked before this one was there; asked after it is, one
+/// of the two sees the other.
+async fn follow_execution(worker: &Worker, execution: &ExecutionKey, item: &ItemKey) -> Result<()> {
+    let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(execution)).await?;
+    if found.into_iter().flatten().any(|view| view.state.phase.is_ended()) {
+        withdraw_items(worker, execution, std::slice::from_ref(item)).await?;
+    }
+    Ok(())
+}
+
+/// The schedule of the action is missed: nobody wants the item any more.
+pub(crate) async fn give_up(worker: &Worker, action: &LeasedAction) {
+    let input = action.input.as_ref().map(|input| input.decode());
+    let Some(Ok(ActionInput::TaskFor(_))) = input else { return };
+    let key = &action.lease.key;
+    if let Err(error) = withdraw_all(worker, &key.execution, vec![(key.clone(), action.revision)]).await {
+        tracing::warn!(action.key = %key, error = %error, "an item that nobody wants was not withdrawn");
+    }
+}
+
+/// The execution of this action has ended: people have nothing more to do for it.
+pub(crate) async fn withdraw(worker: &Worker, action: &LeasedAction) -> Result<usize> {
+    let execution = &action.lease.key.execution;
+    let asking = asking(worker, action).await?;
+    let (mut withdrawn, mut after) = (0, None);
+    while !asking.is_empty() {
+        let page = worker.deps.stores.execution_views.actions(execution, after, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        after = page.last().map(millstream_store::views::ActionView::place);
+        let asked = page.into_iter().filter(|view| asking.contains(&view.key.action));
+        let asked = asked.filter(|view| may_be_open(view.status));
+        let asked = asked.map(|view| (view.key, view.revision)).collect();
+        withdrawn += withdraw_all(worker, execution, asked).await?;
+        if is_last {
+            break;
+        }
+    }
+    Ok(withdrawn)
+}
+
+/// The actions of its definition that ask people.
+async fn asking(worker: &Worker, action: &LeasedAction) -> Result<BTreeSet<Name>> {
+    let (stores, tenant) = (&worker.deps.stores, &action.lease.key.execution.tenant);
+    let program = worker.programs.get(&*stores.definitions, tenant, &action.definition).await?;
+    let Ok(program) = program else { return Ok(BTreeSet::new()) };
+    let actions = program.machine().into_iter().flat_map(|machine| machine.definition().actions());
+    let asking = actions.filter(|(_, spec)| matches!(spec.kind, ActionKind::TaskFor(_)));
+    Ok(asking.map(|(name, _)| name.clone()).collect())
+}
+
+/// Whether people may be at the item of an action that stands so.
+fn may_be_open(status: ActionStatus) -> bool {
+    match status {
+        ActionStatus::Awaiting
+        | ActionStatus::Leased
+        | ActionStatus::Ready
+        | ActionStatus::Failed
+        | ActionStatus::Cancelled => true,
+        ActionStatus::Waiting | ActionStatus::Standby | ActionStatus::Succeeded | ActionStatus::Skipped => {
+            false
+        }
+    }
+}
+
+/// Of each action the items of all of its lives; only the last one may be open.
+async fn withdraw_all(
+    worker: &Worker,
+    execution: &ExecutionKey,
+    mut actions: Vec<(ActionKey, i32)>,
+) -> Result<usize> {
+    let mut withdrawn = 0;
+    for number in 1..=ITEMS {
+        let items: Vec<_> = actions
+            .into_iter()
+            .filter_map(|(key, revision)| Some((item_of(&key, revision, number)?, (key, revision))))
+            .collect();
+        if items.is_empty() {
+            break;
+        }
+        let wanted: Vec<ItemRef> = items.iter().map(|(item, _)| ItemRef::Item(item.clone())).collect();
+        let found = worker.deps.stores.items.load_items(&wanted).await?;
+        let (mut open, mut later) = (Vec::new(), Vec::new());
+        for ((item, action), found) in items.into_iter().zip(found) {
+            match found.map(|loaded| loaded.work.item.status) {
+                Some(ItemStatus::Open) => open.push(item),
+                Some(ItemStatus::Failed | ItemStatus::Withdrawn | ItemStatus::Escalated) => {
+                    later.push(action)
+                }
+                Some(ItemStatus::Done) | None => {}
+            }
+        }
+        withdrawn += open.len();
+        withdraw_items(worker, execution, &open).await?;
+        actions = later;
+    }
+    Ok(withdrawn)
+}
+
+async fn withdraw_items(worker: &Worker, execution: &ExecutionKey, items: &[ItemKey]) -> Result<()> {
+    let asks: Vec<Ask> = items
+        .iter()
+        .map(|item| {
+            let reason = Some(format!("the execution {} does not wait for it any more", execution.execution));
+            let by = Some("execution".to_owned());
+            Ask::input(ItemRef::Item(item.clone()), Input::Withdraw { reason, by })
+        })
+        .collect();
+    for tended in tend(worker, &asks).await {
+        match tended? {
+            Tended::Done { .. }
+            | Tended::Refused { .. }
+            | Tended::Invalid(_)
+            | Tended::NotAdopted(_)
+            | Tended::NoSuchItem => {}
+        }
+    }
+    Ok(())
+}
