@@ -11,6 +11,7 @@ const SERVICES: &[&str] = &[
     "millstream/v1/workflow_service.proto",
     "millstream/v1/node_service.proto",
     "millstream/v1/task_service.proto",
+    "millstream/v1/device_service.proto",
 ];
 const STATE: &str = "millstream/v1/state.proto";
 

@@ -1,8 +1,11 @@
 //! The command line: what can be asked, and how it is explained.
 
 mod bench;
+mod device;
 mod graph;
 mod incidents;
+mod people;
+mod run;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,16 +14,27 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use millstream_runtime::config::Flags;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchGraphArgs, BenchSubject, CompleteArg, SubmitArg};
+pub(crate) use device::{DeviceArgs, DeviceCommand};
 pub(crate) use graph::{
     GraphArgs, GraphCommand, GraphCreateArgs, GraphEditArgs, GraphGetArgs, GraphShowArgs,
 };
 pub(crate) use incidents::{
     IncidentsArgs, IncidentsCommand, IncidentsListArgs, SignalArgs, WhichIncidents, Why,
 };
+pub(crate) use people::{
+    AssignmentArgs, AssignmentCommand, AssignmentListArgs, By, PersonArgs, PersonCommand, QueueArgs,
+    QueueCommand, StatsArgs,
+};
+pub(crate) use run::{RunArgs, RunCommand, RunListArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done · 1 a check found a difference · 2 wrong usage or invalid input · \
 3 refused or not found · 4 the server or a service cannot be reached";
+
+const WHY_EXAMPLES: &str = "\
+Examples:
+  millstream why film-1                    who has the run, who had it, and everybody's score at the last choice
+  millstream why default/o-1/4/charge      why nobody performs the action, and who is connected";
 
 /// A durable, event-sourced workflow engine.
 #[derive(Debug, Parser)]
@@ -94,6 +108,16 @@ pub(crate) enum Command {
     Tail(TailArgs),
     /// Graphs of nodes that executors perform: create, watch, draw, edit
     Graph(GraphArgs),
+    /// Devices that do runs: list, get, pause, resume, remove
+    Device(DeviceArgs),
+    /// Runs of devices: who has them, who had them; retry, pause, cancel, assign
+    Run(RunArgs),
+    /// Queues of work for people: put, import, pause; where it stands, as a table and as bars
+    Queue(QueueArgs),
+    /// Items that people have or had: list, reassign
+    Assignment(AssignmentArgs),
+    /// People who do work: list, put, pause
+    Person(PersonArgs),
     /// Rebuild executions from their log and compare with what is stored
     Replay(ReplayArgs),
     /// Failures that wait for a decision: list, retry, skip, fail, cancel
@@ -103,7 +127,7 @@ pub(crate) enum Command {
     Dead(DeadCommand),
     /// Cancel an execution
     Cancel(CancelArgs),
-    /// Say why nobody performs an action, and who is connected
+    /// Say why a run is where it is, or why nobody performs an action
     Why(WhyArgs),
     /// Show who is up
     Workers,
@@ -142,8 +166,10 @@ impl Command {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = WHY_EXAMPLES)]
 pub(crate) struct WhyArgs {
-    /// The key of the action, as `millstream get` and incidents show it: default/o-1/4/charge
+    /// A run, as `millstream run list` shows it; or the key of an action: default/o-1/4/charge
+    #[arg(value_name = "RUN|KEY")]
     pub key: String,
 }
 

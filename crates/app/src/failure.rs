@@ -38,6 +38,17 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// A refusal with what to do about it; other errors say that themselves.
+pub(crate) fn hinted(error: anyhow::Error, hint: &str) -> anyhow::Error {
+    match error.downcast::<Failure>() {
+        Ok(Failure { code: ExitCode::Refused, message }) => {
+            Failure::new(ExitCode::Refused, format!("{message}\n{hint}")).into()
+        }
+        Ok(other) => other.into(),
+        Err(error) => error,
+    }
+}
+
 /// The exit code of any error of a command.
 pub(crate) fn exit_code(error: &anyhow::Error) -> i32 {
     let code = if error.is::<NoDatabase>() {

@@ -34,6 +34,7 @@ pub mod metrics;
 mod news;
 pub mod openapi;
 pub mod options;
+mod people;
 mod preface;
 mod prefer;
 mod query;

@@ -29,8 +29,20 @@ impl<K: Send + 'static, V: Send + 'static> Lookup<K, V> {
     where
         F: Future<Output = Result<Vec<V>>> + Send + 'static,
     {
+        Self::start_with(KEYS, query, tasks)
+    }
+
+    /// With so many keys per query, unless one request alone has more.
+    pub(crate) fn start_with<F>(
+        most: usize,
+        query: impl Fn(Vec<K>) -> F + Send + 'static,
+        tasks: &TaskTracker,
+    ) -> Self
+    where
+        F: Future<Output = Result<Vec<V>>> + Send + 'static,
+    {
         let (ask, questions) = mpsc::channel(WAITING);
-        tasks.spawn(answer_all(questions, query));
+        tasks.spawn(answer_all(questions, most, query));
         Self(ask)
     }
 
@@ -43,14 +55,17 @@ impl<K: Send + 'static, V: Send + 'static> Lookup<K, V> {
     }
 }
 
-async fn answer_all<K, V, F>(mut questions: mpsc::Receiver<Question<K, V>>, query: impl Fn(Vec<K>) -> F)
-where
+async fn answer_all<K, V, F>(
+    mut questions: mpsc::Receiver<Question<K, V>>,
+    most: usize,
+    query: impl Fn(Vec<K>) -> F,
+) where
     F: Future<Output = Result<Vec<V>>>,
 {
     while let Some(first) = questions.recv().await {
         let mut keys = first.keys;
         let mut waiting = vec![(keys.len(), first.answer)];
-        while keys.len() < KEYS
+        while keys.len() < most
             && let Ok(next) = questions.try_recv()
         {
             waiting.push((next.keys.len(), next.answer));

@@ -22,6 +22,18 @@ pub fn describe() {
     describe_histogram!("millstream_append_seconds", "Time of one commit of the ingress.");
     describe_counter!("millstream_append_failures_total", "Commits of the ingress that failed, by reason.");
     describe_gauge!("millstream_append_queue_depth", "Requests waiting for a commit.");
+    describe_counter!("millstream_runs_created_total", "Runs of devices created.");
+    describe_counter!(
+        "millstream_run_assignments_total",
+        "Seats of runs given to devices, or taken by them."
+    );
+    describe_counter!(
+        "millstream_run_reassignments_total",
+        "Seats that went back to be given on, by reason."
+    );
+    describe_counter!("millstream_runs_ended_total", "Runs of devices that have ended, by status.");
+    describe_histogram!("millstream_run_claim_seconds", "From the creation of a run to its first claim.");
+    describe_counter!("millstream_run_acts_refused_total", "What devices did without a right to it, by why.");
     describe_counter!("millstream_rings_total", "Bells rung by the ingress.");
     describe_counter!("millstream_ring_failures_total", "Attempts to ring that failed.");
     describe_counter!("millstream_ring_overflow_total", "Bells left to the overdue sweep.");
@@ -32,6 +44,12 @@ pub fn describe() {
     describe_gauge!("millstream_paused", "Executions that are paused.");
     describe_gauge!("millstream_open_incidents", "Incidents that nobody has resolved.");
     describe_gauge!("millstream_open_actions", "Actions that are not settled.");
+    describe_counter!(
+        "millstream_people_total",
+        "What happened to items of people's work at this door, by queue and by the words of their logs."
+    );
+    describe_counter!("millstream_people_idle_total", "Requests for work that were given nothing.");
+    describe_counter!("millstream_items_imported_total", "Items that were imported, by queue.");
     describe_gauge!("millstream_stream_length", "Entries in the stream, by lane.");
     describe_gauge!("millstream_stream_pending", "Entries delivered and not acknowledged, by lane.");
     describe_gauge!("millstream_stream_lag", "Entries not yet delivered, by lane.");

@@ -15,6 +15,8 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::devices::ears::Ears;
+
 /// How long to wait before asking a stream that is down for announcements again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -24,6 +26,8 @@ pub(crate) struct News {
     lines: Arc<Mutex<HashMap<ExecutionKey, Line>>>,
     /// Rung when tasks for external workers are announced, or may have been.
     pub(crate) work: Arc<Notify>,
+    /// Devices that wait for work.
+    pub(crate) devices: Ears,
 }
 
 /// All ears for one execution.
@@ -76,6 +80,7 @@ impl News {
 
     fn wake_all(&self) {
         self.work.notify_one();
+        self.devices.wake_all();
         for line in self.lines().values() {
             line.sender.send_modify(|count| *count += 1);
         }
@@ -108,7 +113,10 @@ async fn listen(news: News, announcer: Arc<dyn Announcer>, closing: Cancellation
                 loop {
                     match announcements.recv().await {
                         Ok(word) if word.is_work() => news.work.notify_one(),
-                        Ok(word) => news.wake(&word.execution),
+                        Ok(word) => match word.of_device() {
+                            Some(device) => news.devices.wake(&device),
+                            None => news.wake(&word.execution),
+                        },
                         Err(RecvError::Lagged(_)) => news.wake_all(),
                         Err(RecvError::Closed) => break,
                     }

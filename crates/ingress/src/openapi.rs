@@ -91,6 +91,10 @@ fn path_schema(name: &str) -> &'static str {
         "key" => "TaskKey",
         "device_id" => "DeviceId",
         "run_id" => "RunId",
+        "queue" => "Name",
+        "person" => "PersonId",
+        "item_id" => "ItemId",
+        "assignment_id" => "AssignmentId",
         _ => "Text",
     }
 }
@@ -99,6 +103,7 @@ fn path_schema(name: &str) -> &'static str {
 fn header_schema(doc: &Operation, name: &str) -> &'static str {
     match name {
         "Last-Event-ID" if doc.id == "watch_graph" => "WatchPlace",
+        "Last-Event-ID" if doc.id == "watch_assignments" => "AssignmentsMark",
         "Idempotency-Key" => "IdempotencyHeader",
         "Prefer" => "Prefer",
         "Millstream-Validate" => "Validate",

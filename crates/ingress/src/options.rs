@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::limits::MAX_SOURCE_BYTES;
 
@@ -34,6 +35,8 @@ pub struct IngressOptions {
     /// How long a looked-up key, or its absence, is believed. At most 5 s: a revoked key works that
     /// long.
     pub key_ttl: Duration,
+    /// Runs of devices: how choices are weighed, and how long devices may take.
+    pub devices: Policy,
     /// Workers not heard of for this long are not listed.
     pub worker_ttl: Duration,
     /// After the signal: how long `/readyz` is red before the door stops accepting connections.
@@ -57,6 +60,7 @@ impl Default for IngressOptions {
             commit_timeout: Duration::from_secs(15),
             appenders: 2,
             key_ttl: Duration::from_secs(3),
+            devices: Policy::default(),
             worker_ttl: Duration::from_secs(30),
             drain_delay: Duration::ZERO,
             drain_deadline: Duration::from_secs(25),

@@ -3,6 +3,8 @@
 //! What is wrong with a request is in the message, for people, and in the details as `google.rpc.BadRequest`,
 //! for programs. Both are cut: they travel as headers, and some clients take no more than 8 KiB of those.
 
+use std::collections::HashMap;
+
 use millstream_core::problem::{Problem, Problems};
 use millstream_store::StoreError;
 use tonic::{Code, Status};
@@ -11,6 +13,8 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use crate::field_names;
 use crate::unreadable::Unreadable;
 
+/// Whose reasons these are.
+const DOMAIN: &str = "millstream";
 const MESSAGE_BYTES: usize = 1024;
 const DETAIL_BYTES: usize = 2048;
 
@@ -52,6 +56,19 @@ fn message(problems: &[Problem]) -> String {
         text.push_str(&line);
     }
     text
+}
+
+/// What a program has to know to go on: a reason in one word, and facts by their names, as `google.rpc.ErrorInfo`.
+pub fn explained(
+    code: Code,
+    message: &str,
+    reason: &str,
+    facts: impl IntoIterator<Item = (&'static str, String)>,
+) -> Status {
+    let facts: HashMap<String, String> =
+        facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let details = ErrorDetails::with_error_info(reason, DOMAIN, facts);
+    Status::with_error_details(code, &message[..message.floor_char_boundary(MESSAGE_BYTES)], details)
 }
 
 /// `NOT_FOUND`: there is none, or it belongs to somebody else.
@@ -97,6 +114,16 @@ mod tests {
         let told: Vec<_> =
             request.field_violations.iter().map(|it| (it.field.as_str(), it.description.as_str())).collect();
         assert_eq!(told, [("nodes[0].id", "must not be empty"), ("", "has a cycle")]);
+    }
+
+    #[test]
+    fn tells_programs_the_reason_and_the_facts() {
+        let status =
+            explained(Code::FailedPrecondition, "taken", "NOT_YOURS", [("device", "d-1".to_owned())]);
+        assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, "taken"));
+        let info = status.get_details_error_info().unwrap();
+        assert_eq!((info.reason.as_str(), info.domain.as_str()), ("NOT_YOURS", "millstream"));
+        assert_eq!(info.metadata["device"], "d-1");
     }
 
     #[test]

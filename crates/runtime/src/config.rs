@@ -14,6 +14,7 @@ use figment2::{Figment, value::Value};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::devices::Devices;
 use crate::{drills, secrets};
 
 /// The commented defaults, as they are in the repository.
@@ -42,6 +43,7 @@ pub struct Config {
     pub redis: Redis,
     pub ingress: Ingress,
     pub worker: Worker,
+    pub devices: Devices,
     pub outbound: Outbound,
     pub retention: Retention,
 }

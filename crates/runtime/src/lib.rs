@@ -1,7 +1,7 @@
 //! From settings to running roles: what the `millstream` binary and a user's own worker share.
 //!
 //! [`config`] puts the settings together; [`backend`] opens the store and the doorbell that they name;
-//! [`roles`] turns them into what a role receives. The roles as processes: [`ingress`] and [`worker`] of a
+//! [`devices`] reads those about devices; [`roles`] turns them into what a role receives. The roles as processes: [`ingress`] and [`worker`] of a
 //! fleet, and [`engine`], which is both in one process. Around them: [`telemetry`], [`signals`], [`probe`],
 //! [`directory`], [`secrets`], [`surroundings`], [`entropy`], [`executors`], [`outbound`] and, for tests, [`drills`].
 //!
@@ -10,6 +10,7 @@
 
 pub mod backend;
 pub mod config;
+pub mod devices;
 pub mod directory;
 pub mod drills;
 pub mod engine;

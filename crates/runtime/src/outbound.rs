@@ -1,4 +1,4 @@
-//! Who is told what happens to graphs, from the settings: a Redis stream, and webhooks, each written as
+//! Who is told what happens to graphs, runs and items, from the settings: a Redis stream, and webhooks, each written as
 //! `NAME=URL secret=NAME … type=TYPE … form=batch|single`.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use millstream_core::id::Name;
 use millstream_store::clock::Clock;
 use millstream_stream::redis::{RedisOptions, RedisStream};
 use millstream_worker::HttpOptions;
-use millstream_worker::outbound::{Form, KINDS, Sink, StreamSink, Taste, Webhook, WebhookSink};
+use millstream_worker::outbound::{FAMILIES, Form, KINDS, Sink, StreamSink, Taste, Webhook, WebhookSink};
 use url::Url;
 
 use crate::config::Config;
@@ -122,7 +122,8 @@ fn taste(config: &Config) -> Result<Taste> {
 }
 
 fn unknown(kind: &str) -> String {
-    format!("{kind:?} is no type of event; there are workflow.*, node.*, {}", KINDS.join(", "))
+    let (families, kinds) = (FAMILIES.join(", "), KINDS.join(", "));
+    format!("{kind:?} is no type of event; there are {families}, {kinds}")
 }
 
 /// A URI reference that says whose events these are.

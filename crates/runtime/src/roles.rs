@@ -133,6 +133,7 @@ pub async fn ingress_options(
         limits,
         allowed_hosts: config.ingress.allowed_hosts.clone(),
         drain_deadline: config.ingress.drain.0,
+        devices: config.devices.policy()?,
         crash: drills::crash_point()?,
         ..IngressOptions::default()
     })
@@ -172,6 +173,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         executors: executors(config)?,
         executor_silence: config.worker.executor_silence.0,
         http: http_options(config),
+        devices: config.devices.policy()?,
         retention: Retention {
             completed: config.retention.completed.0,
             failed: config.retention.failed.0,

@@ -243,6 +243,29 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Devices
+//!
+//! A device takes runs: work that it has for itself, fenced by a token. [`Device`] registers it, waits for runs, is heard
+//! of in time, and tells the function when a run is not the device's any more:
+//!
+//! ```no_run
+//! # async fn whole(client: millstream_sdk::Client) -> Result<(), millstream_sdk::ClientError> {
+//! use millstream_sdk::client::{NewDevice, NewRun};
+//! use millstream_sdk::{Device, RunContext, RunError};
+//!
+//! client.create_run(&NewRun::of("film").id("film-1").requires("render").input(300.into())).await?;
+//! Device::new(client, NewDevice::of("phone-7").can("render"))
+//!     .serve(async |run: RunContext, frames: u64| {
+//!         tokio::select! {
+//!             drawn = draw(&run, frames) => drawn,
+//!             () = run.lost() => Err(RunError::release("another device has it")),
+//!         }
+//!     })
+//!     .await
+//! # }
+//! # async fn draw(run: &millstream_sdk::RunContext, frames: u64) -> Result<u64, millstream_sdk::RunError> { Ok(frames) }
+//! ```
+//!
 //! # What calls promise
 //!
 //! A 2xx means durable. Calls are repeated on connection errors, 429 and 503 where that is safe, and it is made safe:
@@ -253,6 +276,7 @@
 //! Without the feature `worker` (`default-features = false`) only the client is left, and no engine is linked.
 
 pub mod client;
+mod device;
 pub mod graph;
 
 #[cfg(feature = "worker")]
@@ -269,6 +293,7 @@ mod worker;
 #[cfg(feature = "worker")]
 pub use action::{ActionContext, ActionError, Decide, Decision};
 pub use client::{Client, ClientError};
+pub use device::{Device, RunContext, RunError};
 #[cfg(feature = "worker")]
 pub use millstream_runtime::config::{self, Config};
 #[cfg(feature = "worker")]

@@ -91,4 +91,8 @@ impl RunViews for Scheduled {
     async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> Result<Vec<RunEntry>> {
         self.role.call("run_log", || runs([run]), self.truth.run_views.run_log(run, after, limit)).await
     }
+
+    async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>> {
+        self.role.call("run_log_end", || runs([run]), self.truth.run_views.run_log_end(run, limit)).await
+    }
 }

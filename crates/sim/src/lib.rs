@@ -25,6 +25,7 @@ mod graphs;
 mod guard;
 mod hand;
 pub mod history;
+mod notices;
 mod person;
 mod plan;
 mod process;

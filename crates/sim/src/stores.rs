@@ -57,6 +57,7 @@ pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
         executors: seen.clone(),
         feed: seen.clone(),
         outbox: seen.clone(),
+        notices: seen.clone(),
         devices: seen.clone(),
         runs: seen.clone(),
         run_views: seen.clone(),

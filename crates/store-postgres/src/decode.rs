@@ -53,6 +53,7 @@ macro_rules! parsed_word {
 parsed_id!(TenantId, ExecutionId, Name, WorkerId, DeviceId, RunId, ItemId, PersonId);
 parsed_word!(
     millstream_core::claim::Status,
+    millstream_core::notice::Kind,
     NodeStatus,
     ActionStatus,
     EventStatus,

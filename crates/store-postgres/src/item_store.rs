@@ -15,16 +15,17 @@ use millstream_store::Result;
 use millstream_store::action_store::Settlement;
 use millstream_store::giving::no_slots;
 use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
+use millstream_store::notices::of_items;
 use millstream_store::queue_store::QueueView;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::connect::PostgresStore;
-use crate::decode;
 use crate::errors::Attempt;
 use crate::item_rows::{self, Placed, item_key, key_columns};
 use crate::queue_store::read_queues;
 use crate::settle::settle_within;
+use crate::{decode, notices};
 
 #[async_trait]
 impl ItemStore for PostgresStore {
@@ -192,6 +193,7 @@ ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
             }
         }
         item_rows::write_items(&mut transaction, &good).await?;
+        notices::write(&mut transaction, &of_items(good.iter().copied())).await?;
         let sums = item_rows::sums_of(good.iter().copied());
         item_rows::add_totals(&mut transaction, &sums, now).await?;
         transaction.commit().await?;

@@ -74,6 +74,7 @@ mod incident_rows;
 mod incidents;
 mod intervention;
 mod key_store;
+mod notices;
 mod outbox;
 mod relations;
 mod resolving;

@@ -1,7 +1,8 @@
 //! Looking along the line of openings.
 //!
 //! First the head of the queues in order; whom nothing there suits is looked for in the lines of the sets of skills
-//! that they have. Both walk an index and hold nothing. What was found is then locked, as far as nobody else has
+//! that they have, or, if most of the sets suit, further along the queues, past what they have had. All of it walks
+//! an index and holds nothing. What was found is then locked, as far as nobody else has
 //! it: from there on it is what the item's row says, and the opening was a hint.
 
 use std::collections::HashMap;
@@ -20,7 +21,11 @@ use crate::skill_sets::Sets;
 /// How far the lines of all queues together are looked along at first, and then if many sets of skills suit.
 const LOOKS: [usize; 2] = [32, 256];
 /// With fewer lines of sets than this their heads are found sooner than something that suits in the whole line.
-const FEW_LINES: usize = 256;
+const FEW_LINES: usize = 32;
+/// With more lines than this what stands in the way is what the person has had: it is passed, so far at most, in all
+/// queues together.
+const MANY_LINES: usize = 256;
+const PASSED: usize = 16_384;
 /// How many of what was found are tried to be locked.
 const HINTS: usize = 64;
 
@@ -31,6 +36,18 @@ FROM unnest($2::text[]) AS k(queue)
 CROSS JOIN LATERAL (
     SELECT * FROM openings o WHERE o.queue = k.queue AND o.tenant = $1
     ORDER BY o.urgency, o.class, o.position LIMIT $3
+) o";
+
+/// What a person has not had, of the first in each queue.
+const BEYOND: &str = "
+SELECT o.tenant, o.item, o.queue, o.set_id, o.urgency, o.class, o.position, o.needs, o.barred
+FROM unnest($2::text[]) AS k(queue)
+CROSS JOIN LATERAL (
+    SELECT * FROM (
+        SELECT * FROM openings o WHERE o.queue = k.queue AND o.tenant = $1
+        ORDER BY o.urgency, o.class, o.position LIMIT $5
+    ) o
+    WHERE NOT ($3::text = ANY(o.barred)) LIMIT $4
 ) o";
 
 /// The heads of the lines of sets of skills.
@@ -70,6 +87,12 @@ pub(crate) async fn look(
             return Ok(found);
         }
     }
+    if lines.len() >= MANY_LINES && search.count <= 1 {
+        let found = look_beyond(connection, search).await?;
+        if found.len() >= enough {
+            return Ok(found);
+        }
+    }
     look_in_sets(connection, search, lines).await
 }
 
@@ -106,6 +129,24 @@ async fn look_along(
     }
     let exhausted = seen.values().all(|count| *count < depth);
     Ok((suiting(search, &rows)?, exhausted))
+}
+
+/// What the person has not had, behind what they have had.
+async fn look_beyond(
+    connection: &mut PgConnection,
+    search: &Search<'_>,
+) -> Attempt<Vec<(ItemKey, Candidate)>> {
+    let queues: Vec<&str> = search.asking.queues.iter().map(Name::as_str).collect();
+    let each = PASSED / queues.len().max(1);
+    let rows = sqlx::query(BEYOND)
+        .bind(search.tenant.as_str())
+        .bind(&queues)
+        .bind(search.asking.person.as_str())
+        .bind(i64::try_from(HINTS).unwrap_or(i64::MAX))
+        .bind(i64::try_from(each).unwrap_or(i64::MAX))
+        .fetch_all(connection)
+        .await?;
+    suiting(search, &rows)
 }
 
 async fn look_in_sets(
@@ -207,6 +248,8 @@ mod tests {
         let query = sqlx::query(explain).bind("default").bind(queues);
         let query = if statement == LINE {
             query.bind(32i64)
+        } else if statement == BEYOND {
+            query.bind("ann").bind(64i64).bind(16_384i64)
         } else {
             query.bind(numbers).bind("ann").bind(8i64).bind(64i64)
         };
@@ -234,6 +277,10 @@ FROM generate_series(1, 30000) n";
             let line = plan(&store, LINE, &[("q0", 0), ("q1", 0)]).await;
             assert!(line.contains("Index Scan using openings_line"), "{line}");
             assert!(!line.contains("Seq Scan") && !line.contains("Sort"), "{line}");
+            // It stops at the first that it may have.
+            let beyond = plan(&store, BEYOND, &[("q0", 0), ("q1", 0)]).await;
+            assert!(beyond.contains("Index Scan using openings_line"), "{beyond}");
+            assert!(!beyond.contains("Seq Scan") && !beyond.contains("Sort"), "{beyond}");
             let lines = plan(&store, LINES, &[("q0", 3), ("q1", 4), ("q2", 5)]).await;
             assert!(lines.contains("Index Scan using openings_set"), "{lines}");
             // What is sorted are the heads; nothing is below the limit of each line.

@@ -23,6 +23,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (5, "outbox", include_str!("../../../migrations/postgres/0005_outbox.sql")),
     (6, "devices", include_str!("../../../migrations/postgres/0006_devices.sql")),
     (7, "people", include_str!("../../../migrations/postgres/0007_people.sql")),
+    (8, "notices", include_str!("../../../migrations/postgres/0008_notices.sql")),
 ];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {

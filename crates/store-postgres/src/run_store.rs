@@ -15,6 +15,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::{Settled, Settlement};
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::notices::of_runs;
 use millstream_store::run_commit;
 use millstream_store::run_store::{CommittedRuns, RunStore, SeatBeat, SeatPulse, StoredRun, Unit};
 use sqlx::{PgPool, Row};
@@ -22,7 +23,7 @@ use sqlx::{PgPool, Row};
 use crate::connect::PostgresStore;
 use crate::errors::{Attempt, Failure};
 use crate::run_rows::{self, RunColumns};
-use crate::{decode, settle};
+use crate::{decode, notices, settle};
 
 #[async_trait]
 impl RunStore for PostgresStore {
@@ -93,6 +94,7 @@ impl PostgresStore {
             return Ok((plan.refused, Settled::default()));
         }
         run_rows::write(&mut transaction, &plan, now).await?;
+        notices::write(&mut transaction, &of_runs(plan.writes.iter().copied())).await?;
         let settlements: Vec<Settlement> =
             plan.writes.iter().filter_map(|write| write.settlement.clone()).collect();
         let mut settled = Settled::default();

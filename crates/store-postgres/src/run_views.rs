@@ -68,13 +68,31 @@ ORDER BY l.position LIMIT $4";
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
                 .fetch_all(&self.pool)
                 .await?;
-            let entry = |row: &PgRow| {
-                Ok(RunEntry { position: row.try_get("position")?, entry: decode::list(row, "body")? })
-            };
             rows.iter().map(entry).collect()
         })
         .await
     }
+
+    async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>> {
+        const READ: &str = "
+SELECT l.position, l.body FROM run_log l
+WHERE l.tenant = $1 AND l.run_id = $2
+ORDER BY l.position DESC LIMIT $3";
+        self.once(async {
+            let rows = sqlx::query(READ)
+                .bind(run.tenant.as_str())
+                .bind(run.run.as_str())
+                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+                .fetch_all(&self.pool)
+                .await?;
+            rows.iter().rev().map(entry).collect()
+        })
+        .await
+    }
+}
+
+fn entry(row: &PgRow) -> Attempt<RunEntry> {
+    Ok(RunEntry { position: row.try_get("position")?, entry: decode::list(row, "body")? })
 }
 
 /// Each statement has an index for its first conditions; the rest are filters.

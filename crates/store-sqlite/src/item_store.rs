@@ -11,6 +11,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::giving::no_slots;
 use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
+use millstream_store::notices::of_items;
 use millstream_store::queue_store::QueueView;
 use rusqlite::Connection;
 
@@ -18,9 +19,9 @@ use crate::connect::SqliteStore;
 use crate::decode::Fields;
 use crate::errors::Attempt;
 use crate::item_rows::{add_totals, intern, place, position, read_item, write_item, write_log};
-use crate::param;
 use crate::queue_store::read_queue;
 use crate::settle::settle_batch;
+use crate::{notices, param};
 
 #[async_trait::async_trait]
 impl ItemStore for SqliteStore {
@@ -121,6 +122,7 @@ fn commit_one(
         Ok(version) => version,
         Err(current) => return Ok(ItemCommitted::Conflict { current }),
     };
+    notices::write(connection, &of_items([commit]))?;
     let settled = match &commit.settlement {
         Some(settlement) => {
             let batch = std::slice::from_ref(settlement);

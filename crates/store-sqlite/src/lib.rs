@@ -27,6 +27,7 @@ mod accept;
 mod append;
 mod doorbells;
 mod event_log;
+mod notices;
 mod outbox;
 mod relations;
 mod signals;

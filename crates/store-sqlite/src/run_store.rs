@@ -7,6 +7,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::Settlement;
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::notices::of_runs;
 use millstream_store::run_commit;
 use millstream_store::run_store::{CommittedRuns, RunStore, SeatBeat, SeatPulse, StoredRun, Unit};
 use rusqlite::Connection;
@@ -14,9 +15,9 @@ use rusqlite::Connection;
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
 use crate::errors::Attempt;
-use crate::param;
 use crate::run_rows::{append_log, read_present, read_run, write_run};
 use crate::settle::settle_batch;
+use crate::{notices, param};
 
 #[async_trait::async_trait]
 impl RunStore for SqliteStore {
@@ -73,6 +74,7 @@ fn commit_batch(connection: &Connection, units: &[Unit], now: Timestamp) -> Atte
     for write in &plan.writes {
         append_log(connection, &write.key, &write.log)?;
     }
+    notices::write(connection, &of_runs(plan.writes.iter().copied()))?;
     let settlements: Vec<Settlement> =
         plan.writes.iter().filter_map(|write| write.settlement.clone()).collect();
     let settled = settle_batch(connection, &WorkerId::nobody(), &settlements, &LeaseGrant::none(), now)?;

@@ -71,6 +71,26 @@ impl RunViews for SqliteStore {
         })
         .await
     }
+
+    async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>> {
+        const READ_END: &str = "
+            SELECT position, body FROM run_log
+            WHERE tenant = ?1 AND run_id = ?2
+            ORDER BY position DESC LIMIT ?3";
+        let run = run.clone();
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(READ_END)?;
+            let mut rows = read.query((run.tenant.as_str(), run.run.as_str(), param::limit(limit)))?;
+            let mut entries = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                entries.push(RunEntry { position: row.int(0)?, entry: row.json(1)? });
+            }
+            entries.reverse();
+            Ok(entries)
+        })
+        .await
+    }
 }
 
 /// Each statement has an index for its first conditions; the rest are filters.

@@ -10,7 +10,8 @@
 //! Reading order follows an event: [`event_log`] (made durable), [`execution_store`] (decided),
 //! [`action_store`] and [`task_board`] (performed), [`timer_store`], [`relations`], [`graph_store`],
 //! [`executor_store`], [`feed`], work for devices ([`run_store`], [`device_store`], [`running`]) and for people
-//! ([`queue_store`], [`item_store`], [`assignments`], [`tending`]), then what operators need ([`intervention`], [`incidents`],
+//! ([`queue_store`], [`item_store`], [`assignments`], [`tending`]), what others are told ([`outbox`], [`notices`]), then
+//! what operators need ([`intervention`], [`incidents`],
 //! [`views`], …). [`memory`] is the reference implementation and [`conformance`] the suite that every backend
 //! must pass.
 
@@ -35,6 +36,7 @@ pub mod item_store;
 pub mod key_store;
 pub mod log_cap;
 pub mod memory;
+pub mod notices;
 pub mod outbox;
 pub mod outcome;
 pub mod paging;

@@ -136,6 +136,9 @@ pub trait RunViews: Send + Sync {
 
     /// What happened to a run, in order, after the position `after`.
     async fn run_log(&self, run: &RunKey, after: i64, limit: usize) -> Result<Vec<RunEntry>>;
+
+    /// The last that happened to a run, in order.
+    async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>>;
 }
 
 #[derive(Debug, Clone, Default)]

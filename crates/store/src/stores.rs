@@ -16,6 +16,7 @@ use crate::incidents::Incidents;
 use crate::intervention::Interventions;
 use crate::item_store::ItemStore;
 use crate::key_store::KeyStore;
+use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::queue_store::{PeopleStore, QueueStore};
 use crate::relations::Relations;
@@ -47,6 +48,7 @@ pub struct Stores {
     pub executors: Arc<dyn ExecutorStore>,
     pub feed: Arc<dyn Feed>,
     pub outbox: Arc<dyn Outbox>,
+    pub notices: Arc<dyn Notices>,
     pub devices: Arc<dyn DeviceStore>,
     pub runs: Arc<dyn RunStore>,
     pub run_views: Arc<dyn RunViews>,
@@ -80,6 +82,7 @@ impl Stores {
             + ExecutorStore
             + Feed
             + Outbox
+            + Notices
             + DeviceStore
             + RunStore
             + RunViews
@@ -110,6 +113,7 @@ impl Stores {
             executors: store.clone(),
             feed: store.clone(),
             outbox: store.clone(),
+            notices: store.clone(),
             devices: store.clone(),
             runs: store.clone(),
             run_views: store.clone(),

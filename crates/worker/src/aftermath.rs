@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use millstream_core::id::{EventId, ExecutionKey, Seq};
+use millstream_core::id::{DeviceKey, EventId, ExecutionKey, Seq};
 use millstream_store::action_store::LeasedAction;
 use millstream_stream::announce::News;
 use millstream_stream::doorbell::Bell;
@@ -44,6 +44,11 @@ impl Aftermath {
 
     pub(crate) fn news(&mut self, execution: &ExecutionKey, seq: Seq, event: EventId) {
         self.news.push(News { execution: execution.clone(), seq, event: Some(event) });
+    }
+
+    /// What a device has, or is asked about, is different.
+    pub(crate) fn device(&mut self, device: &DeviceKey) {
+        self.news.extend(News::device(device));
     }
 
     /// Tasks are ready for whoever serves their queues. One word says it for all: whoever hears it looks

@@ -46,7 +46,13 @@ pub(crate) const PUBLISHED: &str = "millstream_outbound_published_total";
 pub(crate) const PUBLISH_FAILURES: &str = "millstream_outbound_failures_total";
 pub(crate) const PUBLISH_LAG_ENTRIES: &str = "millstream_outbound_lag_entries";
 pub(crate) const PUBLISH_LAG_GRAPHS: &str = "millstream_outbound_lag_graphs";
+pub(crate) const PUBLISH_LAG_NOTICES: &str = "millstream_outbound_lag_notices";
 pub(crate) const PUBLISH_LAG_SECONDS: &str = "millstream_outbound_lag_seconds";
+pub(crate) const RUNS_CREATED: &str = "millstream_runs_created_total";
+pub(crate) const RUN_ASSIGNMENTS: &str = "millstream_run_assignments_total";
+pub(crate) const RUN_REASSIGNMENTS: &str = "millstream_run_reassignments_total";
+pub(crate) const RUNS_ENDED: &str = "millstream_runs_ended_total";
+pub(crate) const RUN_CLAIM_SECONDS: &str = "millstream_run_claim_seconds";
 pub(crate) const LANE_PENDING: &str = "millstream_stream_pending";
 pub(crate) const LANE_LAG: &str = "millstream_stream_lag";
 
@@ -97,7 +103,13 @@ pub(crate) fn describe() {
     describe_counter!(PUBLISH_FAILURES, "Batches of events that a sink has not taken");
     describe_gauge!(PUBLISH_LAG_ENTRIES, "Entries of the feed that a sink has not heard");
     describe_gauge!(PUBLISH_LAG_GRAPHS, "Graphs of which a sink has not heard everything");
+    describe_gauge!(PUBLISH_LAG_NOTICES, "Notices of runs and items that a sink has not heard");
     describe_gauge!(PUBLISH_LAG_SECONDS, Unit::Seconds, "Age of the oldest thing that a sink has not heard");
+    describe_counter!(RUNS_CREATED, "Runs of devices created");
+    describe_counter!(RUN_ASSIGNMENTS, "Seats of runs given to devices, or taken by them");
+    describe_counter!(RUN_REASSIGNMENTS, "Seats that went back to be given on, by reason");
+    describe_counter!(RUNS_ENDED, "Runs of devices that have ended, by status");
+    describe_histogram!(RUN_CLAIM_SECONDS, Unit::Seconds, "From the creation of a run to its first claim");
     describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");
     describe_gauge!(LANE_LAG, "Doorbells not yet delivered, per lane");
 }

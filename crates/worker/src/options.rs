@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
+use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::{Name, WorkerId};
 use millstream_core::lane::Lane;
@@ -62,6 +63,8 @@ pub struct WorkerOptions {
     pub suspect_before: Option<Timestamp>,
     pub http: HttpOptions,
     pub retention: Retention,
+    /// Runs of devices: how choices are weighed, and how long devices may take.
+    pub devices: Policy,
     /// Executors that need not register.
     pub executors: Vec<FixedExecutor>,
     /// An executor that was not heard from for this long gets nothing more.
@@ -149,6 +152,7 @@ impl WorkerOptions {
             suspect_before: None,
             http: HttpOptions::default(),
             retention: Retention::default(),
+            devices: Policy::default(),
             executors: Vec::new(),
             executor_silence: Duration::from_secs(15),
             signal_ttl: DAY,

@@ -11,6 +11,7 @@ use millstream_core::sweep;
 use millstream_core::time::Timestamp;
 use millstream_rpc::client;
 use millstream_store::execution_store::LeaseGrant;
+use millstream_store::running::Rosters;
 use millstream_stream::locks::LockToken;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::Instant;
@@ -78,6 +79,7 @@ pub(crate) struct Worker {
     visits: AtomicU64,
     /// Devices chosen so far: decides between equals.
     pub(crate) choices: AtomicU64,
+    pub(crate) rosters: Rosters,
     generation: Mutex<Option<String>>,
     queue: Mutex<sweep::Queue>,
 }
@@ -129,6 +131,7 @@ impl Worker {
             halt: CancellationToken::new(),
             visits: AtomicU64::new(0),
             choices: AtomicU64::new(0),
+            rosters: Rosters::default(),
             generation: Mutex::new(None),
             queue: Mutex::default(),
             deps,

@@ -21,6 +21,10 @@ mod foreign;
 mod graphs;
 #[path = "worker/http.rs"]
 mod http;
+#[path = "worker/listener.rs"]
+mod listener;
+#[path = "worker/notices.rs"]
+mod notices;
 #[path = "worker/outbound.rs"]
 mod outbound;
 #[path = "worker/people.rs"]

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub(crate) mod apply;
+pub(crate) mod assignment;
 pub(crate) mod bench;
 pub(crate) mod bench_engine;
 pub(crate) mod cancel;
@@ -10,6 +11,7 @@ pub(crate) mod config;
 pub(crate) mod dead;
 pub(crate) mod demo;
 pub(crate) mod dev;
+pub(crate) mod device;
 pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod incidents;
@@ -18,11 +20,15 @@ pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod migrate;
 pub(crate) mod new;
+pub(crate) mod person;
+pub(crate) mod queue;
 pub(crate) mod replay;
+pub(crate) mod run;
 pub(crate) mod send;
 pub(crate) mod signal;
 pub(crate) mod start;
 pub(crate) mod tail;
 pub(crate) mod why;
+pub(crate) mod why_run;
 pub(crate) mod worker;
 pub(crate) mod workers;

@@ -1,13 +1,18 @@
-//! `millstream why KEY`: why nobody performs an action, and who could.
+//! `millstream why KEY`: why nobody performs an action, and who could. What has no slash is a run.
 
 use anyhow::Result;
 use serde_json::Value;
 
+use super::why_run;
 use crate::cli::WhyArgs;
 use crate::client::{Client, segment};
 use crate::output::{Output, fields, table};
 
 pub(crate) async fn run(args: &WhyArgs, client: &Client, output: Output) -> Result<()> {
+    // No id of a run has one, and every key has.
+    if !args.key.contains('/') {
+        return why_run::run(&args.key, client, output).await;
+    }
     let answer = client.get(&format!("/v1/tasks/{}/why", segment(&args.key))).await?;
     output.show(&answer, shown)
 }

@@ -63,7 +63,7 @@ async fn a_notification_is_signed_and_keeps_its_id_over_retries(mode: Mode) {
     assert!(!world.fleet.outputs().contains(KEY));
 }
 
-fn header<'c>(call: &'c Call, name: &str) -> &'c str {
+pub(crate) fn header<'c>(call: &'c Call, name: &str) -> &'c str {
     call.header(name).unwrap_or_else(|| panic!("no {name} in {call:?}"))
 }
 
@@ -72,7 +72,7 @@ fn sent_at(call: &Call) -> u64 {
 }
 
 /// As a receiver computes it, from the secret and what it got.
-fn signature(secret: &str, call: &Call) -> String {
+pub(crate) fn signature(secret: &str, call: &Call) -> String {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").expect("whsec_")).expect("base64");
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("any length");
     let (id, time) = (header(call, "webhook-id"), header(call, "webhook-timestamp"));

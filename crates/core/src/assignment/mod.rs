@@ -9,7 +9,8 @@
 //! drawn from it. Who gets what next is [`next`]'s. Neither knows a clock or draws an id: both are handed in.
 //!
 //! Reading order: the words ([`status`], [`queue`], [`item`], [`given`]), what happens ([`input`], [`table`],
-//! [`mod@step`], [`passing_on`], [`ending`], [`adopting`]), what is written down ([`logbook`], [`told`], [`stats`]), and who is next
+//! [`mod@step`], [`passing_on`], [`ending`], [`adopting`]), what is written down ([`logbook`], [`told`],
+//! [`notices`], [`stats`]), and who is next
 //! ([`next`]).
 
 pub mod adopting;
@@ -23,6 +24,7 @@ pub mod item;
 pub mod limits;
 pub mod logbook;
 pub mod next;
+pub mod notices;
 pub mod passing_on;
 pub mod queue;
 mod queue_read;

@@ -1,16 +1,16 @@
 //! Which device gets a seat: those that can take it, scored, with a card for each that says why.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
-use super::device::{Candidate, unit};
-use super::fit::{Unfit, fit};
+use super::device::unit;
+use super::fit::{Unfit, fitness};
+use super::roster::{Listed, Roster};
 use super::row::Run;
 use super::status::Status;
-use crate::election::{self, Member};
+use crate::election;
 use crate::id::DeviceId;
 use crate::time::Timestamp;
 
@@ -108,115 +108,114 @@ pub struct Parts {
     pub relevant: f64,
 }
 
+impl Parts {
+    fn sum(&self) -> f64 {
+        self.load + self.quality + self.rank + self.relevant
+    }
+}
+
 /// `rotation` decides between equals: a number that goes on with every choice gives each its turn.
 pub fn choose(
     run: &Run,
     seat: u16,
-    roster: &[Candidate],
+    roster: &Roster,
     weights: &Weights,
     rotation: u64,
     now: Timestamp,
 ) -> Choice {
-    let ranks = ranks(roster);
-    let mut cards: Vec<Card> = roster
-        .iter()
-        .map(|candidate| {
-            let device = candidate.device.id.clone();
-            match fit(run, seat, candidate, now) {
-                Ok(()) => {
-                    let rank = ranks.get(&candidate.device.id).copied().unwrap_or(0.0);
-                    let parts = score(run, candidate, rank, weights);
-                    let score = parts.load + parts.quality + parts.rank + parts.relevant;
-                    Card { device, score: Some(score), parts: Some(parts), unfit: None }
-                }
-                Err(unfit) => Card { device, score: None, parts: None, unfit: Some(unfit) },
-            }
-        })
-        .collect();
-    cards.sort_by(|one, other| {
-        let by_score = match (one.score, other.score) {
-            (Some(one), Some(other)) => other.total_cmp(&one),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => Ordering::Equal,
-        };
-        by_score.then_with(|| one.device.cmp(&other.device))
+    let look = |listed| (listed, fitness(run, seat, listed, now).map(|()| score(run, listed, weights)));
+    let mut looks: Vec<Look<'_>> = roster.iter().map(look).collect();
+    // The roster is in the order of ids, and equals stay in theirs.
+    looks.sort_by(|(_, one), (_, other)| match (one, other) {
+        (Ok(one), Ok(other)) => other.sum().total_cmp(&one.sum()),
+        (Ok(_), Err(_)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Greater,
+        (Err(one), Err(other)) => distance(one).cmp(&distance(other)),
     });
-    let chosen = creator(run, seat, &cards)
+    let chosen = creator(run, seat, &looks)
         .map(|device| (device, How::Creator))
-        .or_else(|| coordinator(run, roster, &cards, now).map(|device| (device, How::Coordinator)))
-        .or_else(|| best(&cards, rotation).map(|device| (device, How::Score)));
-    let outlook = outlook(&cards);
-    let left_out = cards.len().saturating_sub(MAX_CARDS);
-    cards.truncate(MAX_CARDS);
+        .or_else(|| coordinator(run, roster, &looks, now).map(|device| (device, How::Coordinator)))
+        .or_else(|| best(&looks, rotation).map(|device| (device, How::Score)));
     let how = chosen.as_ref().map(|(_, how)| *how);
-    let decision = Box::new(Decision { how, cards, left_out });
+    let left_out = looks.len().saturating_sub(MAX_CARDS);
+    let decision =
+        Box::new(Decision { how, cards: looks.iter().take(MAX_CARDS).map(card).collect(), left_out });
     match chosen {
         Some((device, how)) => Choice::Chosen { device, how, decision },
-        None => Choice::Nobody { outlook, decision },
+        None => Choice::Nobody { outlook: outlook(&looks), decision },
     }
 }
 
-/// Places in the election over all that are registered.
-fn ranks(roster: &[Candidate]) -> BTreeMap<&DeviceId, f64> {
-    let order = election::order(roster.iter().map(member));
-    let of = order.len();
-    order.into_iter().enumerate().map(|(place, id)| (id, election::rank(place, of))).collect()
+/// A device, and what it is worth or why it cannot.
+type Look<'a> = (&'a Listed, Result<Parts, Unfit>);
+
+fn card((listed, found): &Look<'_>) -> Card {
+    let device = listed.device.id.clone();
+    match found {
+        Ok(parts) => Card { device, score: Some(parts.sum()), parts: Some(*parts), unfit: None },
+        Err(unfit) => Card { device, score: None, parts: None, unfit: Some(unfit.clone()) },
+    }
 }
 
-fn member(candidate: &Candidate) -> Member<'_, DeviceId> {
-    Member { id: &candidate.device.id, capability: u64::from(candidate.device.capability) }
+/// How far somebody is from being asked: the cards of those who are only busy are not the ones left out.
+fn distance(unfit: &Unfit) -> u8 {
+    match unfit {
+        Unfit::NoRoom { .. } => 0,
+        Unfit::PassedOver | Unfit::OnAnotherSeat => 1,
+        Unfit::Incapable { .. } | Unfit::Unreachable { .. } | Unfit::Paused | Unfit::Battery { .. } => 2,
+    }
 }
 
-fn score(run: &Run, candidate: &Candidate, rank: f64, weights: &Weights) -> Parts {
-    let has = run.prefer.intersection(&candidate.device.capabilities).count();
+fn score(run: &Run, listed: &Listed, weights: &Weights) -> Parts {
+    let device = &*listed.device;
+    let has = run.prefer.intersection(&device.capabilities).count();
     #[expect(clippy::cast_precision_loss, reason = "a hundred at most")]
     let relevant = if run.prefer.is_empty() { 1.0 } else { has as f64 / run.prefer.len() as f64 };
     Parts {
-        load: weights.load * (1.0 - candidate.load()),
-        quality: weights.quality * unit(candidate.device.quality),
-        rank: weights.rank * rank,
+        load: weights.load * (1.0 - device.load_with(listed.open)),
+        quality: weights.quality * unit(device.quality),
+        rank: weights.rank * listed.rank,
         relevant: weights.relevant * relevant,
     }
 }
 
-fn is_fit(cards: &[Card], device: &DeviceId) -> bool {
-    cards.iter().any(|card| card.device == *device && card.unfit.is_none())
+fn is_fit(looks: &[Look<'_>], device: &DeviceId) -> bool {
+    looks.iter().any(|(listed, found)| listed.device.id == *device && found.is_ok())
 }
 
 /// The device that created the run comes first, once: for a seat that nobody was asked about yet.
-fn creator(run: &Run, seat: u16, cards: &[Card]) -> Option<DeviceId> {
+fn creator(run: &Run, seat: u16, looks: &[Look<'_>]) -> Option<DeviceId> {
     let is_new = run.seat(seat)?.status() == Status::Created;
     let creator = run.created_by.as_ref().filter(|_| run.creator_willing && is_new)?;
-    is_fit(cards, creator).then(|| creator.clone())
+    is_fit(looks, creator).then(|| creator.clone())
 }
 
 /// Of those that may be elected and are there.
-fn coordinator(run: &Run, roster: &[Candidate], cards: &[Card], now: Timestamp) -> Option<DeviceId> {
+fn coordinator(run: &Run, roster: &Roster, looks: &[Look<'_>], now: Timestamp) -> Option<DeviceId> {
     if !run.prefer_coordinator {
         return None;
     }
-    let there = roster.iter().filter(|candidate| {
-        let device = &candidate.device;
+    let there = roster.iter().filter(|listed| {
+        let device = &listed.device;
         device.coordinates && !device.paused && now.since(device.seen_at) <= run.settings.reachable
     });
-    let elected = election::coordinator(there.map(member))?;
-    is_fit(cards, elected).then(|| elected.clone())
+    let elected = election::coordinator(there.map(Listed::member))?;
+    is_fit(looks, elected).then(|| elected.clone())
 }
 
 /// The best, or one of those that are equally good.
-fn best(cards: &[Card], rotation: u64) -> Option<DeviceId> {
+fn best(looks: &[Look<'_>], rotation: u64) -> Option<DeviceId> {
     const EQUAL: f64 = 1e-9;
-    let most = cards.first()?.score?;
-    let equal: Vec<&Card> =
-        cards.iter().take_while(|card| card.score.is_some_and(|score| most - score <= EQUAL)).collect();
-    let count = u64::try_from(equal.len()).unwrap_or(1).max(1);
-    let turn = usize::try_from(rotation % count).unwrap_or(0);
-    equal.get(turn).map(|card| card.device.clone())
+    let score = |(_, found): &Look<'_>| found.as_ref().ok().map(Parts::sum);
+    let most = score(looks.first()?)?;
+    let is_equal = |look: &&Look<'_>| score(look).is_some_and(|score| most - score <= EQUAL);
+    let count = looks.iter().take_while(is_equal).count();
+    let turn = rotation % u64::try_from(count).unwrap_or(1).max(1);
+    looks.get(usize::try_from(turn).unwrap_or(0)).map(|(listed, _)| listed.device.id.clone())
 }
 
-fn outlook(cards: &[Card]) -> Outlook {
-    let any = |meant: fn(&Unfit) -> bool| cards.iter().any(|card| card.unfit.as_ref().is_some_and(meant));
+fn outlook(looks: &[Look<'_>]) -> Outlook {
+    let any = |meant: fn(&Unfit) -> bool| looks.iter().any(|(_, found)| found.as_ref().is_err_and(meant));
     if any(|unfit| matches!(unfit, Unfit::NoRoom { .. })) {
         Outlook::Busy
     } else if any(|unfit| matches!(unfit, Unfit::PassedOver)) {

@@ -38,19 +38,30 @@ pub struct Candidate {
     pub open: u32,
 }
 
-impl Candidate {
+impl Device {
     /// The larger of what it says and what it has been given.
-    pub fn load(&self) -> f64 {
-        let given = match self.device.capacity {
+    pub fn load_with(&self, open: u32) -> f64 {
+        let given = match self.capacity {
             Some(0) => 1.0,
-            Some(capacity) => f64::from(self.open) / f64::from(capacity),
+            Some(capacity) => f64::from(open) / f64::from(capacity),
             None => 0.0,
         };
-        unit(self.device.load).max(given).min(1.0)
+        unit(self.load).max(given).min(1.0)
+    }
+
+    /// Whether it takes another one.
+    pub fn has_room_with(&self, open: u32) -> bool {
+        self.capacity.is_none_or(|capacity| open < capacity)
+    }
+}
+
+impl Candidate {
+    pub fn load(&self) -> f64 {
+        self.device.load_with(self.open)
     }
 
     pub fn has_room(&self) -> bool {
-        self.device.capacity.is_none_or(|capacity| self.open < capacity)
+        self.device.has_room_with(self.open)
     }
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::device::Candidate;
+use super::device::{Candidate, Device};
+use super::roster::Listed;
 use super::row::Run;
 use crate::id::Name;
 use crate::time::Timestamp;
@@ -36,9 +37,16 @@ pub enum Unfit {
 /// Whether it can take this seat. What is named first stands in the way for longest: one that has no room has
 /// everything else.
 pub fn fit(run: &Run, seat: u16, candidate: &Candidate, now: Timestamp) -> Result<(), Unfit> {
-    let device = &candidate.device;
-    let missing: BTreeSet<Name> = run.requires.difference(&device.capabilities).cloned().collect();
-    if !missing.is_empty() {
+    with_room(run, seat, &candidate.device, candidate.open, now)
+}
+
+pub(super) fn fitness(run: &Run, seat: u16, listed: &Listed, now: Timestamp) -> Result<(), Unfit> {
+    with_room(run, seat, &listed.device, listed.open, now)
+}
+
+fn with_room(run: &Run, seat: u16, device: &Device, open: u32, now: Timestamp) -> Result<(), Unfit> {
+    if !run.requires.is_subset(&device.capabilities) {
+        let missing = run.requires.difference(&device.capabilities).cloned().collect();
         return Err(Unfit::Incapable { missing });
     }
     if now.since(device.seen_at) > run.settings.reachable {
@@ -58,8 +66,8 @@ pub fn fit(run: &Run, seat: u16, candidate: &Candidate, now: Timestamp) -> Resul
     if run.seat(seat).is_some_and(|seat| seat.passed_over.contains(&device.id)) {
         return Err(Unfit::PassedOver);
     }
-    if !candidate.has_room() {
-        return Err(Unfit::NoRoom { open: candidate.open });
+    if !device.has_room_with(open) {
+        return Err(Unfit::NoRoom { open });
     }
     Ok(())
 }

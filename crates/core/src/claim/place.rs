@@ -3,19 +3,20 @@
 
 use super::change::{Change, Stepped};
 use super::choose::{Choice, How, Weights, choose};
-use super::device::Candidate;
 use super::due::{Due, due};
 use super::input::Input;
+use super::roster::Roster;
 use super::step::step;
 use crate::time::Timestamp;
 
-/// Chooses for all seats that are to be placed now. Each choice knows of the ones before it.
+/// Chooses for all seats that are to be placed now. Each choice knows of the ones before it: the roster counts what
+/// it gives.
 ///
 /// A run that may pre-empt is not helped by this alone: what it needs to know is in [`victim`](super::victim).
 #[must_use]
 pub fn place(
     change: Change,
-    roster: &[Candidate],
+    roster: &mut Roster,
     weights: &Weights,
     rotation: u64,
     by: Option<&str>,
@@ -23,17 +24,14 @@ pub fn place(
 ) -> Change {
     let numbers: Vec<u16> = change.run.numbered().map(|(number, _)| number).collect();
     let mut change = change;
-    let mut roster = roster.to_vec();
     for number in numbers {
         if !due(&change.run, number).is_some_and(|(at, what)| what == Due::Place && at <= now) {
             continue;
         }
         let turn = rotation.wrapping_add(u64::from(number));
-        let input = match choose(&change.run, number, &roster, weights, turn, now) {
+        let input = match choose(&change.run, number, roster, weights, turn, now) {
             Choice::Chosen { device, how, decision } => {
-                if let Some(taken) = roster.iter_mut().find(|candidate| candidate.device.id == device) {
-                    taken.open = taken.open.saturating_add(1);
-                }
+                roster.shift(&device, 1);
                 match how {
                     How::Creator => Input::SelfClaim {
                         device,

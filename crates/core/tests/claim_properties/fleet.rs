@@ -61,7 +61,14 @@ impl Fleet {
     }
 
     fn placed(&self, change: Change, rotation: u64) -> Change {
-        place(change, &self.devices, &Weights::default(), rotation, None, self.now)
+        place(
+            change,
+            &mut self.devices.iter().cloned().collect(),
+            &Weights::default(),
+            rotation,
+            None,
+            self.now,
+        )
     }
 
     pub(crate) fn make_move(&mut self, dice: &mut Dice) {

@@ -8,8 +8,9 @@ use millstream_core::id::DeviceKey;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 
-/// How long a device that waits believes what it read: other doors write too.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long a device that waits believes what it read. Whoever writes announces it; this is for words that are lost.
+/// While nothing can be heard at all, everybody is woken every second.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// A seat with its run.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! Devices that wait for work are woken by what this door writes about them. What others write they find by looking
-//! again every so often.
+//! Devices that wait for work are woken by what is written about them: by this door at once, by other processes when
+//! they announce it ([`crate::news`]). Should a word be lost, they look again every so often.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +38,13 @@ impl Ears {
 
     pub(crate) fn wake(&self, device: &DeviceKey) {
         if let Some(line) = self.lines().get(device) {
+            line.sender.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Something may have been missed.
+    pub(crate) fn wake_all(&self) {
+        for line in self.lines().values() {
             line.sender.send_modify(|count| *count += 1);
         }
     }

@@ -1,45 +1,70 @@
 //! What is asked and told about devices, many in one query.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use futures::FutureExt;
 use millstream_core::claim::{Candidate, Device, Occupied};
 use millstream_core::id::{DeviceKey, RunKey, TenantId};
 use millstream_store::clock::Clock;
 use millstream_store::run_store::{SeatBeat, SeatPulse, StoredRun};
-use millstream_store::{Result, Stores};
+use millstream_store::running::{self, Answer, Order, Rosters};
+use millstream_store::{Result, StoreError, Stores};
 use tokio_util::task::TaskTracker;
 
 use super::ears::Ears;
+use crate::door::Door;
 use crate::lookup::Lookup;
 
 /// Seats that a device is told about at once.
 pub(crate) const SEATS: usize = 256;
 
+/// Runs written at once.
+const ORDERS: usize = 256;
+
 pub(crate) struct Fleet {
     pub(crate) ears: Ears,
+    pub(crate) rosters: Arc<Rosters>,
     devices: Lookup<DeviceKey, Option<Candidate>>,
     words: Lookup<(TenantId, Device), ()>,
     beats: Lookup<SeatBeat, SeatPulse>,
     seats: Lookup<DeviceKey, Vec<Occupied>>,
     runs: Lookup<RunKey, Option<StoredRun>>,
+    orders: Lookup<Order, Result<Answer>>,
     choices: AtomicU64,
     pub(super) tellers: TaskTracker,
 }
 
 impl Fleet {
-    pub(crate) fn start(stores: &Stores, clock: &Arc<dyn Clock>, tasks: &TaskTracker) -> Self {
+    pub(crate) fn start(
+        stores: &Stores,
+        clock: &Arc<dyn Clock>,
+        ears: Ears,
+        door: Weak<Door>,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let rosters = Arc::new(Rosters::default());
+        let orders = move |orders: Vec<Order>| {
+            let door = door.clone();
+            async move {
+                let gone = || StoreError::Unavailable("the door is closed".to_owned());
+                let door = door.upgrade().ok_or_else(gone)?;
+                Ok(running::perform(&*door, &orders).await)
+            }
+            .boxed()
+        };
         let store = stores.devices.clone();
         let devices = move |keys: Vec<DeviceKey>| {
             let store = store.clone();
             async move { store.devices(&keys).await }.boxed()
         };
-        let (store, time) = (stores.devices.clone(), clock.clone());
+        let (store, time, heard) = (stores.devices.clone(), clock.clone(), rosters.clone());
         let words = move |words: Vec<(TenantId, Device)>| {
-            let (store, time) = (store.clone(), time.clone());
+            let (store, time, heard) = (store.clone(), time.clone(), heard.clone());
             async move {
-                store.beat_devices(&words, time.now()).await?;
+                let now = time.now();
+                store.beat_devices(&words, now).await?;
+                words.iter().for_each(|(tenant, device)| heard.hear(tenant, device, now));
                 Ok(vec![(); words.len()])
             }
             .boxed()
@@ -60,7 +85,9 @@ impl Fleet {
             async move { store.load_runs(&keys).await }.boxed()
         };
         Self {
-            ears: Ears::default(),
+            ears,
+            rosters,
+            orders: Lookup::start_with(ORDERS, orders, tasks),
             devices: Lookup::start(devices, tasks),
             words: Lookup::start(words, tasks),
             beats: Lookup::start(beats, tasks),
@@ -90,6 +117,11 @@ impl Fleet {
 
     pub(crate) async fn runs(&self, keys: Vec<RunKey>) -> Result<Vec<Option<StoredRun>>> {
         if keys.is_empty() { Ok(Vec::new()) } else { self.runs.ask(keys).await }
+    }
+
+    /// Something is done to runs; what others ask for meanwhile is written with the next of them.
+    pub(crate) async fn order(&self, orders: Vec<Order>) -> Result<Vec<Result<Answer>>> {
+        if orders.is_empty() { Ok(Vec::new()) } else { self.orders.ask(orders).await }
     }
 
     pub(super) fn rotation(&self) -> u64 {

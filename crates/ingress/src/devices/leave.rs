@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use millstream_core::claim::Input;
 use millstream_core::id::{DeviceKey, RunKey};
-use millstream_store::running::{self, Acted, Ask};
+use millstream_store::running::{Ask, Order, Want};
 
 use super::fleet::SEATS;
 use crate::door::Door;
@@ -14,19 +14,16 @@ use crate::http::problem::Problem;
 /// it is not heard of.
 pub(crate) async fn leave(door: &Door, key: &DeviceKey) -> Result<(), Problem> {
     door.stores.devices.remove_devices(std::slice::from_ref(key)).await?;
-    let ask = Ask::Input(Input::DeviceGone { device: key.device.clone() });
+    door.fleet.rosters.forget(&key.tenant);
+    let want = Want::Ask(Ask::Input(Input::DeviceGone { device: key.device.clone() }));
     let mut done: BTreeSet<RunKey> = BTreeSet::new();
     loop {
         let seats = door.fleet.seats(key.clone()).await?;
         let (count, before) = (seats.len(), done.len());
-        for seat in seats {
-            if done.insert(seat.run.clone()) {
-                match running::act(door, &seat.run, &ask, None).await? {
-                    // What is refused was given back or has ended meanwhile.
-                    Acted::Done { .. } | Acted::Refused(_) | Acted::NoSuchRun | Acted::NoSuchDevice => {}
-                }
-            }
-        }
+        let runs = seats.into_iter().map(|seat| seat.run).filter(|run| done.insert(run.clone()));
+        let orders = runs.map(|key| Order { key, want: want.clone(), by: None }).collect();
+        // What is refused was given back or has ended meanwhile.
+        door.fleet.order(orders).await?.into_iter().collect::<millstream_store::Result<Vec<_>>>()?;
         if count < SEATS || done.len() == before {
             return Ok(());
         }

@@ -5,8 +5,9 @@ use millstream_core::entropy;
 use millstream_core::id::{DeviceId, RunId, RunKey};
 use millstream_store::StoreError;
 use millstream_store::run_store::StoredRun;
-use millstream_store::running::{self, Acted, Ask, Created};
+use millstream_store::running::{Acted, Answer, Ask, Created, Order, Want};
 
+use super::counted;
 use super::refused::{no_run, refused};
 use crate::auth::Caller;
 use crate::door::Door;
@@ -34,21 +35,40 @@ pub(crate) async fn create(
     door: &Door,
     caller: &Caller,
     id: Option<RunId>,
-    spec: &RunSpec,
-) -> Result<(RunKey, Made), Problem> {
+    spec: RunSpec,
+) -> Result<(RunKey, Run, Made), Problem> {
     let run = match id {
         Some(run) => run,
         None => fresh(door)?,
     };
     let key = RunKey { tenant: caller.tenant.clone(), run };
-    match running::create(door, &key, spec, caller.actor.as_deref()).await? {
-        Created::New(_) => Ok((key, Made::Now)),
-        Created::Exists(stored) if stored.run.asks_for(spec) => Ok((key, Made::Before)),
-        Created::Exists(_) => {
+    let want = Want::Create(Box::new(spec.clone()));
+    let order = Order { key: key.clone(), want, by: caller.actor.clone() };
+    match one(door, order).await? {
+        Some(Answer::Created(Created::New(run))) => Ok((key, *run, Made::Now)),
+        Some(Answer::Created(Created::Exists(stored))) if stored.run.asks_for(&spec) => {
+            Ok((key, stored.run, Made::Before))
+        }
+        Some(Answer::Created(Created::Exists(_))) => {
             let detail = format!("there is a run {:?} that asks for something else", key.run.as_str());
             Err(Problem::new(Kind::Exists, detail))
         }
+        Some(Answer::Acted(_)) | None => Err(unanswered()),
     }
+}
+
+async fn one(door: &Door, order: Order) -> Result<Option<Answer>, Problem> {
+    match door.fleet.order(vec![order]).await?.pop().transpose() {
+        Err(StoreError::Contention(_)) => {
+            Err(Problem::new(Kind::Busy, "the run is being changed by many at once, try again"))
+        }
+        Err(error @ (StoreError::Unavailable(_) | StoreError::Corrupt(_))) => Err(error.into()),
+        Ok(answer) => Ok(answer),
+    }
+}
+
+fn unanswered() -> Problem {
+    Problem::new(Kind::Internal, "an order was not answered")
 }
 
 fn fresh(door: &Door) -> Result<RunId, Problem> {
@@ -58,15 +78,16 @@ fn fresh(door: &Door) -> Result<RunId, Problem> {
 
 /// Does something to a run: as it is then, or why not.
 pub(crate) async fn act(door: &Door, key: &RunKey, ask: &Ask, by: Option<&str>) -> Result<Run, Problem> {
-    match running::act(door, key, ask, by).await {
-        Ok(Acted::Done { run, told: _ }) => Ok(*run),
-        Ok(Acted::Refused(refusal)) => Err(refused(&refusal)),
-        Ok(Acted::NoSuchRun) => Err(no_run(key)),
-        Ok(Acted::NoSuchDevice) => Err(Problem::not_found("device", named(ask))),
-        Err(StoreError::Contention(_)) => {
-            Err(Problem::new(Kind::Busy, "the run is being changed by many at once, try again"))
+    let order = Order { key: key.clone(), want: Want::Ask(ask.clone()), by: by.map(str::to_owned) };
+    match one(door, order).await? {
+        Some(Answer::Acted(Acted::Done { run, told: _ })) => Ok(*run),
+        Some(Answer::Acted(Acted::Refused(refusal))) => {
+            counted::refused(&refusal);
+            Err(refused(&refusal))
         }
-        Err(error @ (StoreError::Unavailable(_) | StoreError::Corrupt(_))) => Err(error.into()),
+        Some(Answer::Acted(Acted::NoSuchRun)) => Err(no_run(key)),
+        Some(Answer::Acted(Acted::NoSuchDevice)) => Err(Problem::not_found("device", named(ask))),
+        Some(Answer::Created(_)) | None => Err(unanswered()),
     }
 }
 

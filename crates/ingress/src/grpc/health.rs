@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use millstream_rpc::proto::device_service_server::SERVICE_NAME as DEVICES;
 use millstream_rpc::proto::executor_service_server::SERVICE_NAME as EXECUTORS;
 use millstream_rpc::proto::task_service_server::SERVICE_NAME as TASKS;
 use millstream_rpc::proto::workflow_service_server::SERVICE_NAME as WORKFLOWS;
@@ -67,7 +68,7 @@ impl health_server::Health for Health {
 
 /// No name is all of them.
 fn is_known(service: &str) -> bool {
-    ["", WORKFLOWS, EXECUTORS, TASKS].contains(&service)
+    ["", WORKFLOWS, EXECUTORS, TASKS, DEVICES].contains(&service)
 }
 
 async fn serving(door: &Door) -> ServingStatus {

@@ -4,13 +4,16 @@
 //! line), `intake` (what is refused before anybody looks at it), `call` (who is calling), then one file per
 //! service or stream. `status` is the one place that makes a gRPC status of what went wrong.
 
+mod assignments;
 mod call;
+mod devices;
 mod executors;
 mod health;
 mod intake;
 mod lease;
 mod paging;
 mod routes;
+mod run_acts;
 mod status;
 mod tasks;
 mod telling;

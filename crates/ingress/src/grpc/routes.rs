@@ -5,12 +5,14 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use millstream_rpc::proto::FILE_DESCRIPTOR_SET;
+use millstream_rpc::proto::device_service_server::DeviceServiceServer;
 use millstream_rpc::proto::executor_service_server::ExecutorServiceServer;
 use millstream_rpc::proto::task_service_server::TaskServiceServer;
 use millstream_rpc::proto::workflow_service_server::WorkflowServiceServer;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::Builder;
 
+use super::devices::Devices;
 use super::executors::Executors;
 use super::health::Health;
 use super::tasks::Tasks;
@@ -23,6 +25,7 @@ pub(crate) fn routes(door: &Arc<Door>) -> Router {
     let workflows = WorkflowServiceServer::from_arc(Arc::new(Workflows(door.clone())));
     let executors = ExecutorServiceServer::new(Executors(door.clone()));
     let tasks = TaskServiceServer::new(Tasks(door.clone()));
+    let devices = DeviceServiceServer::new(Devices(door.clone()));
     let api = Router::new()
         // A graph is larger than anything else that is sent.
         .route_service(
@@ -40,6 +43,10 @@ pub(crate) fn routes(door: &Arc<Door>) -> Router {
         .route_service(
             "/millstream.v1.TaskService/{*method}",
             tasks.max_decoding_message_size(limits.message_bytes),
+        )
+        .route_service(
+            "/millstream.v1.DeviceService/{*method}",
+            devices.max_decoding_message_size(limits.message_bytes),
         );
     reflected(api)
         .layer(from_fn_with_state(door.clone(), intake::in_flight))

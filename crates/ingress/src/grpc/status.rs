@@ -8,10 +8,13 @@ use millstream_core::problem::{Problem as Fault, Problems};
 use millstream_rpc::refusal;
 use tonic::{Code, Status};
 
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::{HolderOut, Kind, Problem};
 
 pub(super) fn status(problem: Problem) -> Status {
     let code = code(problem.kind);
+    if let Some(holder) = &problem.holder {
+        return taken(code, &problem, holder);
+    }
     if problem.faults.is_empty() {
         Status::new(code, problem.detail)
     } else {
@@ -19,11 +22,24 @@ pub(super) fn status(problem: Problem) -> Status {
     }
 }
 
+/// With who has it, for programs.
+fn taken(code: Code, problem: &Problem, holder: &HolderOut) -> Status {
+    let reason = problem.kind.word().replace('-', "_").to_uppercase();
+    let facts = [
+        ("device", holder.device.to_string()),
+        ("since", holder.since.to_string()),
+        ("status", holder.status.to_string()),
+    ];
+    refusal::explained(code, &problem.detail, &reason, facts)
+}
+
 const fn code(kind: Kind) -> Code {
     match kind {
-        Kind::BadRequest | Kind::Invalid | Kind::UnknownEvent | Kind::UnsupportedMediaType => {
-            Code::InvalidArgument
-        }
+        Kind::BadRequest
+        | Kind::Invalid
+        | Kind::InvalidAnswer
+        | Kind::UnknownEvent
+        | Kind::UnsupportedMediaType => Code::InvalidArgument,
         Kind::Unauthorized => Code::Unauthenticated,
         Kind::Forbidden | Kind::HostRefused => Code::PermissionDenied,
         Kind::NotFound => Code::NotFound,

@@ -1,8 +1,9 @@
 //! The routes, one file per thing that is asked about.
 
+mod assignments;
 mod batch;
 mod definitions;
-mod devices;
+pub(crate) mod devices;
 mod events;
 mod executions;
 mod executors;
@@ -12,15 +13,19 @@ pub(crate) mod health;
 mod history;
 mod incidents;
 mod interventions;
+mod items;
 mod past;
+mod people;
 pub(crate) mod posting;
 pub mod problem;
+mod queues;
 mod resolutions;
 pub(crate) mod route;
 mod router;
-mod runs;
+pub(crate) mod runs;
 mod signals;
 mod start;
+mod strict;
 mod tail;
 pub(crate) mod task_outcomes;
 pub(crate) mod tasks;

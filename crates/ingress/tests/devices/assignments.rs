@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, open_options};
 use crate::fleet::by;
 
 const ASSIGNMENTS: &str = "/v1/devices/one/assignments";
@@ -64,4 +64,23 @@ async fn a_wait_that_brings_nothing_ends_with_nothing() {
     for query in ["wait=61", "wait=-1", "wait=x", "weight=1"] {
         bench.get(&format!("{ASSIGNMENTS}?{query}")).await.problem(422, "invalid");
     }
+}
+
+/// Far below the time after which a device that waits looks by itself.
+const SOON: std::time::Duration = std::time::Duration::from_secs(3);
+
+#[tokio::test]
+async fn a_device_that_waits_at_one_door_is_woken_by_what_another_one_writes() {
+    let here = Bench::with_devices(&["one"]).await;
+    let elsewhere = Bench::with(open_options(), |_, _| (here.stores.clone(), here.streams.clone()));
+    let waits = here.get("/v1/devices/one/assignments?wait=30");
+    let creates = async {
+        // Until it has found nothing, and listens.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        elsewhere.run("r-1", json!({})).await
+    };
+    let (found, _) = tokio::time::timeout(SOON, async { futures::join!(waits, creates) }).await.unwrap();
+    assert_eq!(found.json()["items"][0]["run_id"], "r-1");
 }

@@ -7,9 +7,13 @@
 mod bench;
 #[path = "../http/schema.rs"]
 mod schema;
+#[path = "../http/wire.rs"]
+#[allow(dead_code, reason = "the HTTP tests use the rest")]
+mod wire;
 
 mod assignments;
 mod bad_input;
+mod calls;
 mod fleet;
 mod lists;
 mod operating;
@@ -20,3 +24,4 @@ mod roster;
 mod running;
 mod settling;
 mod shapes;
+mod stream;

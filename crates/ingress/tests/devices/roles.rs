@@ -45,7 +45,8 @@ async fn every_route_has_its_role() {
                 assert!([401, 403].contains(&status.as_u16()), "{key} {method} {path}: {status}");
             }
             bench.send(request(&method, &path, &json!({}))).await.problem(401, "unauthorized");
-            if method != "DELETE" {
+            // The answer to a stream has no end.
+            if method != "DELETE" && !path.ends_with("/stream") {
                 let key = format!("ms_{needs}");
                 let allowed = send(&bench, &method, &path, &json!({}), &key).await;
                 assert!(![401, 403].contains(&allowed.status.as_u16()), "{method} {path}: {allowed:?}");
@@ -53,7 +54,7 @@ async fn every_route_has_its_role() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 28);
+    assert_eq!(seen, 29);
 }
 
 #[tokio::test]

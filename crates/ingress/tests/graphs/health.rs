@@ -27,7 +27,9 @@ async fn health_follows_readiness() {
     options.drain_delay = Duration::from_secs(2);
     let clients = Clients::of(serve(options).await).await;
     let mut health = HealthClient::new(clients.channel.clone());
-    for service in ["", "millstream.v1.WorkflowService", "millstream.v1.TaskService"] {
+    for service in
+        ["", "millstream.v1.WorkflowService", "millstream.v1.TaskService", "millstream.v1.DeviceService"]
+    {
         let status = health.check(of(service)).await.unwrap().into_inner().status();
         assert_eq!(status, ServingStatus::Serving, "{service}");
     }
@@ -42,6 +44,7 @@ async fn health_follows_readiness() {
 
 const SERVICES: &[&str] = &[
     "grpc.health.v1.Health",
+    "millstream.v1.DeviceService",
     "millstream.v1.ExecutorService",
     "millstream.v1.NodeService",
     "millstream.v1.TaskService",

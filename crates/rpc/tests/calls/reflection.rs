@@ -15,7 +15,10 @@ fn tells_of_every_service_and_not_of_the_stored_form() {
     let set = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap();
     let services: Vec<&str> =
         set.file.iter().flat_map(|file| &file.service).map(|service| service.name()).collect();
-    assert_eq!(services, ["WorkflowService", "NodeService", "ExecutorService", "TaskService"]);
+    assert_eq!(
+        services,
+        ["WorkflowService", "NodeService", "ExecutorService", "TaskService", "DeviceService"]
+    );
     let messages: Vec<&str> =
         set.file.iter().flat_map(|file| &file.message_type).map(|it| it.name()).collect();
     assert!(messages.contains(&"Workflow") && !messages.contains(&"GraphState"), "{messages:?}");

@@ -7,6 +7,7 @@
 mod answer;
 mod connect;
 mod definitions;
+mod devices;
 mod error;
 mod events;
 mod executions;
@@ -22,7 +23,10 @@ mod incidents;
 mod json;
 mod listing;
 mod many;
+mod people;
 mod retry;
+mod run_acts;
+mod runs;
 mod send;
 mod signals;
 mod sse;
@@ -36,6 +40,7 @@ pub use answer::{
     ExecutionStatus, Health, Parent, Readiness, SignalStatus, Timer, Transition, WorkerView,
 };
 pub use connect::{Client, ClientBuilder};
+pub use devices::{DeviceView, NewDevice, RunHeard, Vitals};
 pub use error::{ClientError, Fault, Problem};
 pub use events::Events;
 pub use executions::Executions;
@@ -51,7 +56,10 @@ pub use incidents::{
 pub use listing::{List, Listing};
 pub use many::NewEvent;
 pub use millstream_core::time::Timestamp;
+pub use people::{Assignment, AssignmentStatus, NextWork, Work};
 pub use retry::Retry;
+pub use run_acts::{RunAct, RunActed, RunAssignment, RunAssignments, RunProgress};
+pub use runs::{NewRun, Previous, Run, RunStatus, Runs, Seat};
 pub use send::{Cancelling, Sending, Sent};
 pub use signals::{Signal, SignalAccepted, Signalling};
 pub use start::{NewExecution, Starting};

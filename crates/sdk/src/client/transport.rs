@@ -61,6 +61,15 @@ impl Ask {
         Self { method: Method::POST, repeat, ..Self::get(path) }
     }
 
+    /// The last word counts, so that saying it again changes nothing.
+    pub(crate) fn put(path: impl Into<String>) -> Self {
+        Self { method: Method::PUT, ..Self::get(path) }
+    }
+
+    pub(crate) fn delete(path: impl Into<String>) -> Self {
+        Self { method: Method::DELETE, ..Self::get(path) }
+    }
+
     pub(crate) fn query(mut self, name: &'static str, value: impl ToString) -> Self {
         self.query.push((name, value.to_string()));
         self
@@ -138,7 +147,7 @@ impl Client {
         for (name, value) in &ask.headers {
             request = request.header(*name, value);
         }
-        if ask.method == Method::POST {
+        if ask.method == Method::POST || ask.method == Method::PUT {
             request = request.body(ask.body.clone());
         }
         if let Some(timeout) = timeout {

@@ -9,10 +9,12 @@
 mod acting;
 mod calling;
 mod deciding;
+mod devices;
 mod fleet;
 mod following;
 mod graphs;
 mod listing;
+mod people;
 mod refusing;
 mod repeating;
 mod stub;

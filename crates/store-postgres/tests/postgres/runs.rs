@@ -47,7 +47,8 @@ fn unit(number: usize, roster: &[millstream_core::claim::Candidate], now: Timest
     let spec = RunSpec::of(Name::parse("render").unwrap(), raw("{}"));
     let turn = u64::try_from(number).unwrap();
     let weights = Weights { rank: 0.0, ..Weights::default() };
-    let mut change = place(create(spec, None, now), roster, &weights, turn, None, now);
+    let mut change =
+        place(create(spec, None, now), &mut roster.iter().cloned().collect(), &weights, turn, None, now);
     if number >= 400 {
         let cancel = step(change.run.clone(), &Input::Cancel { reason: None }, None, now);
         change = change.then(cancel.unwrap());

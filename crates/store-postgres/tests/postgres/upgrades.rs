@@ -103,7 +103,15 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
     old_rows(&mut connection, acted, waiting).await;
 
     let store = PostgresStore::connect(&database.url, PostgresOptions::default()).await.unwrap();
-    let all = ["0002 work", "0003 graphs", "0004 accepted", "0005 outbox", "0006 devices", "0007 people"];
+    let all = [
+        "0002 work",
+        "0003 graphs",
+        "0004 accepted",
+        "0005 outbox",
+        "0006 devices",
+        "0007 people",
+        "0008 notices",
+    ];
     assert_eq!(store.pending().await.unwrap(), all);
     store.migrate().await.unwrap();
     let key = key("old");

@@ -71,7 +71,15 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
     let path = directory.path().join("millstream.db");
     first_build(&path);
     let store = desk::open(&path).await;
-    let all = ["0002 work", "0003 graphs", "0004 accepted", "0005 outbox", "0006 devices", "0007 people"];
+    let all = [
+        "0002 work",
+        "0003 graphs",
+        "0004 accepted",
+        "0005 outbox",
+        "0006 devices",
+        "0007 people",
+        "0008 notices",
+    ];
     assert_eq!(store.pending().await.unwrap(), all);
     store.migrate().await.unwrap();
     assert_eq!(store.pending().await.unwrap(), Vec::<String>::new());
@@ -133,7 +141,15 @@ async fn a_migration_that_fails_leaves_the_file_as_it_was() {
     shell.execute("CREATE TABLE signals (mine TEXT)", ()).unwrap();
     let store = desk::open(&path).await;
     assert!(matches!(store.migrate().await, Err(StoreError::Unavailable(_))));
-    let all = ["0002 work", "0003 graphs", "0004 accepted", "0005 outbox", "0006 devices", "0007 people"];
+    let all = [
+        "0002 work",
+        "0003 graphs",
+        "0004 accepted",
+        "0005 outbox",
+        "0006 devices",
+        "0007 people",
+        "0008 notices",
+    ];
     assert_eq!(store.pending().await.unwrap(), all);
     let actions: i64 = shell.query_row("SELECT count(*) FROM actions", (), |row| row.get(0)).unwrap();
     assert_eq!(actions, 3);

@@ -336,6 +336,18 @@ macro_rules! conformance_tests {
                 entries_that_are_gone_leave_an_empty_parcel_at_most,
                 spreading_and_handing_over_at_once_lose_nothing,
             }
+            notices {
+                a_run_that_fails_leaves_a_notice_with_its_commit,
+                a_unit_that_is_refused_leaves_no_notice,
+                an_item_that_fails_or_escalates_leaves_a_notice_with_its_commit,
+                a_notice_is_spread_once_to_the_sinks_of_that_moment,
+                notices_of_one_subject_are_due_one_after_the_other,
+                a_notice_that_is_put_off_holds_up_nobody_else,
+                notices_that_sinks_have_not_heard_are_counted,
+                old_notices_go_whether_they_were_heard_or_not,
+                positions_are_not_given_out_again,
+                notices_that_are_written_spread_and_told_at_once_are_each_told_in_order,
+            }
             executors {
                 an_executor_is_known_by_its_last_word,
                 executors_come_by_tenant_and_name_if_they_were_heard_of,

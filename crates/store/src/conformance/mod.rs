@@ -48,6 +48,7 @@ pub mod keys;
 pub mod lease;
 pub mod load;
 pub mod mailbox;
+pub mod notices;
 pub mod outbox;
 pub mod people_items;
 pub mod people_next;

@@ -96,4 +96,6 @@ pub async fn a_log_is_kept_in_order_and_read_in_pages(bench: Bench) {
     let first = views.run_log(&key, 0, 2).await.unwrap();
     let rest = views.run_log(&key, first[1].position, 9).await.unwrap();
     assert_eq!([first, rest].concat(), all);
+    assert_eq!(views.run_log_end(&key, 2).await.unwrap(), all[2..]);
+    assert_eq!(views.run_log_end(&key, 9).await.unwrap(), all);
 }

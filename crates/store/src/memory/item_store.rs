@@ -9,10 +9,11 @@ use millstream_core::time::Timestamp;
 use super::people::ItemRow;
 use super::settle::View;
 use super::tables::Tables;
-use super::{Memory, settle};
+use super::{Memory, notices, settle};
 use crate::Result;
 use crate::giving::no_slots;
 use crate::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
+use crate::notices::of_items;
 
 #[async_trait::async_trait]
 impl ItemStore for Memory {
@@ -97,6 +98,7 @@ fn write(tables: &mut Tables, worker: &WorkerId, commit: &ItemCommit, now: Times
     match tables.people.write(commit, now) {
         Err(current) => ItemCommitted::Conflict { current },
         Ok(version) => {
+            notices::write(tables, of_items([commit]));
             let settled = commit.settlement.as_ref().and_then(|settlement| {
                 let batch = std::slice::from_ref(settlement);
                 let settled = settle::settle(tables, worker, batch, &no_slots(), now, &View::Current);

@@ -28,6 +28,7 @@ mod intervention;
 mod item_store;
 mod key_store;
 mod leasing;
+mod notices;
 mod outbox;
 mod people;
 mod queue_store;

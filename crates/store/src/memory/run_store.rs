@@ -9,11 +9,13 @@ use millstream_core::status::PauseState;
 use millstream_core::time::Timestamp;
 
 use super::Memory;
+use super::notices;
 use super::settle::{View, settle};
 use super::tables::Tables;
 use crate::Result;
 use crate::action_store::Settlement;
 use crate::execution_store::LeaseGrant;
+use crate::notices::of_runs;
 use crate::run_commit::{self, Plan, Present};
 use crate::run_seats::Heard;
 use crate::run_store::{CommittedRuns, RunEntry, RunStore, SeatBeat, SeatPulse, StoredRun, Unit};
@@ -36,6 +38,7 @@ impl RunStore for Memory {
         let settlements: Vec<Settlement> =
             plan.writes.iter().filter_map(|write| write.settlement.clone()).collect();
         write(&mut tables, &plan, now);
+        notices::write(&mut tables, of_runs(plan.writes.iter().copied()));
         let (worker, grant) = (WorkerId::nobody(), LeaseGrant::none());
         let settled = settle(&mut tables, &worker, &settlements, &grant, now, &View::Current);
         let verdicts =

@@ -66,4 +66,12 @@ impl RunViews for Memory {
         let entries = tables.run_log.iter().filter(|(key, entry)| key == run && entry.position > after);
         Ok(entries.map(|(_, entry)| entry.clone()).take(limit).collect())
     }
+
+    async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>> {
+        let tables = self.tables();
+        let last = tables.run_log.iter().rev().filter(|(key, _)| key == run).take(limit);
+        let mut entries: Vec<RunEntry> = last.map(|(_, entry)| entry.clone()).collect();
+        entries.reverse();
+        Ok(entries)
+    }
 }

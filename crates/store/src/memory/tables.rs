@@ -13,6 +13,7 @@ use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
 
 use super::graphs::{FeedRow, GraphTable};
+use super::notices::NoticeRow;
 use super::outbox::OutboxRow;
 use super::people::PeopleTables;
 use crate::action_store::{Begun, Handling, Wanted};
@@ -55,6 +56,8 @@ pub(super) struct Tables {
     /// In order: whose, and what.
     pub(super) run_log: Vec<(RunKey, RunEntry)>,
     pub(super) people: PeopleTables,
+    pub(super) last_notice: i64,
+    pub(super) notices: Vec<NoticeRow>,
 }
 
 /// An execution with everything that belongs to it.

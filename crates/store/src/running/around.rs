@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::claim::{Candidate, Told, WaitingAction, Weights};
-use millstream_core::id::{DeviceKey, TenantId};
+use millstream_core::claim::{Told, WaitingAction, Weights};
+use millstream_core::id::DeviceKey;
 use millstream_core::time::Timestamp;
 
+use super::rosters::Rosters;
+use super::tally::Tally;
 use crate::action_store::{SettleVerdict, Settlement};
 use crate::{Result, Stores};
 
@@ -14,10 +16,12 @@ pub trait Around: Send + Sync {
     fn stores(&self) -> &Stores;
     fn now(&self) -> Timestamp;
     fn weights(&self) -> Weights;
+    /// The devices as this process knows them.
+    fn rosters(&self) -> &Rosters;
     /// Decides between equals: goes on with every choice.
     fn rotation(&self) -> u64;
-    /// What settles the action that waits. `None` where there is no such action any more.
-    async fn settlement(&self, waiting: &WaitingAction, told: Told) -> Result<Option<Settlement>>;
+    /// What settles each of the actions that wait, in order. `None` where there is no such action any more.
+    async fn settlements(&self, ended: Vec<(WaitingAction, Told)>) -> Vec<Result<Option<Settlement>>>;
     /// Something was written: those whom it concerns are told.
     async fn written(&self, written: Written);
 }
@@ -30,24 +34,5 @@ pub struct Written {
     pub settled: Vec<(Settlement, SettleVerdict)>,
     /// Actions that became ready because of them.
     pub unleased: usize,
-}
-
-/// Devices read at once.
-const PAGE: usize = 1_000;
-/// More are not looked at for one choice.
-const MOST: usize = 10_000;
-
-/// The devices that a choice is made from.
-pub async fn roster(stores: &Stores, tenant: &TenantId) -> Result<Vec<Candidate>> {
-    let mut all: Vec<Candidate> = Vec::new();
-    while all.len() < MOST {
-        let after = all.last().map(|last| last.device.id.clone());
-        let page = stores.devices.roster(tenant, after.as_ref(), PAGE).await?;
-        let is_last = page.len() < PAGE;
-        all.extend(page);
-        if is_last {
-            break;
-        }
-    }
-    Ok(all)
+    pub tally: Tally,
 }

@@ -11,7 +11,7 @@
 //! | [`items`] | people's work that nobody started or finished in time |
 //! | [`consumers`] | consumers and worker rows of the dead |
 //! | [`retention`] | rows that have outlived their use |
-//! | [`publish`] | nothing: it tells the outside what happened to graphs |
+//! | [`publish`] | nothing: it tells the outside what happened to graphs, runs and items |
 //! | [`beat`], [`clock`], [`executors`], [`gauges`] | nothing: they keep others informed |
 //!
 //! Doorbells of the dead are taken over in [`crate::reclaim`].

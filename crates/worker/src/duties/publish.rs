@@ -1,10 +1,10 @@
-//! Tells the outside what happened to graphs.
+//! Tells the outside what happened to graphs, runs and items.
 //!
-//! One worker at a time, so that the events of a graph arrive in order. Its turn lasts as long as it lives: it
-//! spreads new entries of the feed over the sinks, and each sink has a courier of its own ([`crate::outbound`]).
-//! When the worker dies its turn runs out, and what it had sent and not recorded is sent again by the next. Where
-//! nobody wants to hear anything, entries are marked and that is all: a sink hears what happens from its first day
-//! on.
+//! One worker at a time, so that the events of a subject arrive in order. Its turn lasts as long as it lives: it
+//! spreads new entries of the feed, and notices, over the sinks, and each sink has couriers of its own
+//! ([`crate::outbound`]). When the worker dies its turn runs out, and what it had sent and not recorded is sent
+//! again by the next. Where nobody wants to hear anything, entries are marked, notices are gone, and that is all: a
+//! sink hears what happens from its first day on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 use super::every::{Undone, once};
 use crate::metrics;
 use crate::outbound::Sink;
-use crate::outbound::courier::{Courier, FailureLog};
+use crate::outbound::courier::Courier;
+use crate::outbound::notice_courier::NoticeCourier;
+use crate::outbound::standing::FailureLog;
 use crate::worker::Worker;
 
 pub(crate) const DUTY: &str = "publish";
@@ -49,7 +51,7 @@ async fn turn(worker: &Worker) -> Result<(), Undone> {
         return Ok(());
     }
     if worker.deps.sinks.is_empty() {
-        while spread(worker, &[]).await? == PAGE
+        while spread(worker, &[]).await?.is_more()
             && !worker.stop.is_cancelled()
             && workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some()
         {}
@@ -62,15 +64,17 @@ async fn turn(worker: &Worker) -> Result<(), Undone> {
 /// Until the worker stops, or has lost its turn.
 async fn publish(worker: &Worker) {
     let sinks = &worker.deps.sinks;
-    let news: Vec<Notify> = sinks.iter().map(|_| Notify::new()).collect();
-    let couriers = sinks.iter().zip(&news).map(|(sink, news)| tell(worker, sink, news));
+    let news: Vec<News> = sinks.iter().map(|_| News::default()).collect();
+    let couriers = sinks.iter().zip(&news).map(|(sink, news)| async {
+        tokio::join!(tell(worker, sink, &news.entries), notify(worker, sink, &news.notices));
+    });
     let telling = async {
         tokio::join!(join_all(couriers), spread_all(worker, &news), measure_all(worker));
     };
     tokio::select! {
         () = telling => {}
         () = keep_turn(worker) => {
-            tracing::warn!("lost the turn to tell others of graphs; what was under way may be told twice");
+            tracing::warn!("lost the turn to tell others what happened; what was under way may be told twice");
         }
     }
 }
@@ -100,26 +104,61 @@ async fn tell(worker: &Worker, sink: &Arc<dyn Sink>, news: &Notify) {
     }
 }
 
-async fn spread_all(worker: &Worker, news: &[Notify]) {
+async fn notify(worker: &Worker, sink: &Arc<dyn Sink>, news: &Notify) {
+    let mut log = FailureLog::default();
+    while !worker.stop.is_cancelled() {
+        let mut courier = NoticeCourier::new(worker, Arc::clone(sink), log);
+        once(worker, "publish", courier.run(news, &worker.stop)).await;
+        log = courier.into_log();
+        pause(&worker.stop, worker.around(4 * LOOK)).await;
+    }
+}
+
+/// Wakes the couriers of a sink.
+#[derive(Default)]
+struct News {
+    entries: Notify,
+    notices: Notify,
+}
+
+#[derive(Default)]
+struct Spread {
+    entries: usize,
+    notices: usize,
+}
+
+impl Spread {
+    const fn is_more(&self) -> bool {
+        self.entries == PAGE || self.notices == PAGE
+    }
+}
+
+async fn spread_all(worker: &Worker, news: &[News]) {
     let sinks: Vec<Name> = worker.deps.sinks.iter().map(|sink| sink.name().clone()).collect();
     while !worker.stop.is_cancelled() {
-        let mut spread_now = 0;
+        let mut spread_now = Spread::default();
         once(worker, "publish", async {
             spread_now = spread(worker, &sinks).await?;
             Ok(())
         })
         .await;
-        if spread_now > 0 {
-            news.iter().for_each(Notify::notify_one);
+        if spread_now.entries > 0 {
+            news.iter().for_each(|news| news.entries.notify_one());
         }
-        if spread_now < PAGE {
+        if spread_now.notices > 0 {
+            news.iter().for_each(|news| news.notices.notify_one());
+        }
+        if !spread_now.is_more() {
             pause(&worker.stop, worker.around(LOOK)).await;
         }
     }
 }
 
-async fn spread(worker: &Worker, sinks: &[Name]) -> Result<usize, Undone> {
-    Ok(worker.deps.stores.outbox.spread(sinks, PAGE, worker.now()).await?)
+async fn spread(worker: &Worker, sinks: &[Name]) -> Result<Spread, Undone> {
+    let (stores, now) = (&worker.deps.stores, worker.now());
+    let notices = stores.notices.spread_notices(sinks, PAGE, now).await?;
+    let entries = stores.outbox.spread(sinks, PAGE, now).await?;
+    Ok(Spread { entries, notices })
 }
 
 /// Says how far behind the sinks are; one that is up to date, or no business of this worker any more, is at zero.
@@ -141,15 +180,23 @@ struct Behind(BTreeSet<Name>);
 impl Behind {
     #[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
     async fn measure(&mut self, worker: &Worker) -> Result<(), Undone> {
-        let backlogs = worker.deps.stores.outbox.backlogs().await?;
+        let stores = &worker.deps.stores;
+        let (graphs, notices) = (stores.outbox.backlogs().await?, stores.notices.notice_backlogs().await?);
         let now = worker.now();
-        self.0.extend(backlogs.iter().map(|backlog| backlog.sink.clone()));
+        self.0.extend(graphs.iter().map(|backlog| backlog.sink.clone()));
+        self.0.extend(notices.iter().map(|backlog| backlog.sink.clone()));
         for sink in &self.0 {
-            let backlog = backlogs.iter().find(|backlog| backlog.sink == *sink);
-            let (entries, graphs, seconds) = backlog.map_or((0, 0, 0.0), |backlog| {
-                (backlog.entries, backlog.executions, now.since(backlog.oldest).as_secs_f64())
-            });
-            set(sink, entries as f64, graphs as f64, seconds);
+            let graphs = graphs.iter().find(|backlog| backlog.sink == *sink);
+            let notices = notices.iter().find(|backlog| backlog.sink == *sink);
+            let oldest = graphs.map(|backlog| backlog.oldest).into_iter();
+            let oldest = oldest.chain(notices.map(|backlog| backlog.oldest)).min();
+            let lag = Lag {
+                entries: graphs.map_or(0, |backlog| backlog.entries) as f64,
+                graphs: graphs.map_or(0, |backlog| backlog.executions) as f64,
+                notices: notices.map_or(0, |backlog| backlog.notices) as f64,
+                seconds: oldest.map_or(0.0, |oldest| now.since(oldest).as_secs_f64()),
+            };
+            lag.tell(sink);
         }
         Ok(())
     }
@@ -157,15 +204,28 @@ impl Behind {
 
 impl Drop for Behind {
     fn drop(&mut self) {
-        self.0.iter().for_each(|sink| set(sink, 0.0, 0.0, 0.0));
+        self.0.iter().for_each(|sink| Lag::default().tell(sink));
     }
 }
 
-fn set(sink: &Name, entries: f64, graphs: f64, seconds: f64) {
-    let sink = sink.as_str();
-    ::metrics::gauge!(metrics::PUBLISH_LAG_ENTRIES, "sink" => sink.to_owned()).set(entries);
-    ::metrics::gauge!(metrics::PUBLISH_LAG_GRAPHS, "sink" => sink.to_owned()).set(graphs);
-    ::metrics::gauge!(metrics::PUBLISH_LAG_SECONDS, "sink" => sink.to_owned()).set(seconds);
+#[derive(Default)]
+struct Lag {
+    entries: f64,
+    graphs: f64,
+    notices: f64,
+    seconds: f64,
+}
+
+impl Lag {
+    fn tell(&self, sink: &Name) {
+        let set = |gauge: &'static str, value: f64| {
+            ::metrics::gauge!(gauge, "sink" => sink.as_str().to_owned()).set(value);
+        };
+        set(metrics::PUBLISH_LAG_ENTRIES, self.entries);
+        set(metrics::PUBLISH_LAG_GRAPHS, self.graphs);
+        set(metrics::PUBLISH_LAG_NOTICES, self.notices);
+        set(metrics::PUBLISH_LAG_SECONDS, self.seconds);
+    }
 }
 
 async fn pause(stop: &CancellationToken, length: Duration) {

@@ -32,15 +32,20 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
     let keys = now.minus(retention.keys);
     // People's work is kept as long as anything that may have asked for it.
     let items = ended.completed.min(ended.failed).min(ended.cancelled);
+    let untold = now.minus(retention.failed);
     while stores.workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some() {
         let began = Instant::now();
         let executions = stores.housekeeping.purge_executions(ended, ROWS).await?;
         let keys = stores.housekeeping.purge_keys(keys, ROWS).await?;
         let items = stores.items.purge_items(items, ROWS).await?;
+        let notices = stores.notices.purge_notices(untold, ROWS).await?;
+        ::metrics::counter!(metrics::PURGED, "kind" => "notice").increment(notices);
         ::metrics::counter!(metrics::PURGED, "kind" => "execution").increment(executions);
         ::metrics::counter!(metrics::PURGED, "kind" => "item").increment(items);
         ::metrics::counter!(metrics::PURGED, "kind" => "key").increment(keys);
-        if executions + keys + items == 0 || worker.stop.is_cancelled() {
+        let runs = stores.housekeeping.purge_runs(ended, ROWS).await?;
+        ::metrics::counter!(metrics::PURGED, "kind" => "run").increment(runs);
+        if executions + keys + notices + runs + items == 0 || worker.stop.is_cancelled() {
             stores.workers.finish_duty(DUTY, me, now).await?;
             break;
         }
@@ -117,7 +122,7 @@ mod tests {
         let new = ids.clone().map(|id| NewItem::plain(id, RawJson::null()));
         stores.items.import(&tenant, &queue.name, &new, then).await.unwrap();
         let [ended, open] = ids.map(|item| ItemRef::Item(ItemKey { tenant: tenant.clone(), item }));
-        let loaded = stores.items.load_items(&[ended.clone()]).await.unwrap().remove(0).unwrap();
+        let loaded = stores.items.load_items(std::slice::from_ref(&ended)).await.unwrap().remove(0).unwrap();
         let setting = Setting { queue: &queue, state: QueueState::Active, escalates_to: None };
         let input = Input::Withdraw { reason: None, by: None };
         let Ok(Stepped::Changed(change)) = step(&loaded.work, setting, &input, then) else { panic!() };

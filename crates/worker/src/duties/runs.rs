@@ -4,26 +4,31 @@
 
 use std::sync::Arc;
 
-use millstream_store::running::{self, Acted, Ask};
+use millstream_store::running::{self, Acted, Answer, Ask, Order, Want};
 
 use super::every::Undone;
 use crate::worker::Worker;
 
-/// Runs read at once.
+/// Runs read, and written, at once.
 const PAGE: usize = 100;
 
 pub(crate) async fn look(worker: Arc<Worker>) -> Result<(), Undone> {
     loop {
         let due = worker.deps.stores.runs.due_runs(worker.now(), PAGE).await?;
         let is_last = due.len() < PAGE;
+        let order = |key| Order { key, want: Want::Ask(Ask::Due), by: None };
+        let orders: Vec<Order> = due.into_iter().map(order).collect();
         let mut done = 0;
-        for key in &due {
-            match running::act(&*worker, key, &Ask::Due, None).await {
-                Ok(Acted::Done { .. }) => done += 1,
-                Ok(Acted::Refused(_) | Acted::NoSuchRun | Acted::NoSuchDevice) => {}
+        for (order, answer) in orders.iter().zip(running::perform(&*worker, &orders).await) {
+            match answer {
+                Ok(Answer::Acted(Acted::Done { .. })) => done += 1,
+                Ok(
+                    Answer::Acted(Acted::Refused(_) | Acted::NoSuchRun | Acted::NoSuchDevice)
+                    | Answer::Created(_),
+                ) => {}
                 // One that cannot be read does not hold up the others.
                 Err(error) => {
-                    tracing::warn!(run = %key, error = %error, "a run that is due was not looked at")
+                    tracing::warn!(run = %order.key, error = %error, "a run that is due was not looked at");
                 }
             }
         }

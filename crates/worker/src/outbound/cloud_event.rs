@@ -1,32 +1,35 @@
-//! What happened to a graph as a CloudEvent.
+//! What happened to a graph, or what is noticed of a run or an item, as a CloudEvent.
 
-use millstream_core::graph::Notice;
+use millstream_core::graph;
 use millstream_core::id::{ExecutionId, ExecutionKey, Seq};
+use millstream_core::notice::Notice;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
+use millstream_store::notices::DueNotice;
 use serde::{Deserialize, Serialize};
 
 /// What types begin with.
 const PREFIX: &str = "millstream.graph.";
+const NOTICE_PREFIX: &str = "millstream.";
 pub(super) const DISPATCHED: &str = "node.dispatched";
 
 /// In the JSON format of CloudEvents 1.0. `id` is the same however often it is sent, and unique with `source`;
-/// `sequence` orders the events of one graph.
+/// `sequence` orders the events of one subject.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CloudEvent {
     pub specversion: &'static str,
-    /// The place of the event, as those who watch the graph see it.
+    /// The place of the event: of a graph, as those who watch it see it.
     pub id: String,
     pub source: String,
     #[serde(rename = "type")]
     pub kind: String,
-    /// The graph.
+    /// The graph, run or item.
     pub subject: String,
     pub time: Timestamp,
     /// Texts compare as the numbers in them do.
     pub sequence: String,
     pub datacontenttype: &'static str,
-    /// What those who watch the graph see.
+    /// Of a graph: what those who watch it see.
     pub data: RawJson,
 }
 
@@ -50,7 +53,7 @@ pub(crate) struct Dispatched {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum What {
-    Noticed(Notice),
+    Noticed(graph::Notice),
     Dispatched(DispatchedOut),
 }
 
@@ -108,6 +111,23 @@ impl CloudEvent {
         }
     }
 
+    pub(crate) fn of_notice(source: &str, due: &DueNotice) -> Self {
+        let DueNotice { position, tenant, notice, attempts: _ } = due;
+        let Notice { kind, subject, at, data } = notice;
+        Self {
+            specversion: "1.0",
+            // Positions of notices and of the feed are numbers of different kinds.
+            id: format!("notice.{position}"),
+            source: format!("{source}/{tenant}"),
+            kind: format!("{NOTICE_PREFIX}{kind}"),
+            subject: subject.clone(),
+            time: *at,
+            sequence: format!("{position:019}.000000"),
+            datacontenttype: "application/json",
+            data: data.clone(),
+        }
+    }
+
     /// About how long it is.
     pub(crate) fn bytes(&self) -> usize {
         const ATTRIBUTES: usize = 300;
@@ -126,7 +146,7 @@ mod tests {
             tenant: TenantId::parse("acme").unwrap(),
             execution: ExecutionId::parse("r-1").unwrap(),
         };
-        let what = What::Noticed(Notice::Failed { reason: Some("two nodes failed".to_owned()) });
+        let what = What::Noticed(graph::Notice::Failed { reason: Some("two nodes failed".to_owned()) });
         let at = Timestamp::from_millis(1_700_000_000_123);
         CloudEvent::new("/millstream", &graph, Place { position, index }, at, Some(Seq(7)), &what)
     }
@@ -147,6 +167,32 @@ mod tests {
                 "graph_id": "r-1", "at": "2023-11-14T22:13:20.123Z", "seq": 7,
                 "type": "workflow.failed", "reason": "two nodes failed",
             },
+        });
+        assert_eq!(written, wanted);
+    }
+
+    #[test]
+    fn a_notice_is_written_like_an_event_of_a_graph() {
+        let notice = Notice {
+            kind: millstream_core::notice::Kind::RunNobodyLeft,
+            subject: "r-7".to_owned(),
+            at: Timestamp::from_millis(1_700_000_000_123),
+            data: RawJson::trusted(r#"{"run_id":"r-7"}"#),
+        };
+        let tenant = TenantId::parse("acme").unwrap();
+        let due = DueNotice { position: 12, tenant, notice, attempts: 3 };
+        let event = CloudEvent::of_notice("/millstream", &due);
+        let written: serde_json::Value = serde_json::from_str(RawJson::of(&event).as_str()).unwrap();
+        let wanted = serde_json::json!({
+            "specversion": "1.0",
+            "id": "notice.12",
+            "source": "/millstream/acme",
+            "type": "millstream.run.nobody_left",
+            "subject": "r-7",
+            "time": "2023-11-14T22:13:20.123Z",
+            "sequence": "0000000000000000012.000000",
+            "datacontenttype": "application/json",
+            "data": { "run_id": "r-7" },
         });
         assert_eq!(written, wanted);
     }

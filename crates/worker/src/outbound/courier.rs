@@ -1,4 +1,4 @@
-//! Tells one sink what it has not heard, for as long as it is this worker's turn.
+//! Tells one sink what it has not heard of graphs, for as long as it is this worker's turn.
 //!
 //! What is due is read, packed into batches and sent, a few at the same time and no graph in two of them. A graph
 //! whose events are refused is put off in the store, longer each time, and nobody waits for it. A sink that is away
@@ -13,7 +13,6 @@ use std::time::Duration;
 use futures::stream::{self, FuturesUnordered};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use millstream_core::id::ExecutionKey;
-use millstream_core::retry::{Jitter, RetryPolicy};
 use millstream_store::StoreError;
 use millstream_store::outbox::{HandedOver, Limit, Parcel, PutOff};
 use tokio::sync::Notify;
@@ -22,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::{Batch, Came, Delivered, deliver, pack};
 use super::share::Share;
-use super::sink::{Refusal, Sink};
+use super::sink::Sink;
+use super::standing::{FailureLog, Standing, patience};
 use crate::duties::every::Undone;
-use crate::metrics;
 use crate::worker::Worker;
 
 /// What is read at once.
@@ -35,10 +34,6 @@ const READING: usize = 4;
 const LOOK: Duration = Duration::from_secs(1);
 /// How long what is under way may take when the worker stops.
 const FINISH: Duration = Duration::from_secs(1);
-/// So many refusals without a success in between: it is not the graphs.
-const TOO_MANY: u32 = 16;
-/// How often refusals are logged.
-const QUIET: Duration = Duration::from_secs(60);
 
 type Sending = futures::future::BoxFuture<'static, Delivered>;
 
@@ -50,30 +45,7 @@ pub(crate) struct Courier<'a> {
     sending: FuturesUnordered<Sending>,
     /// The graphs of both.
     busy: BTreeSet<ExecutionKey>,
-    /// Batches that were not taken since one was.
-    failures: u32,
-    /// The sink is left alone until then.
-    rest: Option<Instant>,
-    log: FailureLog,
-}
-
-/// What was logged of failures: an outage once, refusals once in a while.
-#[derive(Debug, Default)]
-pub(crate) struct FailureLog {
-    is_away: bool,
-    refused: Option<Instant>,
-}
-
-/// Between two attempts at one graph.
-fn patience() -> RetryPolicy {
-    let (backoff, max) = (Duration::from_secs(1), Duration::from_secs(300));
-    RetryPolicy { attempts: u32::MAX, backoff, max, jitter: Jitter::Half, except: Vec::new() }
-}
-
-/// Between two looks at a sink that is away.
-fn indulgence() -> RetryPolicy {
-    let (backoff, max) = (Duration::from_millis(500), Duration::from_secs(30));
-    RetryPolicy { attempts: u32::MAX, backoff, max, jitter: Jitter::Half, except: Vec::new() }
+    standing: Standing,
 }
 
 impl<'a> Courier<'a> {
@@ -84,29 +56,27 @@ impl<'a> Courier<'a> {
             packed: VecDeque::new(),
             sending: FuturesUnordered::new(),
             busy: BTreeSet::new(),
-            failures: 0,
-            rest: None,
-            log,
+            standing: Standing::new(log),
         }
     }
 
     /// Until `stop`; what is under way then is finished if it does not take long. An error is the store's: whoever calls begins anew.
     pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), Undone> {
         while !stop.is_cancelled() {
-            let rests = self.rest.is_some_and(|until| until > Instant::now());
-            if self.packed.is_empty() && !rests {
+            let rest = self.standing.rest();
+            if self.packed.is_empty() && rest.is_none() {
                 self.pack().await?;
             }
-            if !rests {
+            if rest.is_none() {
                 self.send();
             }
-            let again = self.rest.filter(|_| rests).unwrap_or_else(|| Instant::now() + LOOK);
+            let again = rest.unwrap_or_else(|| Instant::now() + LOOK);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
                 Some(delivered) = self.sending.next() => self.settle(delivered).await?,
                 () = tokio::time::sleep_until(again) => {}
-                () = news.notified(), if !rests => {}
+                () = news.notified(), if rest.is_none() => {}
             }
         }
         let finishing = async {
@@ -120,7 +90,7 @@ impl<'a> Courier<'a> {
     }
 
     pub(crate) fn into_log(self) -> FailureLog {
-        self.log
+        self.standing.into_log()
     }
 
     /// Reads what is due. What the sink does not want to hear is passed over.
@@ -150,7 +120,7 @@ impl<'a> Courier<'a> {
 
     fn send(&mut self) {
         // One that failed is asked with one batch before everybody comes.
-        let requests = if self.log.is_away { 1 } else { self.sink.load().requests };
+        let requests = if self.standing.is_away() { 1 } else { self.sink.load().requests };
         while self.sending.len() < requests {
             let Some(batch) = self.packed.pop_front() else { break };
             self.sending.push(deliver(Arc::clone(&self.sink), batch).boxed());
@@ -165,7 +135,8 @@ impl<'a> Courier<'a> {
         }
         let (mut heard, mut put_off) = (Vec::new(), Vec::new());
         for delivered in over {
-            self.judge(&delivered);
+            let refusal = delivered.refusal.as_ref();
+            self.standing.judge(self.worker, self.sink.name(), delivered.sent, refusal);
             for Came { share, heard: came, is_held } in delivered.came() {
                 self.busy.remove(&share.graph);
                 if is_held {
@@ -180,39 +151,6 @@ impl<'a> Courier<'a> {
         outbox.handed_over(name, &heard, self.worker.now()).await?;
         outbox.put_off(name, &put_off).await?;
         Ok(())
-    }
-
-    /// What a batch says about the sink as a whole.
-    fn judge(&mut self, delivered: &Delivered) {
-        let name = || self.sink.name().as_str().to_owned();
-        ::metrics::counter!(metrics::PUBLISHED, "sink" => name()).increment(delivered.sent as u64);
-        if delivered.sent > 0 {
-            self.failures = 0;
-            if std::mem::take(&mut self.log.is_away) {
-                tracing::info!(sink = name(), "the sink takes events again");
-            }
-        }
-        let Some(refusal) = &delivered.refusal else { return };
-        ::metrics::counter!(metrics::PUBLISH_FAILURES, "sink" => name()).increment(1);
-        self.failures = self.failures.saturating_add(1);
-        let asked = match refusal {
-            Refusal::Away { retry_after, .. } => *retry_after,
-            Refusal::Refused { error } if self.failures < TOO_MANY => {
-                let now = Instant::now();
-                if self.log.refused.is_none_or(|logged| now - logged >= QUIET) {
-                    self.log.refused = Some(now);
-                    tracing::warn!(sink = name(), error, "events are refused; their graphs are tried again");
-                }
-                return;
-            }
-            Refusal::Refused { .. } => None,
-        };
-        if !std::mem::replace(&mut self.log.is_away, true) {
-            let error = refusal.error();
-            tracing::warn!(sink = name(), error, "the sink takes no events; they wait and it is tried again");
-        }
-        let wait = indulgence().wait_after(self.failures, self.worker.unit(), asked).unwrap_or_default();
-        self.rest = Some(Instant::now() + wait);
     }
 }
 
@@ -230,6 +168,5 @@ async fn read(worker: &Worker, sink: &dyn Sink, parcel: Parcel) -> Result<Result
 }
 
 fn later(worker: &Worker, graph: ExecutionKey, attempts: u32) -> PutOff {
-    let wait = patience().wait_after(attempts, worker.unit(), None).unwrap_or_default();
-    PutOff { execution: graph, until: worker.now().plus(wait), attempts }
+    PutOff { execution: graph, until: worker.now().plus(patience(worker, attempts)), attempts }
 }

@@ -1,4 +1,4 @@
-//! Somewhere outside that wants to hear of graphs.
+//! Somewhere outside that wants to hear of graphs, runs and items.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
 /// What a sink takes at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
-    /// Calls of [`Sink::send`] under way at the same time, each for other graphs.
+    /// Calls of [`Sink::send`] under way at the same time, each for other subjects. Notices come in one more.
     pub requests: usize,
     /// Events of one call.
     pub events: usize,

@@ -1,6 +1,6 @@
 //! Which events a sink wants to hear.
 
-/// Every type of event, as it is called where graphs are watched.
+/// Every type of event: those of graphs as they are called where graphs are watched, and notices.
 pub const KINDS: &[&str] = &[
     "workflow.created",
     "workflow.edited",
@@ -12,7 +12,14 @@ pub const KINDS: &[&str] = &[
     "node.dispatched",
     "node.retried",
     "node.completed",
+    "run.nobody_left",
+    "run.failed",
+    "item.failed",
+    "item.escalated",
 ];
+
+/// All of a kind.
+pub const FAMILIES: &[&str] = &["workflow.*", "node.*", "run.*", "item.*"];
 
 /// All of them, or those that were named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +31,7 @@ impl Taste {
     pub fn of<'a>(types: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let mut wanted = Vec::new();
         for kind in types {
-            if kind != "workflow.*" && kind != "node.*" && !KINDS.contains(&kind) {
+            if !FAMILIES.contains(&kind) && !KINDS.contains(&kind) {
                 return Err(kind.to_owned());
             }
             wanted.push(kind.to_owned());
@@ -56,6 +63,14 @@ mod tests {
         let wanted: Vec<_> = KINDS.iter().filter(|kind| taste.wants(kind)).collect();
         assert_eq!(wanted.len(), 6);
         assert!(taste.wants("node.completed") && !taste.wants("node.scheduled"));
+    }
+
+    #[test]
+    fn every_kind_of_notice_may_be_asked_for() {
+        for kind in millstream_core::notice::Kind::ALL {
+            assert!(Taste::of([kind.as_str()]).unwrap().wants(kind.as_str()));
+            assert!(Taste::of([format!("{}.*", kind.family()).as_str()]).unwrap().wants(kind.as_str()));
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! ends the run settles the action in the same write.
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
-use millstream_core::claim::{Input, Settings, WaitingAction};
+use millstream_core::claim::{Input, WaitingAction};
 use millstream_core::definition::Timeouts;
 use millstream_core::entropy::derived_event_id;
 use millstream_core::id::{ExecutionKey, RunId, RunKey};
@@ -13,7 +13,7 @@ use millstream_core::machine::{ActionInput, DeviceInput};
 use millstream_core::schedule;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::run_store::RunFilter;
-use millstream_store::running::{self, Acted, Ask, Created};
+use millstream_store::running::{self, Acted, Ask, Created, Order, Want};
 use millstream_store::{Result, StoreError};
 
 use super::emit::unavailable;
@@ -47,7 +47,7 @@ async fn begin(worker: &Worker, action: &LeasedAction, input: &DeviceInput) -> R
     };
     let lease = &action.lease;
     let waiting = WaitingAction { key: lease.key.clone(), epoch: lease.epoch, event_id: action.event_id };
-    let spec = input.run(&Settings::default(), waiting.clone());
+    let spec = input.run(worker.options.devices.of(&input.kind), waiting.clone());
     if let Some(problem) = spec.problems().first() {
         let error =
             ActionError { class: ErrorClass::Input, message: format!("device.{problem}"), status: None };
@@ -112,10 +112,8 @@ pub(crate) async fn withdraw(worker: &Worker, execution: &ExecutionKey) -> Resul
         let page = worker.deps.stores.run_views.list_runs(&execution.tenant, &filter, after, PAGE).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|last| last.position);
-        for stored in page.into_iter().filter(|stored| !stored.run.status().is_ended()) {
-            withdraw_one(worker, execution, &stored.key).await?;
-            withdrawn += 1;
-        }
+        let open = page.into_iter().filter(|stored| !stored.run.status().is_ended());
+        withdrawn += withdraw_all(worker, execution, open.map(|stored| stored.key)).await?;
         if is_last {
             return Ok(withdrawn);
         }
@@ -123,8 +121,19 @@ pub(crate) async fn withdraw(worker: &Worker, execution: &ExecutionKey) -> Resul
 }
 
 async fn withdraw_one(worker: &Worker, execution: &ExecutionKey, run: &RunKey) -> Result<()> {
+    withdraw_all(worker, execution, [run.clone()]).await.map(|_| ())
+}
+
+/// What is refused has ended meanwhile.
+async fn withdraw_all(
+    worker: &Worker,
+    execution: &ExecutionKey,
+    runs: impl IntoIterator<Item = RunKey>,
+) -> Result<usize> {
     let reason = Some(format!("the execution {} does not wait for it any more", execution.execution));
-    match running::act(worker, run, &Ask::Input(Input::Cancel { reason }), Some("execution")).await? {
-        Acted::Done { .. } | Acted::Refused(_) | Acted::NoSuchRun | Acted::NoSuchDevice => Ok(()),
-    }
+    let want = Want::Ask(Ask::Input(Input::Cancel { reason }));
+    let order = |key| Order { key, want: want.clone(), by: Some("execution".to_owned()) };
+    let orders: Vec<Order> = runs.into_iter().map(order).collect();
+    let answers: Vec<_> = running::perform(worker, &orders).await.into_iter().collect::<Result<_>>()?;
+    Ok(answers.len())
 }

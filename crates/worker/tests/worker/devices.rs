@@ -1,14 +1,17 @@
 //! Actions that devices perform: a run is made, watched, told, and withdrawn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use millstream_core::claim::{Device, FailureKind, SeatState, Status};
-use millstream_core::id::{DeviceId, ExecutionKey, TenantId};
+use millstream_core::claim::{Backoff, Device, FailureKind, Policy, SeatState, Settings, Status};
+use millstream_core::id::{DeviceId, ExecutionKey, Name, TenantId};
 use millstream_core::status::ExecutionStatus;
 use millstream_store::run_store::{RunFilter, StoredRun};
+use millstream_testkit::eventually;
+use millstream_worker::WorkerOptions;
 
 use crate::bench::Bench;
+use crate::listener::{Listener, Mood};
 
 const SHOP: &str = "
 name: shop
@@ -29,8 +32,14 @@ actions:
 async fn shop(timeout: &str) -> (Bench, ExecutionKey) {
     let bench = Bench::new();
     bench.define(&SHOP.replace("TIMEOUT", timeout)).await;
+    register(&bench, "one").await;
+    let key = bench.start("shop", "s-1").await;
+    (bench, key)
+}
+
+async fn register(bench: &Bench, id: &str) {
     let device = Device {
-        id: DeviceId::parse("one").unwrap(),
+        id: DeviceId::parse(id).unwrap(),
         capabilities: BTreeSet::new(),
         capability: 0,
         capacity: None,
@@ -44,8 +53,34 @@ async fn shop(timeout: &str) -> (Bench, ExecutionKey) {
     };
     let tenant = TenantId::default_tenant();
     bench.stores.devices.beat_devices(&[(tenant, device)], bench.now()).await.unwrap();
-    let key = bench.start("shop", "s-1").await;
-    (bench, key)
+}
+
+/// Runs of the kind `film` rest so often, and shortly.
+fn resting(bench: &Bench, rounds: u32) -> WorkerOptions {
+    let backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_millis(50), rounds };
+    let film = Settings { backoff, ..Settings::default() };
+    let kinds = BTreeMap::from([(Name::parse("film").unwrap(), film)]);
+    WorkerOptions { devices: Policy { kinds, ..Policy::default() }, ..bench.hasty() }
+}
+
+#[tokio::test]
+async fn a_run_for_which_nobody_is_left_is_told_outside_as_well() {
+    let (mut bench, key) = shop("100ms").await;
+    let listener = std::sync::Arc::new(Listener::who("sink", |_| Mood::Take));
+    bench.sinks = vec![listener.clone()];
+    let _worker = bench.worker_with(bench.hasty());
+    bench.send(&key, "go", "{}").await;
+    bench.until_status(&key, ExecutionStatus::Failed).await;
+    let run = until_status(&bench, &key, Status::Failed).await;
+    eventually(Duration::from_secs(20), || async {
+        let heard = listener.heard();
+        if heard.is_empty() { Err(heard) } else { Ok(()) }
+    })
+    .await;
+    let event = listener.heard().remove(0);
+    assert_eq!(event.kind, "millstream.run.nobody_left");
+    assert_eq!((event.source.as_str(), event.subject.as_str()), ("/test/default", run.key.run.as_str()));
+    assert!(event.data.as_str().contains(r#""kind":"film""#) && event.data.as_str().contains(r#""s-1""#));
 }
 
 async fn runs(bench: &Bench, key: &ExecutionKey) -> Vec<StoredRun> {
@@ -90,4 +125,33 @@ async fn the_runs_of_an_execution_that_has_ended_are_withdrawn() {
     let withdrawn = until_status(&bench, &key, Status::Failed).await;
     let SeatState::Failed { failure, .. } = &withdrawn.run.seats[0].state else { panic!("{withdrawn:?}") };
     assert_eq!(failure.kind, FailureKind::Cancelled);
+}
+
+#[tokio::test]
+async fn a_run_that_finds_nobody_rests_until_somebody_comes() {
+    let bench = Bench::new();
+    bench.define(&SHOP.replace("TIMEOUT", "1h")).await;
+    let key = bench.start("shop", "s-1").await;
+    let _worker = bench.worker_with(resting(&bench, u32::MAX));
+    bench.send(&key, "go", "{}").await;
+    let waits = until_status(&bench, &key, Status::Reassigning).await;
+    assert_eq!(waits.run.settings.backoff.first, Duration::from_millis(50), "as its kind has it");
+    register(&bench, "late").await;
+    let asked = until_status(&bench, &key, Status::Assigned).await;
+    assert_eq!(asked.run.seats[0].held().unwrap().device.as_str(), "late");
+    assert!(asked.run.settings.assignment_timeout.as_secs() == 3600, "as the definition has it");
+}
+
+#[tokio::test]
+async fn a_run_for_which_nobody_comes_fails_its_action_after_the_last_rest() {
+    let bench = Bench::new();
+    bench.define(&SHOP.replace("TIMEOUT", "1h")).await;
+    let key = bench.start("shop", "s-1").await;
+    let _worker = bench.worker_with(resting(&bench, 2));
+    bench.send(&key, "go", "{}").await;
+    bench.until_status(&key, ExecutionStatus::Failed).await;
+    assert_eq!(bench.execution(&key).await.state.state.as_str(), "lost");
+    let ended = until_status(&bench, &key, Status::Failed).await;
+    let SeatState::Failed { failure, .. } = &ended.run.seats[0].state else { panic!("{ended:?}") };
+    assert_eq!(failure.kind, FailureKind::NobodyLeft);
 }

@@ -21,6 +21,7 @@ use millstream_store::execution_store::{
 };
 use millstream_store::graph_store::{Dispatch, DispatchContext, GraphStore, NodeLog};
 use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
+use millstream_store::notices::{DueNotice, NoticeBacklog, NoticePutOff, Notices};
 use millstream_store::run_store::{CommittedRuns, RunStore, SeatBeat, SeatPulse, StoredRun, Unit};
 use millstream_store::timer_store::TimerStore;
 use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
@@ -49,6 +50,12 @@ pub(crate) enum Call<'a> {
     CommitRuns,
     BeatSeats,
     DueRuns,
+    SpreadNotices,
+    DueNotices,
+    NoticesTold,
+    PutNoticesOff,
+    NoticeBacklogs,
+    PurgeNotices,
     Import,
     LoadItems,
     CommitItems,
@@ -100,6 +107,7 @@ pub(crate) fn stores(stores: &Stores, hook: &Hook) -> Stores {
     faulty.items = Arc::new(Faulty { inner: stores.items.clone(), hook: hook.clone() });
     faulty.assignments = Arc::new(Faulty { inner: stores.assignments.clone(), hook: hook.clone() });
     faulty.graphs = Arc::new(Faulty { inner: stores.graphs.clone(), hook: hook.clone() });
+    faulty.notices = Arc::new(Faulty { inner: stores.notices.clone(), hook: hook.clone() });
     faulty.runs = Arc::new(Faulty { inner: stores.runs.clone(), hook: hook.clone() });
     faulty
 }
@@ -306,6 +314,33 @@ impl RunStore for Faulty<dyn RunStore> {
 
     async fn due_runs(&self, now: Timestamp, limit: usize) -> Stored<Vec<RunKey>> {
         self.call(Call::DueRuns, self.inner.due_runs(now, limit)).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Notices for Faulty<dyn Notices> {
+    async fn spread_notices(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Stored<usize> {
+        self.call(Call::SpreadNotices, self.inner.spread_notices(sinks, limit, now)).await
+    }
+
+    async fn due_notices(&self, sink: &Name, limit: usize, now: Timestamp) -> Stored<Vec<DueNotice>> {
+        self.call(Call::DueNotices, self.inner.due_notices(sink, limit, now)).await
+    }
+
+    async fn notices_told(&self, sink: &Name, positions: &[i64]) -> Stored<()> {
+        self.call(Call::NoticesTold, self.inner.notices_told(sink, positions)).await
+    }
+
+    async fn put_notices_off(&self, sink: &Name, notices: &[NoticePutOff]) -> Stored<()> {
+        self.call(Call::PutNoticesOff, self.inner.put_notices_off(sink, notices)).await
+    }
+
+    async fn notice_backlogs(&self) -> Stored<Vec<NoticeBacklog>> {
+        self.call(Call::NoticeBacklogs, self.inner.notice_backlogs()).await
+    }
+
+    async fn purge_notices(&self, before: Timestamp, limit: usize) -> Stored<u64> {
+        self.call(Call::PurgeNotices, self.inner.purge_notices(before, limit)).await
     }
 }
 

@@ -1,123 +1,23 @@
 //! Telling others what happens to graphs: whole workers, on a time that passes as fast as it can.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use millstream_core::entropy::Entropy;
 use millstream_core::graph::notices;
-use millstream_core::id::{ExecutionKey, Name, Seq};
+use millstream_core::id::{ExecutionKey, Seq};
 use millstream_store::feed::Fed;
 use millstream_testkit::eventually;
 use millstream_worker::WorkerOptions;
-use millstream_worker::outbound::{CloudEvent, Load, Refusal, Sink, Taste};
+use millstream_worker::outbound::{CloudEvent, Load, Taste};
 
 use crate::bench::{Bench, key};
 use crate::graphs::{create, desk, options, passed};
+use crate::listener::{Listener, Mood, dice};
 
 /// Of real time; the time of the workers costs nothing.
 const IN_THE_END: Duration = Duration::from_secs(90);
-
-/// What a listener does with a batch.
-#[derive(Debug, Clone, Copy)]
-enum Mood {
-    Take,
-    Refuse,
-    Away,
-    /// Takes so many, and then breaks the connection.
-    BreakAfter(usize),
-}
-
-type Moods = dyn Fn(&[CloudEvent]) -> Mood + Send + Sync;
-
-/// Hears by a function, and remembers what it took.
-struct Listener {
-    name: Name,
-    taste: Taste,
-    load: Load,
-    mood: Box<Moods>,
-    heard: Mutex<Vec<CloudEvent>>,
-    asked: AtomicU64,
-}
-
-impl std::fmt::Debug for Listener {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listener").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-#[async_trait::async_trait]
-impl Sink for Listener {
-    fn name(&self) -> &Name {
-        &self.name
-    }
-
-    fn source(&self) -> &str {
-        "/test"
-    }
-
-    fn taste(&self) -> &Taste {
-        &self.taste
-    }
-
-    fn load(&self) -> Load {
-        self.load
-    }
-
-    async fn send(&self, events: &[CloudEvent]) -> Result<(), Refusal> {
-        assert!(!events.is_empty() && events.len() <= self.load.events, "no more than it can take");
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let away = || Refusal::Away { error: "broken".to_owned(), retry_after: None };
-        tokio::task::yield_now().await;
-        match (self.mood)(events) {
-            Mood::Take => self.heard.lock().unwrap().extend_from_slice(events),
-            Mood::Refuse => return Err(Refusal::Refused { error: "no".to_owned() }),
-            Mood::Away => return Err(away()),
-            Mood::BreakAfter(count) => {
-                self.heard.lock().unwrap().extend_from_slice(&events[..count.min(events.len())]);
-                return Err(away());
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Listener {
-    fn who(name: &str, mood: impl Fn(&[CloudEvent]) -> Mood + Send + Sync + 'static) -> Self {
-        Self {
-            name: Name::parse(name).unwrap(),
-            taste: Taste::default(),
-            load: Load { requests: 3, events: 20, bytes: 100_000 },
-            mood: Box::new(mood),
-            heard: Mutex::default(),
-            asked: AtomicU64::new(0),
-        }
-    }
-
-    fn heard(&self) -> Vec<CloudEvent> {
-        self.heard.lock().unwrap().clone()
-    }
-
-    /// What it heard of each graph, repetitions left out.
-    fn first_heard(&self) -> BTreeMap<String, Vec<(String, String)>> {
-        let (mut of_graphs, mut seen) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::new());
-        for event in self.heard() {
-            let place = (event.source.clone(), event.id.clone());
-            match seen.insert(place, event.clone()) {
-                Some(before) => assert_eq!(before, event, "the same event, whenever it is told"),
-                None => of_graphs.entry(event.subject).or_default().push((event.id, event.kind)),
-            }
-        }
-        of_graphs
-    }
-
-    fn repetitions(&self) -> usize {
-        let heard = self.heard();
-        let ids: BTreeSet<_> = heard.iter().map(|event| (&event.source, &event.id)).collect();
-        heard.len() - ids.len()
-    }
-}
 
 /// What there is to hear of a graph, from the store alone.
 async fn told(bench: &Bench, graph: &ExecutionKey) -> Vec<(String, String)> {
@@ -183,12 +83,6 @@ async fn hears_everything(bench: &Bench, listener: &Listener, graphs: &[Executio
 
 fn performing(bench: &Bench) -> crate::bench::Running {
     bench.worker_performing(desk(|request| Ok(passed(request, "1"))), options(bench))
-}
-
-/// Dice for a mood, reproducible.
-fn dice(seed: u64) -> impl Fn(u64) -> u64 + Send + Sync {
-    let seeded = crate::bench::Seeded::from(seed);
-    move |sides| seeded.next_u64() % sides
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,4 +8,5 @@ mod ending;
 mod fixture;
 mod handing_out;
 mod living;
+mod noticing;
 mod possible;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::stage::{Stage, at, device, name, spec};
 use crate::claim::{
-    Candidate, Choice, Creator, Decision, Device, Doing, How, MAX_CARDS, Outlook, Run, RunSpec, SeatState,
-    Status, Unfit, Weights, Why, choose, create, fit, place,
+    Candidate, Choice, Creator, Decision, Device, Doing, How, MAX_CARDS, Outlook, Roster, Run, RunSpec,
+    SeatState, Status, Unfit, Weights, Why, choose, create, fit, place,
 };
 use crate::id::{DeviceId, Name};
 use crate::raw::RawJson;
@@ -37,19 +37,23 @@ fn with(id: &str, change: impl FnOnce(&mut Candidate)) -> Candidate {
     candidate
 }
 
+fn listed(candidates: &[Candidate]) -> Roster {
+    candidates.iter().cloned().collect()
+}
+
 fn run(spec: RunSpec) -> Run {
     create(spec, None, at(0)).run
 }
 
 fn chosen(run: &Run, roster: &[Candidate]) -> (DeviceId, How, Decision) {
-    match choose(run, 0, roster, &Weights::default(), 0, at(0)) {
+    match choose(run, 0, &listed(roster), &Weights::default(), 0, at(0)) {
         Choice::Chosen { device, how, decision } => (device, how, *decision),
         Choice::Nobody { outlook, .. } => panic!("nobody: {outlook}"),
     }
 }
 
 fn outlook(run: &Run, roster: &[Candidate]) -> Outlook {
-    match choose(run, 0, roster, &Weights::default(), 0, at(0)) {
+    match choose(run, 0, &listed(roster), &Weights::default(), 0, at(0)) {
         Choice::Nobody { outlook, .. } => outlook,
         Choice::Chosen { device, .. } => panic!("{device}"),
     }
@@ -103,7 +107,8 @@ fn each_reason_not_to_be_asked_is_on_the_card() {
     assert_eq!(unfit("d1"), Unfit::OnAnotherSeat);
     assert_eq!(unfit("declined"), Unfit::PassedOver);
     assert_eq!(unfit("full"), Unfit::NoRoom { open: 4 });
-    let Choice::Nobody { outlook, decision } = choose(&run, 0, &roster, &Weights::default(), 0, at(100))
+    let Choice::Nobody { outlook, decision } =
+        choose(&run, 0, &listed(&roster), &Weights::default(), 0, at(100))
     else {
         panic!()
     };
@@ -131,7 +136,7 @@ fn equals_take_turns() {
     roster.iter_mut().for_each(|one| one.device.capability = 1);
     let weights = Weights { rank: 0.0, ..Weights::default() };
     let turns: Vec<DeviceId> = (0..6)
-        .map(|turn| match choose(&run, 0, &roster, &weights, turn, at(0)) {
+        .map(|turn| match choose(&run, 0, &listed(&roster), &weights, turn, at(0)) {
             Choice::Chosen { device, .. } => device,
             Choice::Nobody { .. } => panic!(),
         })
@@ -195,8 +200,14 @@ fn of_a_large_fleet_the_best_cards_are_kept_and_the_rest_counted() {
 #[test]
 fn creation_and_placement_are_one_change_with_the_decision_in_its_log() {
     let spec = RunSpec { devices: 2, ..spec() };
-    let change =
-        place(create(spec, None, at(0)), &["a", "b"].map(candidate), &Weights::default(), 0, None, at(0));
+    let change = place(
+        create(spec, None, at(0)),
+        &mut listed(&["a", "b"].map(candidate)),
+        &Weights::default(),
+        0,
+        None,
+        at(0),
+    );
     let holders: Vec<_> = change.run.seats.iter().map(|seat| seat.held().unwrap().device.clone()).collect();
     assert_eq!(holders, [device("a"), device("b")]);
     let decisions: Vec<_> = change.log.iter().filter_map(|entry| entry.detail.as_ref()).collect();
@@ -207,7 +218,8 @@ fn creation_and_placement_are_one_change_with_the_decision_in_its_log() {
 #[test]
 fn a_run_of_a_willing_device_is_claimed_as_it_is_created() {
     let spec = RunSpec { creator: Some(Creator { device: device("a"), willing: true }), ..spec() };
-    let change = place(create(spec, None, at(0)), &[candidate("a")], &Weights::default(), 0, None, at(0));
+    let change =
+        place(create(spec, None, at(0)), &mut listed(&[candidate("a")]), &Weights::default(), 0, None, at(0));
     assert!(matches!(change.run.seats[0].state, SeatState::Claimed { .. }));
     let to: Vec<&str> = change.log.iter().map(|entry| entry.to.as_str()).collect();
     assert_eq!(to, ["created", "assigning_to_self", "claimed"]);
@@ -215,7 +227,7 @@ fn a_run_of_a_willing_device_is_claimed_as_it_is_created() {
 
 #[test]
 fn a_run_that_finds_nobody_rests_and_is_not_lost() {
-    let change = place(create(spec(), None, at(0)), &[], &Weights::default(), 0, None, at(0));
+    let change = place(create(spec(), None, at(0)), &mut listed(&[]), &Weights::default(), 0, None, at(0));
     assert_eq!(change.run.status(), Status::Reassigning);
     assert_eq!(crate::claim::due(&change.run, 0), Some((at(5), crate::claim::Due::BackoffOver)));
 }
@@ -229,4 +241,40 @@ fn a_device_that_cannot_is_told_why_when_it_helps_itself() {
     let refusal = stage.refused(&claim);
     assert!(matches!(refusal.why, Why::Unfit(Unfit::Incapable { .. })));
     assert_eq!(refusal.to_string(), "the device cannot take it: it cannot do gpu");
+}
+
+#[test]
+fn a_roster_counts_what_it_gives_and_knows_what_was_heard() {
+    let mut roster = listed(&[with("a", |one| one.device.capacity = Some(1)), candidate("b")]);
+    let first = place(create(spec(), None, at(0)), &mut roster, &Weights::default(), 0, None, at(0));
+    let second = place(create(spec(), None, at(0)), &mut roster, &Weights::default(), 0, None, at(0));
+    let holder = |change: &crate::claim::Change| change.run.seats[0].held().unwrap().device.clone();
+    assert_eq!(
+        (holder(&first), holder(&second)),
+        (device("a"), device("b")),
+        "the first has no room any more"
+    );
+    roster.shift(&device("a"), -1);
+    roster.put(with("b", |one| one.device.paused = true));
+    roster.hear(candidate("b").device);
+    let third = place(create(spec(), None, at(0)), &mut roster, &Weights::default(), 0, None, at(0));
+    assert_eq!(holder(&third), device("a"), "a sign of life does not take a pause back");
+    roster.remove(&device("a"));
+    roster.hear(with("c", |one| one.device.capability = 99).device);
+    assert_eq!((roster.len(), roster.get(&device("a"))), (2, None));
+    let fourth = place(create(spec(), None, at(0)), &mut roster, &Weights::default(), 0, None, at(0));
+    assert_eq!(holder(&fourth), device("c"));
+}
+
+#[test]
+fn the_cards_of_those_who_are_only_busy_are_not_left_out() {
+    let weak = |n| with(&format!("a{n}"), |one| one.device.capabilities.clear());
+    let mut roster: Vec<Candidate> = (0..MAX_CARDS).map(weak).collect();
+    roster.push(with("z", |one| one.open = 4));
+    let run = run(RunSpec { requires: names(&["gpu"]), ..spec() });
+    let Choice::Nobody { decision, .. } = choose(&run, 0, &listed(&roster), &Weights::default(), 0, at(0))
+    else {
+        panic!()
+    };
+    assert_eq!(decision.cards[0].unfit, Some(Unfit::NoRoom { open: 4 }));
 }

@@ -6,6 +6,7 @@ mod choosing;
 mod coverage;
 mod cut_off;
 mod ending;
+mod noticing;
 mod operating;
 mod seats;
 mod stage;

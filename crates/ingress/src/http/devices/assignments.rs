@@ -34,7 +34,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 }
 
 #[derive(Debug, Serialize)]
-struct AssignmentsOut {
+pub(super) struct AssignmentsOut {
     items: Vec<AssignmentOut>,
     /// Changes when the list does: send it as `seen` to wait for that.
     mark: String,
@@ -85,7 +85,13 @@ async fn read(
     }
     let all = assignments::wait(&door, &key, seen.as_deref(), wait).await?;
     let mark = assignments::mark(&all);
-    Ok(Json(AssignmentsOut { items: all.into_iter().filter_map(shown).collect(), mark }))
+    Ok(Json(AssignmentsOut::of(all, mark)))
+}
+
+impl AssignmentsOut {
+    pub(super) fn of(all: Vec<Assignment>, mark: String) -> Self {
+        Self { items: all.into_iter().filter_map(shown).collect(), mark }
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::claim::{Device, Progress, Status, Token};
-use millstream_core::id::RunId;
+use millstream_core::id::{DeviceKey, RunId};
 use millstream_core::problem::Problem as Fault;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::views::shares;
 use crate::auth::Submitter;
 use crate::devices::beat::{self, Heard, Said};
 use crate::devices::fleet::SEATS;
 use crate::door::Door;
-use crate::http::graphs::json::decode;
 use crate::http::problem::{HolderOut, Problem};
 use crate::http::route::Route;
 use crate::http::runs::acts::MAX_NOTE;
+use crate::http::strict::{Object, decode_object, objects, whole, whole_or_none};
 use crate::http::tasks::read;
 use crate::query::Params;
 
@@ -38,23 +38,40 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct Beat {
-    load: Option<f64>,
-    quality: Option<f64>,
-    battery: Option<u8>,
-    on_battery: Option<bool>,
-    #[serde(default)]
-    runs: Vec<RunBeat>,
+pub(crate) struct Beat {
+    pub(crate) load: Option<f64>,
+    pub(crate) quality: Option<f64>,
+    #[serde(default, deserialize_with = "whole_or_none")]
+    pub(crate) battery: Option<u8>,
+    pub(crate) on_battery: Option<bool>,
+    #[serde(default, deserialize_with = "objects")]
+    pub(crate) runs: Vec<RunBeat>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-struct RunBeat {
-    run_id: RunId,
-    #[serde(default)]
-    seat: u16,
-    token: i64,
-    progress: Option<Progress>,
+pub(crate) struct RunBeat {
+    pub(crate) run_id: RunId,
+    #[serde(default, deserialize_with = "whole")]
+    pub(crate) seat: u16,
+    #[serde(deserialize_with = "whole")]
+    pub(crate) token: i64,
+    #[serde(default, deserialize_with = "steps")]
+    pub(crate) progress: Option<Progress>,
+}
+
+fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Progress>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Steps {
+        #[serde(deserialize_with = "whole")]
+        step: u64,
+        #[serde(deserialize_with = "whole")]
+        total: u64,
+        note: Option<String>,
+    }
+    let steps = Option::<Object<Steps>>::deserialize(deserializer)?;
+    Ok(steps.map(|Object(Steps { step, total, note })| Progress { step, total, note }))
 }
 
 #[derive(Debug, Serialize)]
@@ -93,8 +110,14 @@ async fn heartbeat(
     params.finish()?;
     let key = beat::key_of(&caller, &id)?;
     let body = read(&door, request, BODY_BYTES).await?;
-    let given: Beat = decode(body.json()?, "").map_err(Problem::invalid)?;
-    let known = beat::find(&door, &key).await?.device;
+    let given: Beat = decode_object(body.json()?).map_err(Problem::invalid)?;
+    let runs = hear(&door, &key, given).await?;
+    Ok(Json(HeardOut { runs: runs.into_iter().map(|(said, heard)| shown(said, heard)).collect() }))
+}
+
+/// What is left out stays as it is known.
+pub(crate) async fn hear(door: &Door, key: &DeviceKey, given: Beat) -> Result<Vec<(Said, Heard)>, Problem> {
+    let known = beat::find(door, key).await?.device;
     let device = Device {
         load: given.load.unwrap_or(known.load),
         quality: given.quality.unwrap_or(known.quality),
@@ -108,9 +131,8 @@ async fn heartbeat(
         return Err(Problem::invalid(faults));
     }
     let said: Vec<Said> = given.runs.into_iter().map(Said::from).collect();
-    let heard = beat::heartbeat(&door, &key, device, &said).await?;
-    let runs = said.into_iter().zip(heard).map(|(said, heard)| shown(said, heard));
-    Ok(Json(HeardOut { runs: runs.collect() }))
+    let heard = beat::heartbeat(door, key, device, &said).await?;
+    Ok(said.into_iter().zip(heard).collect())
 }
 
 fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
@@ -121,9 +143,9 @@ fn too_much(runs: &[RunBeat]) -> Vec<Fault> {
     }
     for (at, run) in runs.iter().enumerate() {
         let note = run.progress.as_ref().and_then(|progress| progress.note.as_ref());
-        if note.is_some_and(|note| note.len() > MAX_NOTE) {
+        if note.is_some_and(|note| note.chars().count() > MAX_NOTE) {
             let path = format!("runs[{at}].progress.note");
-            faults.push(Fault::new(path, format!("has more than {MAX_NOTE} bytes")));
+            faults.push(Fault::new(path, format!("has more than {MAX_NOTE} characters")));
         }
     }
     faults

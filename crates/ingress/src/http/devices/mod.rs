@@ -1,6 +1,7 @@
 //! Devices over HTTP: they make themselves known, say that they are there, and ask for work.
 
 pub(super) mod assignments;
-pub(super) mod heartbeat;
+pub(crate) mod heartbeat;
 pub(super) mod roster;
-mod views;
+pub(crate) mod views;
+pub(super) mod watch;

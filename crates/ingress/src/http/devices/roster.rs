@@ -14,9 +14,9 @@ use crate::auth::{Admin, Caller, Reader, Submitter};
 use crate::cursor::{self, List};
 use crate::devices::{beat, leave};
 use crate::door::Door;
-use crate::http::graphs::json::decode;
 use crate::http::problem::Problem;
 use crate::http::route::Route;
+use crate::http::strict::decode_object;
 use crate::http::tasks::read;
 use crate::http::views::Page;
 use crate::query::Params;
@@ -71,7 +71,7 @@ async fn register(
     params.finish()?;
     let key = beat::key_of(&caller, &id)?;
     let body = read(&door, request, BODY_BYTES).await?;
-    let given: NewDevice = decode(body.json()?, "").map_err(Problem::invalid)?;
+    let given: NewDevice = decode_object(body.json()?).map_err(Problem::invalid)?;
     let device = given.device(key.device.clone(), door.clock.now()).map_err(Problem::invalid)?;
     door.fleet.hear(caller.tenant.clone(), device).await?;
     Ok(Json(beat::find(&door, &key).await?.into()))
@@ -129,6 +129,7 @@ async fn set_pause(
 ) -> Result<Json<DeviceOut>, Problem> {
     let key = beat::key_of(caller, id)?;
     door.stores.devices.pause_devices(std::slice::from_ref(&key), pause).await?;
+    door.fleet.rosters.forget(&key.tenant);
     Ok(Json(beat::find(door, &key).await?.into()))
 }
 

@@ -8,26 +8,28 @@ use millstream_core::problem::Problem as Fault;
 use millstream_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::http::strict::{whole, whole_or_none};
+
 /// What a device says of itself.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
-pub(super) struct NewDevice {
+pub(crate) struct NewDevice {
     #[serde(default)]
-    capabilities: BTreeSet<Name>,
+    pub(crate) capabilities: BTreeSet<Name>,
+    #[serde(default, deserialize_with = "whole")]
+    pub(crate) capability: u32,
+    #[serde(default, deserialize_with = "whole_or_none")]
+    pub(crate) capacity: Option<u32>,
     #[serde(default)]
-    capability: u32,
-    #[serde(default)]
-    capacity: Option<u32>,
-    #[serde(default)]
-    load: f64,
+    pub(crate) load: f64,
     #[serde(default = "best")]
-    quality: f64,
+    pub(crate) quality: f64,
+    #[serde(default, deserialize_with = "whole_or_none")]
+    pub(crate) battery: Option<u8>,
     #[serde(default)]
-    battery: Option<u8>,
+    pub(crate) on_battery: bool,
     #[serde(default)]
-    on_battery: bool,
-    #[serde(default)]
-    coordinator: bool,
+    pub(crate) coordinator: bool,
 }
 
 const fn best() -> f64 {
@@ -38,7 +40,7 @@ const fn best() -> f64 {
 const MOST: u32 = 1_000_000_000;
 
 impl NewDevice {
-    pub(super) fn device(self, id: DeviceId, seen_at: Timestamp) -> Result<Device, Vec<Fault>> {
+    pub(crate) fn device(self, id: DeviceId, seen_at: Timestamp) -> Result<Device, Vec<Fault>> {
         let mut faults = Vec::new();
         let mut wrong = |path: &str, message: String| faults.push(Fault::new(path, message));
         if self.capabilities.len() > RunSpec::MAX_CAPABILITIES {

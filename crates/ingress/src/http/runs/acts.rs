@@ -4,18 +4,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use millstream_core::claim::{
-    Act, Doing, Due, Failure, FailureKind, Input, Progress, Run, Status, Token, Word, due,
-};
-use millstream_core::id::{DeviceId, DeviceKey, Name, RunId, RunKey};
+use millstream_core::claim::{Doing, Failure, FailureKind, Progress, Token, Word};
+use millstream_core::id::{DeviceId, Name};
 use millstream_core::raw::RawJson;
 use millstream_core::status::Role;
-use millstream_core::time::Timestamp;
-use millstream_store::running::Ask;
-use serde::Serialize;
 
 use crate::auth::{Caller, Submitter};
-use crate::devices::beat::{self, Said};
+use crate::devices::acting::{self, Deed, Stands, Who};
 use crate::devices::runs;
 use crate::door::Door;
 use crate::fields::Fields;
@@ -26,7 +21,8 @@ use crate::http::tasks::{read, whole};
 use crate::query::Params;
 
 const BODY_BYTES: usize = 256 * 1024;
-pub(in crate::http) const MAX_NOTE: usize = 4 * 1024;
+/// In characters.
+pub(crate) const MAX_NOTE: usize = 1_000;
 
 /// Path, name, word, body and what it does.
 type Row = (&'static str, &'static str, Word, &'static str, &'static str);
@@ -101,43 +97,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     ROWS.iter().map(route).collect()
 }
 
-#[derive(Debug, Serialize)]
-struct ActedOut {
-    run_id: RunId,
-    seat: u16,
-    /// Where the seat stands now.
-    status: Status,
-    /// Of the run.
-    run_status: Status,
-    paused: bool,
-    /// By which the device has it, if it has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<Token>,
-    /// What is to be done next, and until when.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    due: Option<NextOut>,
-}
-
-#[derive(Debug, Serialize)]
-struct NextOut {
-    at: Timestamp,
-    what: Due,
-}
-
-/// Who acts.
-struct Who {
-    device: DeviceId,
-    seat: Option<u16>,
-    token: Option<Token>,
-}
-
 async fn act(
     door: &Door,
     caller: &Caller,
     id: &str,
     word: Word,
     request: Request,
-) -> Result<ActedOut, Problem> {
+) -> Result<Stands, Problem> {
     let key = runs::key_of(caller, id)?;
     let body = read(door, request, BODY_BYTES).await?;
     let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
@@ -145,56 +111,20 @@ async fn act(
     let doing = doing(&mut fields, word);
     fields.finish().map_err(Problem::invalid)?;
     // Without a device there was a fault.
-    let Some(Who { device, seat, token }) = who else {
-        return Err(Problem::bad_request("no device is named"));
+    let Some(who) = who else { return Err(Problem::bad_request("no device is named")) };
+    let deed = match (word, doing) {
+        (Word::OfflineClaim, _) => Deed::OfflineClaim,
+        (_, Some(doing)) => Deed::Do(doing),
+        (_, None) => Deed::Claim,
     };
-    let act = || Act { device: device.clone(), seat: seat.unwrap_or(0), token: token.unwrap_or(Token::NONE) };
-    let ask = match (word, doing) {
-        (Word::OfflineClaim, _) => Ask::Input(Input::OfflineClaim(act())),
-        (_, Some(Doing::Progress(progress))) if hear(door, &key, &act(), &progress).await? => {
-            let stored = runs::find(door, &key).await?;
-            return Ok(shown(key.run, &stored.run, &device, seat.unwrap_or(0)));
-        }
-        (_, Some(doing)) => Ask::Input(Input::Act(act(), doing)),
-        (_, None) => Ask::Take { device: device.clone(), seat },
-    };
-    let run = runs::act(door, &key, &ask, None).await?;
-    let number = match seat {
-        Some(seat) => seat,
-        None => run.seat_of(&device).unwrap_or(0),
-    };
-    Ok(shown(key.run, &run, &device, number))
-}
-
-/// Progress of a claim is written beside the run, which is cheap. `false` where there is no such claim: the run says
-/// why.
-async fn hear(door: &Door, key: &RunKey, act: &Act, progress: &Progress) -> Result<bool, Problem> {
-    let device = DeviceKey { tenant: key.tenant.clone(), device: act.device.clone() };
-    let said =
-        Said { run: key.run.clone(), seat: act.seat, token: act.token, progress: Some(progress.clone()) };
-    beat::progress(door, &device, &said).await
-}
-
-fn shown(run_id: RunId, run: &Run, device: &DeviceId, number: u16) -> ActedOut {
-    let seat = run.seat(number);
-    let held = seat.and_then(|seat| seat.held()).filter(|held| held.device == *device);
-    let next = due(run, number).filter(|_| held.is_some());
-    ActedOut {
-        run_id,
-        seat: number,
-        status: seat.map_or(Status::Failed, |seat| seat.status()),
-        run_status: run.status(),
-        paused: run.is_paused(),
-        token: held.map(|held| held.token),
-        due: next.map(|(at, what)| NextOut { at, what }),
-    }
+    acting::act(door, key, who, deed).await
 }
 
 fn who(fields: &mut Fields<'_>, word: Word) -> Option<Who> {
     let given = fields.required("device");
     let device = fields.parsed("device", given, |text: &str| DeviceId::parse(text));
     let seat = seat(fields);
-    let token = if word == Word::SelfClaim { None } else { Some(token(fields)) };
+    let token = if word == Word::SelfClaim { Token::NONE } else { token(fields) };
     Some(Who { device: device?, seat, token })
 }
 
@@ -260,8 +190,8 @@ fn progress(fields: &mut Fields<'_>) -> Progress {
     };
     let (step, total) = (number("step"), number("total"));
     let note = fields.text("note").map(|text| text.into_owned());
-    if note.as_ref().is_some_and(|note| note.len() > MAX_NOTE) {
-        fields.fault("note", format!("has more than {MAX_NOTE} bytes"));
+    if note.as_ref().is_some_and(|note| note.chars().count() > MAX_NOTE) {
+        fields.fault("note", format!("has more than {MAX_NOTE} characters"));
     }
     Progress { step, total, note }
 }

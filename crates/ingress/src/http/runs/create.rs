@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::claim::{Assign, Creator, Overrides, RunSpec, Settings};
+use millstream_core::claim::{Assign, Creator, Overrides, Policy, RunSpec};
 use millstream_core::id::{DeviceId, Name, RunId};
 use millstream_core::problem::Problem as Fault;
 use millstream_core::raw::RawJson;
@@ -18,11 +18,14 @@ use super::views::RunOut;
 use crate::auth::Submitter;
 use crate::devices::runs::{self, Made};
 use crate::door::Door;
-use crate::http::graphs::json::decode;
 use crate::http::problem::Problem;
 use crate::http::route::{Located, Route};
+use crate::http::strict::{Object, decode_object, whole, whole_or_none};
 use crate::http::tasks::read;
 use crate::query::Params;
+
+/// As in a definition.
+const MAX_REASSIGNMENTS: u32 = 10_000;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
@@ -50,14 +53,15 @@ struct NewRun {
     prefer: BTreeSet<Name>,
     #[serde(default = "RawJson::null")]
     input: RawJson,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     priority: i32,
     #[serde(default)]
     preempt: bool,
     #[serde(default)]
     coordinator: bool,
+    #[serde(default, deserialize_with = "whole_or_none")]
     min_battery: Option<u8>,
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "whole")]
     devices: u16,
     created_by: Option<DeviceId>,
     #[serde(default = "yes")]
@@ -65,7 +69,7 @@ struct NewRun {
     #[serde(default = "auto")]
     assign: Assign,
     #[serde(default)]
-    settings: Overrides,
+    settings: Object<Overrides>,
 }
 
 const fn one() -> u16 {
@@ -88,26 +92,30 @@ async fn create(
 ) -> Result<Response, Problem> {
     params.finish()?;
     let body = read(&door, request, door.options.limits.message_bytes).await?;
-    let given: NewRun = decode(body.json()?, "").map_err(Problem::invalid)?;
-    let (id, spec) = spec(given);
+    let given: NewRun = decode_object(body.json()?).map_err(Problem::invalid)?;
+    let most = given.settings.0.max_reassignments.unwrap_or_default();
+    let (id, spec) = spec(given, &door.options.devices);
     let mut faults = spec.problems();
+    if most > MAX_REASSIGNMENTS {
+        let message = format!("must be from 0 to {MAX_REASSIGNMENTS}");
+        faults.push(Fault::new("settings.max_reassignments", message));
+    }
     if let Err(error) = spec.input.within_depth() {
         faults.push(Fault::new("input", error.to_string()));
     }
     if !faults.is_empty() {
         return Err(Problem::invalid(faults));
     }
-    let (key, made) = runs::create(&door, &caller, id, &spec).await?;
-    let stored = runs::find(&door, &key).await?;
+    let (key, run, made) = runs::create(&door, &caller, id, spec).await?;
     let status = match made {
         Made::Now => StatusCode::CREATED,
         Made::Before => StatusCode::OK,
     };
     let location = [(header::LOCATION, format!("/v1/runs/{}", key.run))];
-    Ok((status, location, Json(RunOut::whole(key.run, stored.run))).into_response())
+    Ok((status, location, Json(RunOut::whole(key.run, run))).into_response())
 }
 
-fn spec(given: NewRun) -> (Option<RunId>, RunSpec) {
+fn spec(given: NewRun, policy: &Policy) -> (Option<RunId>, RunSpec) {
     let willing = given.willing;
     let spec = RunSpec {
         requires: given.requires,
@@ -118,7 +126,7 @@ fn spec(given: NewRun) -> (Option<RunId>, RunSpec) {
         min_battery: given.min_battery,
         assign: given.assign,
         devices: given.devices,
-        settings: given.settings.over(&Settings::default()),
+        settings: given.settings.0.over(policy.of(&given.kind)),
         creator: given.created_by.map(|device| Creator { device, willing }),
         ..RunSpec::of(given.kind, given.input)
     };

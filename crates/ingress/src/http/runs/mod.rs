@@ -1,6 +1,6 @@
 //! Runs over HTTP: created, looked at, acted upon by devices, and decided about by people.
 
-pub(super) mod acts;
+pub(crate) mod acts;
 pub(super) mod create;
 pub(super) mod operate;
 pub(super) mod read;

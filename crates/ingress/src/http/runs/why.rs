@@ -1,6 +1,5 @@
 //! Why a run is where it is: where its seats stand, and the cards of the last choices.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::Json;
@@ -22,10 +21,8 @@ use crate::query::Params;
 
 /// Choices that are shown.
 const LAST: usize = 10;
-/// Lines of the log that are read at once.
-const PAGE: usize = 1_000;
-/// A log that is longer is read from its beginning only.
-const PAGES: usize = 20;
+/// Lines of the log that are read.
+const LINES: usize = 200;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
@@ -66,23 +63,13 @@ async fn why(
     }))
 }
 
-async fn decisions(door: &Door, key: &RunKey) -> Result<VecDeque<RunEntry>, Problem> {
-    let (mut last, mut after) = (VecDeque::new(), 0);
-    for _ in 0..PAGES {
-        let page = door.stores.run_views.run_log(key, after, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        after = page.last().map_or(after, |entry| entry.position);
-        for entry in page.into_iter().filter(is_decision) {
-            if last.len() == LAST {
-                last.pop_front();
-            }
-            last.push_back(entry);
-        }
-        if is_last {
-            break;
-        }
-    }
-    Ok(last)
+/// The log grows with every assignment, and only its end is read: a choice is followed by a few lines at most before
+/// the next one.
+async fn decisions(door: &Door, key: &RunKey) -> Result<Vec<RunEntry>, Problem> {
+    let end = door.stores.run_views.run_log_end(key, LINES).await?;
+    let decisions: Vec<RunEntry> = end.into_iter().filter(is_decision).collect();
+    let before = decisions.len().saturating_sub(LAST);
+    Ok(decisions.into_iter().skip(before).collect())
 }
 
 fn is_decision(entry: &RunEntry) -> bool {

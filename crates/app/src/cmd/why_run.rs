@@ -1,0 +1,222 @@
+//! `millstream why RUN`: who has a run, and why that device: the score of everybody at the last choice.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::run::{path, previous, progress};
+use crate::client::Client;
+use crate::failure::hinted;
+use crate::output::{Output, fields, plain, table};
+
+const HINT: &str =
+    "`millstream run list` shows the runs; the key of an action has slashes, as in default/o-1/4/charge";
+
+pub(crate) async fn run(id: &str, client: &Client, output: Output) -> Result<()> {
+    let mut why = client.get(&path(id, "/why")).await.map_err(|error| hinted(error, HINT))?;
+    // The run has its seats with who had them before.
+    let mut run = client.get(&path(id, "")).await?;
+    for seat in run["seats"].as_array_mut().into_iter().flatten() {
+        let number = seat["seat"].clone();
+        if let Some(decision) = last_decision(&why["decisions"], &number) {
+            seat["decision"] = decision.clone();
+        }
+    }
+    why["seats"] = run["seats"].take();
+    output.show(&why, page)
+}
+
+fn last_decision<'a>(decisions: &'a Value, seat: &Value) -> Option<&'a Value> {
+    decisions.as_array()?.iter().rev().find(|decision| decision["seat"] == *seat)
+}
+
+fn page(why: &Value) -> String {
+    let mut head = why.clone();
+    if head["paused"] == json!(false) {
+        head["paused"] = Value::Null;
+    }
+    let mut parts = vec![fields(&head, &["run_id", "status", "paused"])];
+    for seat in why["seats"].as_array().into_iter().flatten() {
+        parts.push(standing(seat));
+        parts.push(cards(&seat["decision"]));
+    }
+    parts.extend(previous(&why["seats"]));
+    parts.join("\n\n")
+}
+
+/// Who has it now, and what comes next.
+fn standing(seat: &Value) -> String {
+    let (number, status) = (plain(&seat["seat"]), plain(&seat["status"]));
+    let mut text = match seat["device"].as_str() {
+        Some(device) => {
+            let (token, since) = (plain(&seat["token"]), plain(&seat["assigned_at"]));
+            let word = if status == "assigned" { "to" } else { "by" };
+            format!("seat {number}: {status} {word} {device} since {since}, token {token}")
+        }
+        None => format!("seat {number}: {status}, nobody has it"),
+    };
+    if !seat["progress"].is_null() {
+        text.push_str(&format!(", {}", progress(&seat["progress"])));
+    }
+    if let Some(message) = seat["error"]["message"].as_str() {
+        text.push_str(&format!("\nfailed: {message}"));
+    }
+    if !seat["due"].is_null() {
+        text.push_str(&format!("\nnext: {} at {}", plain(&seat["due"]["what"]), plain(&seat["due"]["at"])));
+    }
+    text
+}
+
+/// Everybody who was thought of at the last choice.
+fn cards(decision: &Value) -> String {
+    let detail = &decision["detail"];
+    let Some(all) = detail["cards"].as_array() else {
+        return "nobody was chosen by score yet".to_owned();
+    };
+    let at = plain(&decision["at"]);
+    let outcome = match (decision["device"].as_str(), detail["how"].as_str()) {
+        (Some(device), Some("creator")) => {
+            format!("{device} was chosen at {at}: it created the run and wants it")
+        }
+        (Some(device), Some("coordinator")) => format!("{device} was chosen at {at}: it is the coordinator"),
+        (Some(device), _) => format!("{device} was chosen at {at}, by score"),
+        (None, _) => match decision["why"].as_str() {
+            Some(why) => format!("nobody was chosen at {at}: {why}"),
+            None => format!("nobody was chosen at {at}"),
+        },
+    };
+    let rows: Vec<Value> = all.iter().map(card_row).collect();
+    let columns = [
+        ("device", "device"),
+        ("score", "score"),
+        ("load", "load"),
+        ("quality", "quality"),
+        ("rank", "rank"),
+        ("relevant", "relevant"),
+        ("could not, because", "unfit"),
+    ];
+    let mut text = if rows.is_empty() {
+        format!("{outcome}\nthere was no device at all; `millstream device list` shows who is there now")
+    } else {
+        format!("{outcome}\n\n{}", table(&rows, &columns))
+    };
+    if let Some(more) = detail["left_out"].as_u64() {
+        text.push_str(&format!("\nand {more} more"));
+    }
+    text
+}
+
+fn card_row(card: &Value) -> Value {
+    let number = |value: &Value| json!(value.as_f64().map(|number| format!("{number:.1}")));
+    let parts = &card["parts"];
+    json!({
+        "device": card["device"],
+        "score": number(&card["score"]),
+        "load": number(&parts["load"]),
+        "quality": number(&parts["quality"]),
+        "rank": number(&parts["rank"]),
+        "relevant": number(&parts["relevant"]),
+        "unfit": unfit(&card["unfit"]),
+    })
+}
+
+/// Why a device was no candidate. One that is not known here is shown as the server says it.
+fn unfit(unfit: &Value) -> String {
+    match unfit["why"].as_str() {
+        None => String::new(),
+        Some("incapable") => format!("lacks {}", plain(&unfit["missing"])),
+        Some("unreachable") => format!("not heard of since {}", plain(&unfit["seen_at"])),
+        Some("paused") => "is paused".to_owned(),
+        Some("battery") => format!("battery at {} %", plain(&unfit["percent"])),
+        Some("on_another_seat") => "has another seat of this run".to_owned(),
+        Some("passed_over") => "had its chance".to_owned(),
+        Some("no_room") => format!("no room: it has {}", plain(&unfit["open"])),
+        Some(other) => other.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_candidate_is_shown_with_its_score_or_what_stood_in_the_way() {
+        let decision = json!({
+            "position": 7, "at": "2026-01-01T00:00:05.000Z", "seat": 0, "word": "assign", "device": "phone-7",
+            "detail": { "how": "score", "left_out": 2, "cards": [
+                { "device": "phone-7", "score": 91.0,
+                  "parts": { "load": 36.0, "quality": 30.0, "rank": 20.0, "relevant": 5.0 } },
+                { "device": "desk", "unfit": { "why": "passed_over" } },
+                { "device": "lamp", "unfit": { "why": "incapable", "missing": ["gpu", "render"] } },
+                { "device": "old", "unfit": { "why": "unreachable", "seen_at": "2025-12-31T00:00:00.000Z" } },
+                { "device": "new", "unfit": { "why": "asleep" } },
+            ] }
+        });
+        let why = json!({
+            "run_id": "film-1", "status": "processing", "paused": false,
+            "seats": [{
+                "seat": 0, "status": "processing", "device": "phone-7", "token": 2,
+                "assigned_at": "2026-01-01T00:00:05.000Z", "progress": { "step": 3, "total": 10 },
+                "due": { "what": "heartbeat_timeout", "at": "2026-01-01T00:01:35.000Z" }, "decision": decision,
+                "previous": [{
+                    "device": "desk", "token": 1, "assigned_at": "2026-01-01T00:00:00.000Z",
+                    "ended_at": "2026-01-01T00:00:04.000Z", "reason": "declined", "why": "too hot"
+                }]
+            }]
+        });
+        insta::assert_snapshot!(page(&why), @"
+        run_id  film-1
+        status  processing
+
+        seat 0: processing by phone-7 since 2026-01-01T00:00:05.000Z, token 2, 3 of 10
+        next: heartbeat_timeout at 2026-01-01T00:01:35.000Z
+
+        phone-7 was chosen at 2026-01-01T00:00:05.000Z, by score
+
+         DEVICE   SCORE  LOAD  QUALITY  RANK  RELEVANT  COULD NOT, BECAUSE
+         phone-7  91.0   36.0  30.0     20.0  5.0
+         desk                                           had its chance
+         lamp                                           lacks gpu, render
+         old                                            not heard of since 2025-12-31T00:00:00.000Z
+         new                                            asleep
+        and 2 more
+
+         BEFORE  SEAT  TOKEN  FROM                      UNTIL                     ENDED     BECAUSE  PROGRESS
+         desk    0     1      2026-01-01T00:00:00.000Z  2026-01-01T00:00:04.000Z  declined  too hot
+        ");
+    }
+
+    #[test]
+    fn a_run_that_nobody_has_says_why() {
+        let why = json!({
+            "run_id": "film-1", "status": "reassigning", "paused": true,
+            "seats": [
+                { "seat": 0, "status": "reassigning", "decision": {
+                    "at": "2026-01-01T00:00:05.000Z", "seat": 0, "word": "nobody_viable", "why": "no device is able",
+                    "detail": { "cards": [] } } },
+                { "seat": 1, "status": "failed", "error": { "kind": "error", "message": "no way" } },
+            ]
+        });
+        insta::assert_snapshot!(page(&why), @"
+        run_id  film-1
+        status  reassigning
+        paused  true
+
+        seat 0: reassigning, nobody has it
+
+        nobody was chosen at 2026-01-01T00:00:05.000Z: no device is able
+        there was no device at all; `millstream device list` shows who is there now
+
+        seat 1: failed, nobody has it
+        failed: no way
+
+        nobody was chosen by score yet
+        ");
+    }
+
+    #[test]
+    fn the_last_decision_of_each_seat_counts() {
+        let decisions = json!([{ "seat": 0, "n": 1 }, { "seat": 1, "n": 2 }, { "seat": 0, "n": 3 }]);
+        assert_eq!(last_decision(&decisions, &json!(0)), Some(&json!({ "seat": 0, "n": 3 })));
+        assert_eq!(last_decision(&decisions, &json!(2)), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! `ActOnRun`: an act of a device out of its message, and where the seat stands then.
+
+use millstream_core::claim::{Doing, Failure, FailureKind, Token};
+use millstream_core::id::{DeviceId, Name};
+use millstream_core::problem::Problem as Fault;
+use millstream_core::raw::RawJson;
+use millstream_rpc::length::time_out;
+use millstream_rpc::proto::act_on_run_request::Act;
+use millstream_rpc::proto::{
+    ActOnRunRequest, ActOnRunResponse, RunAccept, RunClaim, RunComplete, RunFail, RunGiveUp, RunOfflineClaim,
+    RunProgress, RunStart,
+};
+
+use super::devices::progress_in;
+use crate::devices::acting::{Deed, Stands, Who};
+use crate::http::runs::acts::MAX_NOTE;
+use crate::http::task_outcomes::{MAX_MESSAGE, MAX_RESULT};
+
+/// Who does what, or everything that is wrong with the message.
+pub(super) fn read(given: ActOnRunRequest) -> Result<(Who, Deed), Vec<Fault>> {
+    let mut faults = Vec::new();
+    let device = DeviceId::parse(&given.device_id);
+    let device = device.map_err(|error| faults.push(Fault::new("device_id", error.to_string()))).ok();
+    let seat = given.seat.map(u16::try_from).transpose();
+    let seat = seat.unwrap_or_else(|_| {
+        faults.push(Fault::new("seat", "is not the number of a seat"));
+        None
+    });
+    let needs_token = !matches!(given.act, Some(Act::Claim(_)));
+    if needs_token && given.token == 0 {
+        faults.push(Fault::new("token", "is required: it came with the assignment"));
+    }
+    let deed = match given.act.map(deed) {
+        Some(Ok(deed)) => Some(deed),
+        Some(Err(fault)) => {
+            faults.push(fault);
+            None
+        }
+        None => {
+            faults.push(Fault::new("act", "is required: say what the device does"));
+            None
+        }
+    };
+    match (device, deed) {
+        (Some(device), Some(deed)) if faults.is_empty() => {
+            Ok((Who { device, seat, token: Token(given.token) }, deed))
+        }
+        (_, _) => Err(faults),
+    }
+}
+
+fn deed(act: Act) -> Result<Deed, Fault> {
+    Ok(match act {
+        Act::Accept(RunAccept {}) => Deed::Do(Doing::Accept),
+        Act::Start(RunStart {}) => Deed::Do(Doing::Start),
+        Act::Claim(RunClaim {}) => Deed::Claim,
+        Act::OfflineClaim(RunOfflineClaim {}) => Deed::OfflineClaim,
+        Act::Decline(why) => Deed::Do(Doing::Decline { reason: reason(why) }),
+        Act::Release(why) => Deed::Do(Doing::Release { reason: reason(why) }),
+        Act::Abort(why) => Deed::Do(Doing::Abort { reason: reason(why) }),
+        Act::Progress(progress) => Deed::Do(Doing::Progress(progress_in(noted(progress)?))),
+        Act::Complete(RunComplete { output_json }) => {
+            Deed::Do(Doing::Complete { output: output(&output_json)? })
+        }
+        Act::Fail(failure) => Deed::Do(failed(failure)?),
+    })
+}
+
+fn reason(RunGiveUp { reason }: RunGiveUp) -> Option<String> {
+    Some(reason.chars().take(MAX_MESSAGE).collect()).filter(|reason: &String| !reason.is_empty())
+}
+
+fn noted(progress: RunProgress) -> Result<RunProgress, Fault> {
+    if progress.note.len() > MAX_NOTE {
+        return Err(Fault::new("progress.note", format!("has more than {MAX_NOTE} bytes")));
+    }
+    Ok(progress)
+}
+
+fn output(text: &str) -> Result<RawJson, Fault> {
+    let path = "complete.output_json";
+    if text.is_empty() {
+        return Ok(RawJson::null());
+    }
+    if text.len() > MAX_RESULT {
+        let message = format!("is {} bytes long, at most {MAX_RESULT} are kept", text.len());
+        return Err(Fault::new(path, message));
+    }
+    RawJson::parse(text).map_err(|error| Fault::new(path, error.to_string()))
+}
+
+fn failed(RunFail { message, class, retryable }: RunFail) -> Result<Doing, Fault> {
+    if message.is_empty() {
+        return Err(Fault::new("fail.message", "is required"));
+    }
+    let class = match class.as_str() {
+        "" => None,
+        class => Some(Name::parse(class).map_err(|error| Fault::new("fail.class", error.to_string()))?),
+    };
+    let message = message.chars().take(MAX_MESSAGE).collect();
+    Ok(Doing::Fail { failure: Failure { kind: FailureKind::Error, message, class }, retryable })
+}
+
+pub(super) fn shown(stands: Stands) -> ActOnRunResponse {
+    ActOnRunResponse {
+        run_id: stands.run_id.to_string(),
+        seat: stands.seat.into(),
+        status: stands.status.to_string(),
+        run_status: stands.run_status.to_string(),
+        paused: stands.paused,
+        token: stands.token.map_or(0, |token| token.0),
+        due_at: stands.due.as_ref().map(|next| time_out(next.at)),
+        due_for: stands.due.map(|next| next.what.to_string()).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,142 @@
+//! What `serde` lets in and a JSON Schema does not, and the other way round: a list in place of an object, and
+//! whole numbers that are written `2.0`.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use millstream_core::problem::Problem as Fault;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Error, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::http::graphs::json::decode;
+
+/// Tokens and the like: every one of them is a number in every client.
+const SAFE: i64 = 9_007_199_254_740_991;
+
+/// The value of a text that is an object.
+pub(in crate::http) fn decode_object<T: DeserializeOwned>(text: &str) -> Result<T, Vec<Fault>> {
+    decode(text, "").map(|Object(value)| value)
+}
+
+/// Something that is written as an object and as nothing else.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Object<T>(pub(in crate::http) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+/// For `deserialize_with`: a list of objects.
+pub(in crate::http) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    Ok(Vec::<Object<T>>::deserialize(deserializer)?.into_iter().map(|Object(value)| value).collect())
+}
+
+/// For `deserialize_with`: a whole number, `2.0` as well, that fits.
+pub(in crate::http) fn whole<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    struct Number<T>(PhantomData<T>);
+    impl<T: TryFrom<i64>> Visitor<'_> for Number<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number within its limits")
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+            let fits = (-SAFE..=SAFE).contains(&number).then(|| T::try_from(number).ok()).flatten();
+            fits.ok_or_else(|| E::invalid_value(Unexpected::Signed(number), &self))
+        }
+
+        fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+            match i64::try_from(number) {
+                Ok(number) => self.visit_i64(number),
+                Err(_) => Err(E::invalid_value(Unexpected::Unsigned(number), &self)),
+            }
+        }
+
+        fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+            // Beyond that not every whole number is a double.
+            if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0 {
+                #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
+                return self.visit_i64(number as i64);
+            }
+            Err(E::invalid_value(Unexpected::Float(number), &self))
+        }
+    }
+    deserializer.deserialize_any(Number(PhantomData))
+}
+
+/// The same, where it may be `null`; with `default` also where it may be left out.
+pub(in crate::http) fn whole_or_none<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(bound = "T: TryFrom<i64>", transparent)]
+    struct Whole<T>(#[serde(deserialize_with = "whole")] T);
+    Ok(Option::<Whole<T>>::deserialize(deserializer)?.map(|Whole(number)| number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Thing {
+        #[serde(deserialize_with = "whole")]
+        count: u16,
+        #[serde(default, deserialize_with = "whole_or_none")]
+        most: Option<i64>,
+    }
+
+    fn read(text: &str) -> Result<Thing, String> {
+        decode_object(text).map_err(|faults| format!("{faults:?}"))
+    }
+
+    #[test]
+    fn a_whole_number_may_have_a_point() {
+        let most = Thing { count: 0, most: Some(SAFE) };
+        assert_eq!(read(r#"{"count": 0, "most": 9007199254740991.0}"#), Ok(most));
+        assert_eq!(read(r#"{"count": 2.0}"#), Ok(Thing { count: 2, most: None }));
+        assert_eq!(read(r#"{"count": 2, "most": null}"#), Ok(Thing { count: 2, most: None }));
+        assert_eq!(read(r#"{"count": 2, "most": 1e3}"#), Ok(Thing { count: 2, most: Some(1000) }));
+    }
+
+    #[test]
+    fn what_is_not_whole_or_does_not_fit_is_refused_by_its_path() {
+        for text in [
+            r#"{"count": 2.5}"#,
+            r#"{"count": -1}"#,
+            r#"{"count": 70000}"#,
+            r#"{"count": "2"}"#,
+            r#"{"count": 1, "most": 9007199254740992}"#,
+            r#"{"count": 1, "most": 1e300}"#,
+            r#"{"count": 1, "most": 18446744073709551615}"#,
+        ] {
+            let refused = read(text).unwrap_err();
+            assert!(refused.contains("count") || refused.contains("most"), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_not_an_object() {
+        assert!(read("[2, null]").unwrap_err().contains("an object"));
+    }
+}

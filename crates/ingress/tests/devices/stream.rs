@@ -1,0 +1,122 @@
+//! `GET /v1/devices/{device_id}/assignments/stream`: the list, and again whenever it is another one.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::bench::open_options;
+use crate::schema::mismatches;
+use crate::wire::{Served, Wire, serve};
+
+const STREAM: &str = "/v1/devices/one/assignments/stream";
+
+async fn put(door: &Served, device: &str) {
+    let answer = door
+        .request(
+            "PUT",
+            &format!("/v1/devices/{device}"),
+            "content-type: application/json\r\n",
+            "{\"capacity\":1}",
+        )
+        .await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+async fn with_device() -> Served {
+    let door = serve(open_options()).await;
+    put(&door, "one").await;
+    door
+}
+
+async fn post(door: &Served, path: &str, body: &Value) {
+    let answer = door.json(path, &body.to_string()).await;
+    assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+}
+
+async fn stream(door: &Served, extra: &str) -> Wire {
+    let mut wire = door.connect().await;
+    wire.send(&format!("GET {STREAM} HTTP/1.1\r\nhost: localhost\r\n{extra}\r\n")).await;
+    wire
+}
+
+/// The next message: its id and its list.
+async fn next(wire: &mut Wire) -> (String, Value) {
+    wire.until("event: assignments\n").await;
+    let message = wire.until("\n\n").await;
+    let field = |name: &str| {
+        let line = message.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name} in {message:?}")).trim().to_owned()
+    };
+    (field("id:"), serde_json::from_str(&field("data:")).unwrap())
+}
+
+#[tokio::test]
+async fn a_device_hears_its_list_and_then_every_other_one() {
+    let door = with_device().await;
+    let mut wire = stream(&door, "").await;
+    let (id, list) = next(&mut wire).await;
+    assert_eq!((&list["items"], &list["mark"]), (&json!([]), &json!(id)));
+    post(&door, "/v1/runs", &json!({"run_id": "r-1", "kind": "film"})).await;
+    let (_, list) = next(&mut wire).await;
+    assert_eq!(
+        (&list["items"][0]["run_id"], &list["items"][0]["status"]),
+        (&json!("r-1"), &json!("assigned"))
+    );
+    let document = millstream_ingress::openapi::document();
+    assert_eq!(mismatches(&document, "Assignments", &list), Vec::<String>::new());
+    post(&door, "/v1/runs/r-1/accept", &json!({"device": "one", "token": 1})).await;
+    assert_eq!(next(&mut wire).await.1["items"][0]["status"], "claimed");
+    post(&door, "/v1/runs/r-1/cancel", &json!({"reason": "enough"})).await;
+    assert_eq!(next(&mut wire).await.1["items"], json!([]));
+}
+
+#[tokio::test]
+async fn who_comes_back_with_the_last_mark_hears_only_what_is_new() {
+    let door = with_device().await;
+    post(&door, "/v1/runs", &json!({"run_id": "r-1", "kind": "film"})).await;
+    let (mark, _) = next(&mut stream(&door, "").await).await;
+    let mut wire = stream(&door, &format!("last-event-id: {mark}\r\n")).await;
+    wire.until("\r\n\r\n").await;
+    post(&door, "/v1/runs/r-1/accept", &json!({"device": "one", "token": 1})).await;
+    let (other, list) = next(&mut wire).await;
+    assert_eq!(list["items"][0]["status"], "claimed", "the list that was seen came again: {list}");
+    assert_ne!(other, mark);
+    // What was never a mark is that of another list.
+    assert_eq!(next(&mut stream(&door, "last-event-id: soon\r\n").await).await.0, other);
+}
+
+#[tokio::test]
+async fn a_drain_ends_a_stream_and_is_not_held_up_by_it() {
+    let door = with_device().await;
+    let mut wire = stream(&door, "").await;
+    next(&mut wire).await;
+    door.shutdown.cancel();
+    wire.rest().await;
+    let ended = tokio::time::timeout(Duration::from_secs(10), door.ended).await;
+    ended.expect("the drain did not end").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_stream_of_a_device_that_was_forgotten_ends() {
+    let door = with_device().await;
+    let mut wire = stream(&door, "").await;
+    next(&mut wire).await;
+    let gone = door.request("DELETE", "/v1/devices/one", "", "").await;
+    assert!(gone.starts_with("HTTP/1.1 204"), "{gone}");
+    // Until the last piece of the answer.
+    wire.until("\r\n0\r\n\r\n").await;
+    let none = door.request("GET", STREAM, "", "").await;
+    assert!(none.starts_with("HTTP/1.1 404"), "{none}");
+}
+
+#[tokio::test]
+async fn open_streams_are_bounded() {
+    let mut options = open_options();
+    options.limits.tails = 1;
+    let door = serve(options).await;
+    put(&door, "one").await;
+    let mut first = stream(&door, "").await;
+    next(&mut first).await;
+    let refused = stream(&door, "connection: close\r\n").await.rest().await;
+    assert!(refused.starts_with("HTTP/1.1 429"), "{refused}");
+}

@@ -1,0 +1,241 @@
+//! Devices: they make themselves known, say that they are there, and are looked at.
+
+use std::collections::BTreeSet;
+
+use millstream_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::connect::Client;
+use super::error::ClientError;
+use super::json;
+use super::listing::List;
+use super::run_acts::{RunAssignment, RunProgress};
+use super::transport::{Ask, Repeat, segment};
+
+/// A device as it describes itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NewDevice {
+    #[serde(skip)]
+    pub(crate) id: String,
+    capabilities: BTreeSet<String>,
+    capability: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<u32>,
+    load: f64,
+    quality: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    battery: Option<u8>,
+    on_battery: bool,
+    coordinator: bool,
+}
+
+/// A device as it is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DeviceView {
+    pub device_id: String,
+    #[serde(default)]
+    pub capabilities: BTreeSet<String>,
+    /// How many seats it takes at once; any number if it has not said.
+    #[serde(default)]
+    pub capacity: Option<u32>,
+    #[serde(default)]
+    pub load: f64,
+    #[serde(default)]
+    pub battery: Option<u8>,
+    /// Somebody has taken it out of the choice.
+    #[serde(default)]
+    pub paused: bool,
+    /// Seats that it has or is asked about.
+    #[serde(default)]
+    pub open: u32,
+    pub seen_at: Timestamp,
+}
+
+/// How a device is. What is left out stays as it is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Vitals {
+    /// 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
+    /// How good the connection is, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quality: Option<f64>,
+    /// In percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub battery: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_battery: Option<bool>,
+}
+
+/// What a device hears of a run that it takes for its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunHeard {
+    pub run_id: String,
+    pub seat: u16,
+    pub token: i64,
+    /// Whether the device has it, or is asked about it.
+    pub yours: bool,
+    /// It shall let go of it.
+    pub release: bool,
+    pub paused: bool,
+    /// Until when it has to be heard of again.
+    #[serde(default)]
+    pub until: Option<Timestamp>,
+}
+
+impl NewDevice {
+    /// Able to do nothing in particular, for any number of runs at once.
+    pub fn of(id: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            capabilities: BTreeSet::new(),
+            capability: 0,
+            capacity: None,
+            load: 0.0,
+            quality: 1.0,
+            battery: None,
+            on_battery: false,
+            coordinator: false,
+        }
+    }
+
+    /// One more thing that it can do: it gets runs of whose `requires` it has all.
+    #[must_use]
+    pub fn can(mut self, capability: impl Into<String>) -> Self {
+        self.capabilities.insert(capability.into());
+        self
+    }
+
+    /// How many seats it takes at once.
+    #[must_use]
+    pub fn capacity(mut self, seats: u32) -> Self {
+        self.capacity = Some(seats);
+        self
+    }
+
+    /// How able it is beside others, for the election: the highest comes first.
+    #[must_use]
+    pub fn capability(mut self, capability: u32) -> Self {
+        self.capability = capability;
+        self
+    }
+
+    /// 0 to 1.
+    #[must_use]
+    pub fn load(mut self, load: f64) -> Self {
+        self.load = load;
+        self
+    }
+
+    /// How good its connection is, 0 to 1. 1 unless said.
+    #[must_use]
+    pub fn quality(mut self, quality: f64) -> Self {
+        self.quality = quality;
+        self
+    }
+
+    /// It runs on a battery that has so many percent left.
+    #[must_use]
+    pub fn on_battery(mut self, percent: u8) -> Self {
+        (self.battery, self.on_battery) = (Some(percent), true);
+        self
+    }
+
+    /// It may be the elected coordinator.
+    #[must_use]
+    pub fn coordinator(mut self) -> Self {
+        self.coordinator = true;
+        self
+    }
+}
+
+#[derive(Serialize)]
+struct Beat<'a> {
+    #[serde(flatten)]
+    vitals: &'a Vitals,
+    runs: Vec<RunBeat<'a>>,
+}
+
+#[derive(Serialize)]
+struct RunBeat<'a> {
+    run_id: &'a str,
+    seat: u16,
+    token: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<&'a RunProgress>,
+}
+
+impl Client {
+    /// Makes a device known, or says anew what it is. The last word counts.
+    pub async fn register_device(&self, device: &NewDevice) -> Result<DeviceView, ClientError> {
+        let ask = Ask::put(path(&device.id, "")).json(json::body(device)?);
+        self.ask(&ask).await?.json()
+    }
+
+    pub async fn device(&self, id: &str) -> Result<DeviceView, ClientError> {
+        self.ask(&Ask::get(path(id, ""))).await?.json()
+    }
+
+    /// All devices in the order of their ids.
+    pub fn devices(&self) -> List<DeviceView> {
+        List::new(self, Ask::get("/v1/devices"))
+    }
+
+    /// Takes a device out of the choice; it keeps what it has.
+    pub async fn pause_device(&self, id: &str) -> Result<DeviceView, ClientError> {
+        self.ask(&Ask::post(path(id, "/pause"), Repeat::Always).json(b"{}".to_vec())).await?.json()
+    }
+
+    /// Takes a device back into the choice.
+    pub async fn resume_device(&self, id: &str) -> Result<DeviceView, ClientError> {
+        self.ask(&Ask::post(path(id, "/resume"), Repeat::Always).json(b"{}".to_vec())).await?.json()
+    }
+
+    /// Forgets a device; what it has goes to others.
+    pub async fn remove_device(&self, id: &str) -> Result<(), ClientError> {
+        self.ask(&Ask::delete(path(id, ""))).await.map(|_| ())
+    }
+
+    /// Says that a device is there, how it is, and what it works on, with how far that is. Answers for each run, in the
+    /// order given, whether it still has it.
+    pub async fn heartbeat_device(
+        &self,
+        id: &str,
+        vitals: &Vitals,
+        runs: &[(&RunAssignment, Option<&RunProgress>)],
+    ) -> Result<Vec<RunHeard>, ClientError> {
+        #[derive(Deserialize)]
+        struct Heard {
+            runs: Vec<RunHeard>,
+        }
+        let runs = runs.iter().map(|(run, progress)| RunBeat {
+            run_id: &run.run_id,
+            seat: run.seat,
+            token: run.token,
+            progress: *progress,
+        });
+        let body = json::body(&Beat { vitals, runs: runs.collect() })?;
+        let ask = Ask::post(path(id, "/heartbeat"), Repeat::Always).json(body);
+        Ok(self.ask(&ask).await?.json::<Heard>()?.runs)
+    }
+}
+
+pub(super) fn path(id: &str, rest: &str) -> String {
+    format!("/v1/devices/{}{rest}", segment(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_written_as_the_api_reads_it() {
+        let device = NewDevice::of("phone").can("render").capacity(2).on_battery(80);
+        assert_eq!(
+            serde_json::to_string(&device).unwrap(),
+            r#"{"capabilities":["render"],"capability":0,"capacity":2,"load":0.0,"quality":1.0,"battery":80,"on_battery":true,"coordinator":false}"#
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! Work for people: the next item, and what a person does with it.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use millstream_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::answer::statuses;
+use super::connect::Client;
+use super::error::ClientError;
+use super::json::{self, Json};
+use super::transport::{Ask, Repeat, segment};
+
+statuses! {
+    /// Where an assignment stands.
+    AssignmentStatus in "snake_case" {
+        /// Given, and not begun.
+        Pending = "pending",
+        InProgress = "in_progress",
+        /// For good: a correction is another assignment.
+        Completed = "completed",
+        Expired = "expired",
+        Skipped = "skipped",
+    }
+}
+
+/// An item that a person has, or had.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Assignment {
+    pub assignment_id: String,
+    pub item_id: String,
+    pub person: String,
+    pub queue: String,
+    pub status: AssignmentStatus,
+    /// To be started before it while it is pending, to be handed in before it then.
+    #[serde(default)]
+    pub deadline: Option<Timestamp>,
+    /// How often the person was given this item, this time included.
+    #[serde(default)]
+    pub attempt: u32,
+    #[serde(default)]
+    pub answer: Value,
+    #[serde(default)]
+    pub skip_reason: Option<String>,
+    /// The assignment that this one corrects.
+    #[serde(default)]
+    pub refers_to: Option<String>,
+    pub created_at: Timestamp,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Work {
+    pub assignment: Assignment,
+    /// The item as the server shows it.
+    #[serde(default)]
+    pub item: Value,
+    /// What it is about.
+    #[serde(default)]
+    pub payload: Value,
+    /// The person had it already when asking.
+    #[serde(default)]
+    pub again: bool,
+}
+
+/// The next thing for a person to do. Say from where, then await it: none when there is nothing for them now.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is asked before it is awaited"]
+pub struct NextWork {
+    client: Client,
+    person: String,
+    queues: Vec<String>,
+    start: bool,
+}
+
+impl Client {
+    /// What a person is to do next. What they have already comes first, so that asking twice gives nothing away.
+    pub fn next_work(&self, person: impl Into<String>) -> NextWork {
+        NextWork { client: self.clone(), person: person.into(), queues: Vec::new(), start: false }
+    }
+
+    /// The person begins: from now on the queue's time limit counts.
+    pub async fn start_assignment(&self, id: &str, person: &str) -> Result<Assignment, ClientError> {
+        self.on_assignment(id, "start", &json!({ "person": person }), Repeat::Always).await
+    }
+
+    /// Hands in an answer. One that the queue does not take is refused with 422 and every problem with its place; the
+    /// assignment stays in progress.
+    pub async fn submit_answer(
+        &self,
+        id: &str,
+        person: &str,
+        answer: impl Serialize,
+    ) -> Result<Assignment, ClientError> {
+        #[derive(Serialize)]
+        struct Handed<'a> {
+            person: &'a str,
+            answer: &'a serde_json::value::RawValue,
+        }
+        let answer = Json::of(&answer);
+        let body = Handed { person, answer: answer.get()? };
+        self.on_assignment(id, "submit", &body, Repeat::IfNothingHappened).await
+    }
+
+    /// Leaves an item to others; some queues want to know why.
+    pub async fn skip_assignment(
+        &self,
+        id: &str,
+        person: &str,
+        reason: Option<&str>,
+    ) -> Result<Assignment, ClientError> {
+        let body = match reason {
+            Some(reason) => json!({ "person": person, "reason": reason }),
+            None => json!({ "person": person }),
+        };
+        self.on_assignment(id, "skip", &body, Repeat::IfNothingHappened).await
+    }
+
+    /// Says that the person is still at it: the answer has the new deadline.
+    pub async fn heartbeat_assignment(&self, id: &str, person: &str) -> Result<Assignment, ClientError> {
+        self.on_assignment(id, "heartbeat", &json!({ "person": person }), Repeat::Always).await
+    }
+
+    pub async fn assignment(&self, id: &str) -> Result<Assignment, ClientError> {
+        self.ask(&Ask::get(path(id, ""))).await?.json()
+    }
+
+    async fn on_assignment(
+        &self,
+        id: &str,
+        word: &str,
+        body: &impl Serialize,
+        repeat: Repeat,
+    ) -> Result<Assignment, ClientError> {
+        let ask = Ask::post(path(id, &format!("/{word}")), repeat);
+        self.ask(&ask.json(json::body(body)?)).await?.json()
+    }
+}
+
+impl NextWork {
+    /// One more queue to look in. Without any: all that are for the person.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queues.push(queue.into());
+        self
+    }
+
+    /// Begin with it at once.
+    pub fn started(mut self) -> Self {
+        self.start = true;
+        self
+    }
+
+    async fn ask(self) -> Result<Option<Work>, ClientError> {
+        let mut body = json!({ "person": self.person });
+        if !self.queues.is_empty() {
+            body["queues"] = json!(self.queues);
+        }
+        if self.start {
+            body["start"] = json!(true);
+        }
+        let ask = Ask::post("/v1/assignments/next", Repeat::Always).json(json::body(&body)?);
+        let answer = self.client.ask(&ask).await?;
+        if answer.json::<Value>()?["assignment"].is_null() {
+            return Ok(None);
+        }
+        answer.json().map(Some)
+    }
+}
+
+impl IntoFuture for NextWork {
+    type Output = Result<Option<Work>, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.ask())
+    }
+}
+
+fn path(id: &str, rest: &str) -> String {
+    format!("/v1/assignments/{}{rest}", segment(id))
+}

@@ -1,0 +1,273 @@
+//! Runs: created, looked at, and decided about by people.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+
+use millstream_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::answer::statuses;
+use super::connect::Client;
+use super::error::ClientError;
+use super::json;
+use super::listing::{List, Listing};
+use super::run_acts::RunProgress;
+use super::transport::{Ask, Repeat, segment};
+
+statuses! {
+    /// Where a run, or a seat of it, stands.
+    RunStatus in "snake_case" {
+        Created = "created",
+        /// A device is asked.
+        Assigned = "assigned",
+        /// A device has accepted.
+        Claimed = "claimed",
+        /// A device works on it.
+        Processing = "processing",
+        /// Another device is looked for.
+        Reassigning = "reassigning",
+        Completed = "completed",
+        Failed = "failed",
+    }
+}
+
+impl RunStatus {
+    pub const fn is_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+}
+
+/// Work for a device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NewRun {
+    run_id: String,
+    kind: String,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    requires: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    prefer: BTreeSet<String>,
+    input: Value,
+    priority: i32,
+    preempt: bool,
+    devices: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_by: Option<String>,
+}
+
+/// A run as it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Run {
+    pub run_id: String,
+    pub kind: String,
+    pub status: RunStatus,
+    #[serde(default)]
+    pub paused: bool,
+    #[serde(default)]
+    pub priority: i32,
+    pub created_at: Timestamp,
+    #[serde(default)]
+    pub ended_at: Option<Timestamp>,
+    /// Not in lists.
+    #[serde(default)]
+    pub input: Value,
+    pub seats: Vec<Seat>,
+}
+
+/// A seat of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Seat {
+    pub seat: u16,
+    pub status: RunStatus,
+    /// Who has it, or had it when it ended.
+    #[serde(default)]
+    pub device: Option<String>,
+    #[serde(default)]
+    pub token: Option<i64>,
+    #[serde(default)]
+    pub progress: Option<RunProgress>,
+    #[serde(default)]
+    pub output: Value,
+    /// Who had it before, in order. Not in lists.
+    #[serde(default)]
+    pub previous: Vec<Previous>,
+}
+
+/// An assignment that is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Previous {
+    pub device: String,
+    pub token: i64,
+    pub assigned_at: Timestamp,
+    pub ended_at: Timestamp,
+    /// `timeout`, `declined`, `failed`, `released`, `preempted`, `heartbeat`, `gone`, …
+    pub reason: String,
+    #[serde(default)]
+    pub why: Option<String>,
+}
+
+/// A list of runs, newest first. Say which ones, then [`stream`](Runs::stream) it or await all of them.
+#[derive(Debug)]
+pub struct Runs(List<Run>);
+
+impl NewRun {
+    /// For any device, with an id made by chance: the same value creates the same run, however often it is sent.
+    pub fn of(kind: impl Into<String>) -> Self {
+        Self {
+            run_id: uuid::Uuid::now_v7().to_string(),
+            kind: kind.into(),
+            requires: BTreeSet::new(),
+            prefer: BTreeSet::new(),
+            input: Value::Null,
+            priority: 0,
+            preempt: false,
+            devices: 1,
+            created_by: None,
+        }
+    }
+
+    /// An id of your own: creating it twice with the same content creates it once.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.run_id = id.into();
+        self
+    }
+
+    #[must_use]
+    pub fn input(mut self, input: Value) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// One more thing that the device must be able to do.
+    #[must_use]
+    pub fn requires(mut self, capability: impl Into<String>) -> Self {
+        self.requires.insert(capability.into());
+        self
+    }
+
+    /// One more thing that the device had better be able to do.
+    #[must_use]
+    pub fn prefers(mut self, capability: impl Into<String>) -> Self {
+        self.prefer.insert(capability.into());
+        self
+    }
+
+    /// The highest comes first. 0 unless said.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// It may take a device from work of lower priority.
+    #[must_use]
+    pub fn preempting(mut self) -> Self {
+        self.preempt = true;
+        self
+    }
+
+    /// So many devices do it, each for itself.
+    #[must_use]
+    pub fn devices(mut self, seats: u16) -> Self {
+        self.devices = seats;
+        self
+    }
+
+    /// The device that creates it, and gets it if it is able.
+    #[must_use]
+    pub fn created_by(mut self, device: impl Into<String>) -> Self {
+        self.created_by = Some(device.into());
+        self
+    }
+}
+
+impl Client {
+    /// Creates a run and gives it to the devices that suit it best.
+    pub async fn create_run(&self, run: &NewRun) -> Result<Run, ClientError> {
+        self.ask(&Ask::post("/v1/runs", Repeat::Always).json(json::body(run)?)).await?.json()
+    }
+
+    pub async fn run(&self, id: &str) -> Result<Run, ClientError> {
+        self.ask(&Ask::get(path(id, ""))).await?.json()
+    }
+
+    /// Runs, newest first: of all kinds, in any state, unless said.
+    pub fn runs(&self) -> Runs {
+        Runs(List::new(self, Ask::get("/v1/runs")))
+    }
+
+    /// Why a run is where it is: the scores of the last choices, as the server says it.
+    pub async fn why_run(&self, id: &str) -> Result<Value, ClientError> {
+        self.ask(&Ask::get(path(id, "/why"))).await?.json()
+    }
+
+    /// Asks nobody new; whoever has it keeps it and is told.
+    pub async fn pause_run(&self, id: &str) -> Result<Run, ClientError> {
+        self.decide_run(id, "pause", &json!({})).await
+    }
+
+    /// Lets a paused run go on.
+    pub async fn resume_run(&self, id: &str) -> Result<Run, ClientError> {
+        self.decide_run(id, "resume", &json!({})).await
+    }
+
+    /// Begins a failed run again; everybody may be asked.
+    pub async fn retry_run(&self, id: &str) -> Result<Run, ClientError> {
+        self.decide_run(id, "retry", &json!({})).await
+    }
+
+    /// Ends a run as failed; its devices are told.
+    pub async fn cancel_run(&self, id: &str, reason: &str) -> Result<Run, ClientError> {
+        self.decide_run(id, "cancel", &json!({ "reason": reason })).await
+    }
+
+    /// Gives a seat that nobody has to a device.
+    pub async fn assign_run(&self, id: &str, seat: u16, device: &str) -> Result<Run, ClientError> {
+        self.decide_run(id, "assign", &json!({ "device": device, "seat": seat })).await
+    }
+
+    async fn decide_run(&self, id: &str, word: &str, body: &Value) -> Result<Run, ClientError> {
+        let ask = Ask::post(path(id, &format!("/{word}")), Repeat::IfNothingHappened);
+        self.ask(&ask.json(json::body(body)?)).await?.json()
+    }
+}
+
+impl Runs {
+    #[must_use]
+    pub fn status(self, status: RunStatus) -> Self {
+        Self(self.0.query("status", status))
+    }
+
+    #[must_use]
+    pub fn kind(self, kind: &str) -> Self {
+        Self(self.0.query("kind", kind))
+    }
+
+    /// Of this execution alone.
+    #[must_use]
+    pub fn execution(self, id: &str) -> Self {
+        Self(self.0.query("execution_id", id))
+    }
+
+    pub fn stream(self) -> Listing<Run> {
+        self.0.stream()
+    }
+}
+
+impl IntoFuture for Runs {
+    type Output = Result<Vec<Run>, ClientError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.0.all())
+    }
+}
+
+pub(super) fn path(id: &str, rest: &str) -> String {
+    format!("/v1/runs/{}{rest}", segment(id))
+}

@@ -1,0 +1,46 @@
+//! How a run ends that is not done: only its function knows what shall follow.
+
+/// Why a run was not done, and what shall follow. There is no conversion from other errors, so that `?` does not decide
+/// by accident.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct RunError {
+    pub(super) message: String,
+    pub(super) class: Option<String>,
+    pub(super) then: Then,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    Fail,
+    AskAnother,
+    Release,
+}
+
+impl RunError {
+    fn new(message: impl Into<String>, then: Then) -> Self {
+        Self { message: message.into(), class: None, then }
+    }
+
+    /// Nobody can do it: the run has failed.
+    pub fn fail(message: impl Into<String>) -> Self {
+        Self::new(message, Then::Fail)
+    }
+
+    /// This device cannot: another one is asked.
+    pub fn ask_another(message: impl Into<String>) -> Self {
+        Self::new(message, Then::AskAnother)
+    }
+
+    /// Nothing went wrong, it is given back; whoever has it next goes on from its progress.
+    pub fn release(reason: impl Into<String>) -> Self {
+        Self::new(reason, Then::Release)
+    }
+
+    /// A word for programs, of small letters, digits, `_`, `.` and `-`.
+    #[must_use]
+    pub fn class(mut self, class: impl Into<String>) -> Self {
+        self.class = Some(class.into());
+        self
+    }
+}

@@ -1,0 +1,111 @@
+//! One run from being asked to its end.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::context::RunContext;
+use super::error::{RunError, Then};
+use super::held::{Claim, Held};
+use crate::client::{Client, ClientError, RunAct, RunStatus};
+
+/// The function without its types.
+pub(super) type Perform =
+    Arc<dyn Fn(RunContext) -> BoxFuture<'static, Result<Value, RunError>> + Send + Sync>;
+
+pub(super) fn erase<F, I, O, Fut>(perform: F) -> Perform
+where
+    F: Fn(RunContext, I) -> Fut + Send + Sync + 'static,
+    I: DeserializeOwned + Send + 'static,
+    O: Serialize + 'static,
+    Fut: Future<Output = Result<O, RunError>> + Send + 'static,
+{
+    let perform = Arc::new(perform);
+    Arc::new(move |run: RunContext| {
+        let perform = Arc::clone(&perform);
+        async move {
+            let input = serde_json::from_value(run.0.of.input.clone());
+            let input =
+                input.map_err(|error| RunError::fail(format!("the input: {error}")).class("input"))?;
+            let output = perform(run, input).await?;
+            serde_json::to_value(output)
+                .map_err(|error| RunError::fail(format!("the output: {error}")).class("output"))
+        }
+        .boxed()
+    })
+}
+
+/// Accepts it, does it, and says what became of it. Whatever is refused on the way was given to somebody else.
+pub(super) async fn perform(client: &Client, device: &str, held: Arc<Held>, perform: Perform) {
+    let done = attempt(client, device, &held, perform).await;
+    if done.is_err() {
+        // Not the device's any more, or nobody was reached for a long time: then it is not for much longer.
+        held.hear(Claim { lost: true, paused: false });
+    }
+}
+
+async fn attempt(
+    client: &Client,
+    device: &str,
+    held: &Arc<Held>,
+    perform: Perform,
+) -> Result<(), ClientError> {
+    if held.of.status == RunStatus::Assigned {
+        client.act_on_run(device, &held.of, &RunAct::Accept).await?;
+    }
+    if held.of.status != RunStatus::Processing {
+        client.act_on_run(device, &held.of, &RunAct::Start).await?;
+    }
+    let running = perform(RunContext(Arc::clone(held)));
+    let outcome =
+        AssertUnwindSafe(running).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)));
+    if held.claim().lost {
+        return Ok(());
+    }
+    // What was told last goes before the outcome, so that it is not lost with it.
+    if let Some(progress) = held.take_progress() {
+        client.act_on_run(device, &held.of, &RunAct::Progress(progress)).await?;
+    }
+    client.act_on_run(device, &held.of, &ending(outcome)).await.map(|_| ())
+}
+
+fn ending(outcome: Result<Value, RunError>) -> RunAct {
+    match outcome {
+        Ok(output) => RunAct::Complete(output),
+        Err(RunError { message, class: _, then: Then::Release }) => RunAct::Release(message),
+        Err(RunError { message, class, then: Then::Fail }) => {
+            RunAct::Fail { message, class, retryable: false }
+        }
+        Err(RunError { message, class, then: Then::AskAnother }) => {
+            RunAct::Fail { message, class, retryable: true }
+        }
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> RunError {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    RunError::ask_another(format!("the function panicked: {text}")).class("panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ending_is_told_as_what_shall_follow() {
+        assert_eq!(ending(Ok(Value::Null)), RunAct::Complete(Value::Null));
+        assert_eq!(ending(Err(RunError::release("r"))), RunAct::Release("r".to_owned()));
+        let failed =
+            |retryable| RunAct::Fail { message: "m".to_owned(), class: Some("c".to_owned()), retryable };
+        assert_eq!(ending(Err(RunError::fail("m").class("c"))), failed(false));
+        assert_eq!(ending(Err(RunError::ask_another("m").class("c"))), failed(true));
+    }
+}

@@ -1,0 +1,237 @@
+//! The loop of a device: looks what it is asked to do, begins it, and is heard of in time.
+//!
+//! ```text
+//! list (long poll) ─→ new ones: willing? ─→ a task each: accept, start, your function, its outcome
+//!                  └→ what is not in it any more is lost: its task is told
+//! heartbeat: every so often, and soon after progress ─→ what is not ours any more is lost
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::builder::Device;
+use super::held::{Claim, Held};
+use super::performing::{Perform, perform};
+use crate::client::{ClientError, RunAct, RunAssignment, RunAssignments};
+
+/// How long the server lets a device wait for another list.
+const WAIT: Duration = Duration::from_secs(30);
+/// How long to wait before a server is tried again that could not be reached however often a call was repeated.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Progress is told that soon, and not more often.
+const SOON: Duration = Duration::from_millis(500);
+
+/// Names an assignment.
+type Id = (String, u16, i64);
+
+struct Serving {
+    device: Device,
+    perform: Perform,
+    held: BTreeMap<Id, Arc<Held>>,
+    /// What was done with, as long as a list may still have it.
+    over: BTreeSet<Id>,
+    tasks: JoinSet<Id>,
+    news: Arc<Notify>,
+    beaten: Instant,
+}
+
+enum Woken {
+    Beat,
+    Ended(Option<Id>),
+}
+
+pub(super) async fn serve(
+    device: Device,
+    perform: Perform,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ClientError> {
+    device.client.register_device(&device.device).await?;
+    let mut serving = Serving {
+        device,
+        perform,
+        held: BTreeMap::new(),
+        over: BTreeSet::new(),
+        tasks: JoinSet::new(),
+        news: Arc::new(Notify::new()),
+        beaten: Instant::now(),
+    };
+    serving.work(shutdown).await?;
+    serving.finish().await
+}
+
+impl Serving {
+    /// Until `shutdown`.
+    async fn work(&mut self, shutdown: impl Future<Output = ()>) -> Result<(), ClientError> {
+        let mut shutdown = std::pin::pin!(shutdown);
+        let mut listing = std::pin::pin!(self.list(None));
+        loop {
+            tokio::select! {
+                () = &mut shutdown => return Ok(()),
+                listed = &mut listing => {
+                    let mark = match listed? {
+                        Some(list) => {
+                            let mark = list.mark.clone();
+                            self.take(list);
+                            Some(mark)
+                        }
+                        None => None,
+                    };
+                    listing.set(self.list(mark));
+                }
+                woken = self.woken() => self.attend(woken).await?,
+            }
+        }
+    }
+
+    /// The next list; none when nobody could be reached.
+    fn list(
+        &self,
+        seen: Option<String>,
+    ) -> impl Future<Output = Result<Option<RunAssignments>, ClientError>> + use<> {
+        let (client, id) = (self.device.client.clone(), self.device.device.id.clone());
+        async move {
+            // A list that is empty at first is news too: it has a mark to wait with.
+            let wait = if seen.is_some() { WAIT } else { Duration::ZERO };
+            match client.run_assignments(&id, seen.as_deref(), wait).await {
+                Ok(list) => Ok(Some(list)),
+                Err(error) if is_passing(&error) => {
+                    tokio::time::sleep(PAUSE).await;
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            }
+        }
+    }
+
+    fn take(&mut self, list: RunAssignments) {
+        let listed: BTreeMap<Id, RunAssignment> = list.items.into_iter().map(|of| (id(&of), of)).collect();
+        for (id, held) in &self.held {
+            let claim = listed
+                .get(id)
+                .map_or(Claim { lost: true, paused: false }, |of| Claim { lost: false, paused: of.paused });
+            held.hear(claim);
+        }
+        self.over.retain(|id| listed.contains_key(id));
+        for (id, of) in listed {
+            if !self.held.contains_key(&id) && !self.over.contains(&id) {
+                self.begin(id, of);
+            }
+        }
+    }
+
+    /// What this device had when its process died is in the list too, and is taken up again.
+    fn begin(&mut self, id: Id, of: RunAssignment) {
+        let (client, device) = (self.device.client.clone(), self.device.device.id.clone());
+        let held = Arc::new(Held::new(of, Arc::clone(&self.news)));
+        self.held.insert(id.clone(), Arc::clone(&held));
+        match (self.device.willing)(&held.of) {
+            Ok(()) => {
+                let function = Arc::clone(&self.perform);
+                self.tasks.spawn(async move {
+                    perform(&client, &device, held, function).await;
+                    id
+                });
+            }
+            Err(reason) => {
+                self.tasks.spawn(async move {
+                    // If it is not heard, the assignment runs out by itself.
+                    let _ = client.act_on_run(&device, &held.of, &RunAct::Decline(reason)).await;
+                    id
+                });
+            }
+        }
+    }
+
+    /// Resolves when a heartbeat is due, or a task has ended.
+    async fn woken(&mut self) -> Woken {
+        let wanted = self.held.values().map(|held| Duration::from_millis(held.of.heartbeat_ms.max(1)));
+        let every = wanted.min().unwrap_or(self.device.beat_every).min(self.device.beat_every);
+        let (due, soon) = (self.beaten + every, self.beaten + SOON);
+        let has_news = self.held.values().any(|held| held.has_progress());
+        let news = async {
+            if !has_news {
+                self.news.notified().await;
+            }
+            tokio::time::sleep_until(soon).await;
+        };
+        tokio::select! {
+            () = tokio::time::sleep_until(due) => Woken::Beat,
+            () = news => Woken::Beat,
+            Some(ended) = self.tasks.join_next() => Woken::Ended(ended.ok()),
+        }
+    }
+
+    async fn attend(&mut self, woken: Woken) -> Result<(), ClientError> {
+        match woken {
+            Woken::Beat => self.beat().await,
+            Woken::Ended(ended) => {
+                if let Some(id) = ended {
+                    self.held.remove(&id);
+                    self.over.insert(id);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn beat(&mut self) -> Result<(), ClientError> {
+        self.beaten = Instant::now();
+        let all: Vec<(Arc<Held>, _)> =
+            self.held.values().map(|held| (Arc::clone(held), held.take_progress())).collect();
+        let runs: Vec<_> = all.iter().map(|(held, progress)| (&held.of, progress.as_ref())).collect();
+        let vitals = (self.device.vitals)();
+        match self.device.client.heartbeat_device(&self.device.device.id, &vitals, &runs).await {
+            Ok(heard) => {
+                for ((held, _), heard) in all.iter().zip(heard) {
+                    held.hear(Claim { lost: heard.release, paused: heard.paused });
+                }
+                Ok(())
+            }
+            Err(error) if is_passing(&error) => {
+                for (held, progress) in all {
+                    held.put_back(progress);
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps what is in hand alive until it is done, and gives back what is not done in time.
+    async fn finish(&mut self) -> Result<(), ClientError> {
+        let grace = tokio::time::sleep(self.device.grace);
+        let mut grace = std::pin::pin!(grace);
+        while !self.tasks.is_empty() {
+            tokio::select! {
+                () = &mut grace => break,
+                woken = self.woken() => self.attend(woken).await?,
+            }
+        }
+        self.tasks.shutdown().await;
+        for held in self.held.values().filter(|held| !held.claim().lost) {
+            let reason = RunAct::Release("the device is shutting down".to_owned());
+            // Refused or not heard: it goes to somebody else by itself.
+            let _ = self.device.client.act_on_run(&self.device.device.id, &held.of, &reason).await;
+        }
+        Ok(())
+    }
+}
+
+fn id(of: &RunAssignment) -> Id {
+    (of.run_id.clone(), of.seat, of.token)
+}
+
+/// Whether the same call may go well later.
+fn is_passing(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unreachable { .. } | ClientError::Closed { .. } | ClientError::TimedOut(_) => true,
+        ClientError::Refused(problem) => problem.status == 429 || problem.status >= 500,
+        ClientError::Unreadable { .. } | ClientError::Unsendable(_) => false,
+    }
+}

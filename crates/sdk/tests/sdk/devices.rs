@@ -1,0 +1,191 @@
+//! A device of one's own, at a real engine: runs come, are kept, and are lost.
+
+use std::time::Duration;
+
+use millstream_sdk::client::{NewDevice, NewRun, Run, RunAct, RunAssignment, RunStatus, Vitals};
+use millstream_sdk::{CancellationToken, Client, ClientError, Device, RunContext, RunError};
+use millstream_testkit::eventually;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::world::{SOON, World};
+
+fn able(id: &str) -> NewDevice {
+    NewDevice::of(id).can("count").capacity(2)
+}
+
+/// The run once it is like this.
+async fn run_when(client: &Client, id: &str, is_so: impl Fn(&Run) -> bool) -> Run {
+    eventually(SOON, || async {
+        let run = client.run(id).await.map_err(|error| error.to_string())?;
+        if is_so(&run) { Ok(run) } else { Err(format!("{run:?}")) }
+    })
+    .await
+}
+
+async fn run_in(client: &Client, id: &str, status: RunStatus) -> Run {
+    run_when(client, id, |run| run.status == status).await
+}
+
+struct Served {
+    stop: CancellationToken,
+    ended: JoinHandle<Result<(), ClientError>>,
+}
+
+impl Served {
+    fn start<F, Fut>(device: Device, perform: F) -> Self
+    where
+        F: Fn(RunContext, u64) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<u64, RunError>> + Send + 'static,
+    {
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let ended = tokio::spawn(async move { device.serve_until(stopped.cancelled_owned(), perform).await });
+        Self { stop, ended }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        tokio::time::timeout(SOON, self.ended).await.expect("it stops").unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_taken_told_about_and_done() {
+    let World { client, .. } = &World::new().await;
+    let device =
+        Device::new(client.clone(), able("one")).vitals(|| Vitals { load: Some(0.25), ..Vitals::default() });
+    let served = Served::start(device, async |run: RunContext, to: u64| {
+        run.progress_with(to, to, "counted");
+        Ok(to + run.token() as u64)
+    });
+    client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(4))).await.unwrap();
+    let done = run_in(client, "r-1", RunStatus::Completed).await;
+    assert_eq!((&done.seats[0].output, done.seats[0].device.as_deref()), (&json!(5), Some("one")));
+    assert_eq!(done.seats[0].progress.as_ref().unwrap().note.as_deref(), Some("counted"));
+    // What does not fit the function fails for good, and says where.
+    client.create_run(&NewRun::of("count").id("r-2").requires("count").input(json!("x"))).await.unwrap();
+    run_in(client, "r-2", RunStatus::Failed).await;
+    served.stop().await;
+    assert_eq!(client.device("one").await.unwrap().capacity, Some(2));
+}
+
+#[tokio::test]
+async fn a_run_is_done_once_by_the_device_that_is_asked() {
+    let World { client, .. } = &World::new().await;
+    let (sender, mut done) = mpsc::unbounded_channel();
+    let served = Served::start(Device::new(client.clone(), able("one")), move |run: RunContext, to: u64| {
+        let sender = sender.clone();
+        async move {
+            sender.send(run.run_id().to_owned()).unwrap();
+            Ok(to)
+        }
+    });
+    for at in 0..20 {
+        let run = NewRun::of("count").id(format!("r-{at}")).requires("count").input(json!(1));
+        client.create_run(&run).await.unwrap();
+    }
+    for at in 0..20 {
+        run_in(client, &format!("r-{at}"), RunStatus::Completed).await;
+    }
+    served.stop().await;
+    let mut all = Vec::new();
+    while let Some(id) = done.recv().await {
+        all.push(id);
+    }
+    all.sort();
+    let once = all.len();
+    all.dedup();
+    assert_eq!((all.len(), once), (20, 20), "{all:?}");
+}
+
+#[tokio::test]
+async fn who_is_not_willing_declines_with_its_reason() {
+    let World { client, .. } = &World::new().await;
+    let picky = Device::new(client.clone(), able("a"))
+        .willing(|of: &RunAssignment| if of.priority > 5 { Ok(()) } else { Err("not for me".to_owned()) });
+    let picky = Served::start(picky, async |_: RunContext, _: u64| {
+        Err(RunError::ask_another("it is broken").class("broken"))
+    });
+    let run = NewRun::of("count").id("r-1").requires("count").input(json!(3)).created_by("a");
+    eventually(SOON, || async { client.device("a").await.map_err(|error| error.to_string()) }).await;
+    client.create_run(&run).await.unwrap();
+    let waits = run_when(client, "r-1", |run| !run.seats[0].previous.is_empty()).await;
+    assert_eq!(waits.seats[0].previous[0].why.as_deref(), Some("not for me"));
+    picky.stop().await;
+}
+
+#[tokio::test]
+async fn a_function_hears_that_its_run_is_lost() {
+    let World { client, .. } = &World::new().await;
+    let (sender, mut lost) = mpsc::unbounded_channel();
+    let served = Served::start(Device::new(client.clone(), able("one")), move |run: RunContext, _| {
+        let sender = sender.clone();
+        async move {
+            run.progress(1, 2);
+            run.lost().await;
+            sender.send(run.is_lost()).unwrap();
+            Ok(7)
+        }
+    });
+    client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
+    run_when(client, "r-1", |run| run.seats[0].progress.as_ref().is_some_and(|told| told.step == 1)).await;
+    client.cancel_run("r-1", "enough").await.unwrap();
+    let heard = tokio::time::timeout(SOON, lost.recv()).await.expect("it is told");
+    assert_eq!(heard, Some(true));
+    served.stop().await;
+    assert_eq!(client.run("r-1").await.unwrap().status, RunStatus::Failed);
+}
+
+#[tokio::test]
+async fn a_device_that_stops_gives_back_what_it_cannot_finish() {
+    let World { client, .. } = &World::new().await;
+    let device = Device::new(client.clone(), able("one")).grace(Duration::from_millis(1));
+    let served = Served::start(device, async |_: RunContext, _: u64| std::future::pending().await);
+    client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
+    run_in(client, "r-1", RunStatus::Processing).await;
+    served.stop().await;
+    let run = run_in(client, "r-1", RunStatus::Reassigning).await;
+    assert_eq!(run.seats[0].previous[0].reason, "released");
+}
+
+#[tokio::test]
+async fn what_a_device_had_when_it_died_is_taken_up_again() {
+    let World { client, .. } = &World::new().await;
+    client.register_device(&able("one")).await.unwrap();
+    client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(9))).await.unwrap();
+    let list = client.run_assignments("one", None, Duration::from_secs(30)).await.unwrap();
+    for act in [RunAct::Accept, RunAct::Start] {
+        client.act_on_run("one", &list.items[0], &act).await.unwrap();
+    }
+    let served =
+        Served::start(Device::new(client.clone(), able("one")), async |_: RunContext, to: u64| Ok(to));
+    let run = run_in(client, "r-1", RunStatus::Completed).await;
+    assert_eq!((run.seats[0].token, &run.seats[0].output), (Some(1), &json!(9)));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_device_that_was_removed_ends() {
+    let World { client, .. } = &World::new().await;
+    let device = Device::new(client.clone(), able("one")).beat_every(Duration::from_millis(50));
+    let served = Served::start(device, async |_: RunContext, to: u64| Ok(to));
+    eventually(SOON, || async { client.device("one").await.map_err(|error| error.to_string()) }).await;
+    client.remove_device("one").await.unwrap();
+    let ended = tokio::time::timeout(SOON, served.ended).await.expect("it ends").unwrap();
+    assert!(ended.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn a_panic_asks_another_device() {
+    let World { client, .. } = &World::new().await;
+    let first = Served::start(Device::new(client.clone(), able("one")), async |_: RunContext, _: u64| {
+        panic!("oh no")
+    });
+    client.create_run(&NewRun::of("count").id("r-1").requires("count").input(json!(1))).await.unwrap();
+    let run = run_when(client, "r-1", |run| !run.seats[0].previous.is_empty()).await;
+    let before = &run.seats[0].previous[0];
+    assert!(before.why.as_deref().unwrap_or_default().contains("oh no"), "{before:?}");
+    first.stop().await;
+}

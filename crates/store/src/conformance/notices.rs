@@ -1,0 +1,249 @@
+//! Telling the outside of runs and items: written with what happened, spread once, due in order, per sink.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use millstream_core::assignment::Input as ItemInput;
+use millstream_core::claim::{Doing, Failure, FailureKind, Input, Outlook, RunSpec};
+use millstream_core::id::{Name, RunKey};
+use millstream_core::time::Timestamp;
+
+use super::Bench;
+use super::device_fixture::{act, assign, decide, run_key, run_of, spec, write};
+use super::fixture::{HOUR, name};
+use super::people::{acme, item, named, new_item, skip};
+use crate::item_store::ItemCommit;
+use crate::notices::{DueNotice, NoticeBacklog, NoticePutOff};
+use crate::run_store::RunVerdict;
+
+async fn spread(bench: &Bench, sinks: &[&str]) -> usize {
+    let sinks: Vec<Name> = sinks.iter().map(|sink| name(sink)).collect();
+    bench.stores.notices.spread_notices(&sinks, 99, bench.now().await).await.unwrap()
+}
+
+async fn due(bench: &Bench, sink: &str) -> Vec<DueNotice> {
+    bench.stores.notices.due_notices(&name(sink), 99, bench.now().await).await.unwrap()
+}
+
+async fn told(bench: &Bench, sink: &str, notices: &[DueNotice]) {
+    let positions: Vec<i64> = notices.iter().map(|notice| notice.position).collect();
+    bench.stores.notices.notices_told(&name(sink), &positions).await.unwrap();
+}
+
+/// `tenant/subject: kind`.
+fn words(notices: &[DueNotice]) -> Vec<String> {
+    let word = |one: &DueNotice| format!("{}/{}: {}", one.tenant, one.notice.subject, one.notice.kind);
+    notices.iter().map(word).collect()
+}
+
+/// A seat that a device has tried, and could not do.
+fn fails() -> [Input; 4] {
+    let failure = Failure { kind: FailureKind::Error, message: "\0 it is dark".to_owned(), class: None };
+    let fail = Doing::Fail { failure, retryable: false };
+    [assign("d1"), act("d1", 1, Doing::Accept), act("d1", 1, Doing::Start), act("d1", 1, fail)]
+}
+
+/// Fails as soon as nobody is found.
+fn lonely() -> RunSpec {
+    let mut spec = spec();
+    spec.settings.backoff.rounds = 0;
+    spec
+}
+
+fn nobody() -> Input {
+    Input::NobodyViable { seat: 0, outlook: Outlook::Nobody, decision: None }
+}
+
+async fn failed(bench: &Bench, key: &RunKey) {
+    bench.run_after(key, lonely(), &[nobody()]).await;
+}
+
+pub async fn a_run_that_fails_leaves_a_notice_with_its_commit(bench: Bench) {
+    bench.run_after(&run_key("open"), spec(), &[assign("d1")]).await;
+    bench.run_after(&run_key("dark"), spec(), &fails()).await;
+    failed(&bench, &run_of("other", "left")).await;
+    assert_eq!(spread(&bench, &["one"]).await, 2);
+    let found = due(&bench, "one").await;
+    assert_eq!(words(&found), ["acme/dark: run.failed", "other/left: run.nobody_left"]);
+    assert!(found[0].position < found[1].position);
+    let data = found[0].notice.data.as_str();
+    assert!(data.contains(r#""run_id":"dark""#) && data.contains(r"\u0000 it is dark"), "{data}");
+}
+
+pub async fn a_unit_that_is_refused_leaves_no_notice(bench: Bench) {
+    let key = run_key("r1");
+    let seen = bench.run_after(&key, lonely(), &[]).await;
+    let change = decide(seen.run.clone(), &nobody(), bench.now().await).unwrap().unwrap();
+    bench.step_run(&key, &Input::Pause).await;
+    let verdict = bench.commit_units(&[write(&seen, change).into()]).await.remove(0);
+    assert!(matches!(verdict, RunVerdict::Conflict { .. }));
+    assert_eq!(spread(&bench, &["one"]).await, 0);
+}
+
+pub async fn an_item_that_fails_or_escalates_leaves_a_notice_with_its_commit(bench: Bench) {
+    bench.queue("max_attempts_total: 1, due: 1h, escalate: {event: late}").await;
+    bench.import(vec![new_item("a"), new_item("b")]).await;
+    let given = bench.take("ann").await;
+    bench.start_work(&given.assignment).await;
+    let stale = bench.loaded(&item(given.item.id.as_str())).await;
+    let change = bench.item_decide(&stale, &skip(&given.assignment), bench.now().await).await.unwrap();
+    bench.item_act(&stale.key, &skip(&given.assignment)).await;
+    bench.commit_item(ItemCommit::of(&stale, change, None)).await;
+    assert_eq!(spread(&bench, &["one"]).await, 1, "what conflicts is not told");
+    let plain = named("q", "due: 1h");
+    bench.stores.queues.put_queue(&acme(), &plain, bench.now().await).await.unwrap();
+    let late = bench.loaded(&item("b")).await.work.item.due_at.unwrap().plus(HOUR);
+    bench.item_act_at(&item("b"), &ItemInput::Overdue, Some(late), None).await;
+    assert_eq!(spread(&bench, &["one"]).await, 1);
+    let found = due(&bench, "one").await;
+    assert_eq!(words(&found), ["acme/a: item.escalated", "acme/b: item.failed"]);
+    assert!(found[0].notice.data.as_str().contains(r#""event":"late""#));
+}
+
+pub async fn a_notice_is_spread_once_to_the_sinks_of_that_moment(bench: Bench) {
+    failed(&bench, &run_key("before")).await;
+    assert_eq!(spread(&bench, &[]).await, 1, "nobody wants to hear of it");
+    for run in ["a", "b"] {
+        failed(&bench, &run_key(run)).await;
+    }
+    let now = bench.now().await;
+    let notices = &bench.stores.notices;
+    assert_eq!(notices.spread_notices(&[name("one"), name("two")], 1, now).await.unwrap(), 1);
+    assert_eq!(spread(&bench, &["one"]).await, 1);
+    assert_eq!(spread(&bench, &["one", "two"]).await, 0);
+    let (one, two) = (due(&bench, "one").await, due(&bench, "two").await);
+    assert_eq!(words(&one), ["acme/a: run.nobody_left", "acme/b: run.nobody_left"]);
+    assert_eq!(two, one[..1], "the same, under the same position");
+    assert!(due(&bench, "three").await.is_empty());
+    assert_eq!(notices.due_notices(&name("one"), 1, now.plus(HOUR)).await.unwrap(), one[..1]);
+    told(&bench, "one", &one).await;
+    told(&bench, "one", &one).await;
+    told(&bench, "one", &[]).await;
+    assert!(due(&bench, "one").await.is_empty());
+    assert_eq!(due(&bench, "two").await, two, "another sink is where it was");
+}
+
+pub async fn notices_of_one_subject_are_due_one_after_the_other(bench: Bench) {
+    let key = run_key("r");
+    failed(&bench, &key).await;
+    failed(&bench, &run_of("other", "r")).await;
+    bench.step_run(&key, &Input::Retry).await;
+    spread(&bench, &["one"]).await;
+    let first = due(&bench, "one").await;
+    assert_eq!(words(&first), ["acme/r: run.nobody_left", "other/r: run.nobody_left"]);
+    bench.step_run(&key, &nobody()).await;
+    spread(&bench, &["one"]).await;
+    assert_eq!(due(&bench, "one").await, first, "the second waits for the first");
+    told(&bench, "one", &first).await;
+    let second = due(&bench, "one").await;
+    assert_eq!(words(&second), ["acme/r: run.nobody_left"]);
+    assert!(second[0].position > first[0].position);
+}
+
+pub async fn a_notice_that_is_put_off_holds_up_nobody_else(bench: Bench) {
+    let bad = run_key("bad");
+    failed(&bench, &bad).await;
+    failed(&bench, &run_key("good")).await;
+    spread(&bench, &["one", "two"]).await;
+    let (notices, until) = (&bench.stores.notices, bench.now().await.plus(HOUR));
+    let position = due(&bench, "one").await[0].position;
+    let later = [NoticePutOff { position, until, attempts: 3 }];
+    notices.put_notices_off(&name("one"), &later).await.unwrap();
+    notices.put_notices_off(&name("one"), &[]).await.unwrap();
+    bench.step_run(&bad, &Input::Retry).await;
+    bench.step_run(&bad, &nobody()).await;
+    spread(&bench, &["one"]).await;
+    assert_eq!(words(&due(&bench, "one").await), ["acme/good: run.nobody_left"]);
+    assert_eq!(due(&bench, "two").await.len(), 2);
+    let found = notices.due_notices(&name("one"), 9, until).await.unwrap();
+    assert_eq!(found.iter().map(|one| one.attempts).collect::<Vec<_>>(), [0, 3], "the longest due first");
+    assert_eq!(found[1].position, position);
+}
+
+pub async fn notices_that_sinks_have_not_heard_are_counted(bench: Bench) {
+    let notices = &bench.stores.notices;
+    failed(&bench, &run_key("a")).await;
+    assert!(notices.notice_backlogs().await.unwrap().is_empty(), "nobody is to hear it yet");
+    failed(&bench, &run_key("b")).await;
+    spread(&bench, &["y", "x"]).await;
+    let first = due(&bench, "x").await;
+    told(&bench, "x", &first[..1]).await;
+    let of = |sink: &str, notices, oldest| NoticeBacklog { sink: name(sink), notices, oldest };
+    let wanted = [of("x", 1, first[1].notice.at), of("y", 2, first[0].notice.at)];
+    assert_eq!(notices.notice_backlogs().await.unwrap(), wanted);
+}
+
+pub async fn old_notices_go_whether_they_were_heard_or_not(bench: Bench) {
+    let now = bench.now().await;
+    let old = now.minus(HOUR);
+    bench.run_at(&run_key("old"), lonely(), &[nobody()], old).await;
+    bench.run_at(&run_key("older"), lonely(), &[nobody()], old.minus(HOUR)).await;
+    spread(&bench, &["gone"]).await;
+    bench.run_at(&run_key("unspread"), lonely(), &[nobody()], old).await;
+    bench.run_at(&run_key("fresh"), lonely(), &[nobody()], now).await;
+    let (notices, limit) = (&bench.stores.notices, now.minus(HOUR / 2));
+    assert_eq!(notices.purge_notices(limit, 2).await.unwrap(), 2, "no more than asked for");
+    assert_eq!(notices.purge_notices(limit, 9).await.unwrap(), 1);
+    assert_eq!(notices.purge_notices(limit, 9).await.unwrap(), 0);
+    assert_eq!(spread(&bench, &["gone"]).await, 1);
+    assert_eq!(words(&due(&bench, "gone").await), ["acme/fresh: run.nobody_left"]);
+}
+
+pub async fn positions_are_not_given_out_again(bench: Bench) {
+    let mut last = 0;
+    for run in ["a", "b", "c"] {
+        failed(&bench, &run_key(run)).await;
+        spread(&bench, &["one"]).await;
+        let found = due(&bench, "one").await;
+        assert!(found[0].position > last);
+        last = found[0].position;
+        told(&bench, "one", &found).await;
+    }
+}
+
+pub async fn notices_that_are_written_spread_and_told_at_once_are_each_told_in_order(bench: Bench) {
+    const TIMES: usize = 25;
+    let keys = ["r", "s"].map(run_key);
+    let writing = keys.clone().map(|key| {
+        let bench = bench.clone();
+        tokio::spawn(async move {
+            failed(&bench, &key).await;
+            for _ in 1..TIMES {
+                bench.step_run(&key, &Input::Retry).await;
+                bench.step_run(&key, &nobody()).await;
+            }
+        })
+    });
+    let spreading = {
+        let bench = bench.clone();
+        tokio::spawn(async move {
+            let mut left = 200;
+            while left > 0 {
+                left = if spread_some(&bench).await == 0 { left - 1 } else { 200 };
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    let mut heard: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while heard.values().map(Vec::len).sum::<usize>() < 2 * TIMES {
+        assert!(tokio::time::Instant::now() < deadline, "{heard:?}");
+        spread_some(&bench).await;
+        let late = Timestamp::from_millis(i64::MAX / 2);
+        let found = bench.stores.notices.due_notices(&name("one"), 9, late).await.unwrap();
+        for one in &found {
+            heard.entry(one.notice.subject.clone()).or_default().push(one.position);
+        }
+        told(&bench, "one", &found).await;
+    }
+    for task in writing {
+        task.await.unwrap();
+    }
+    spreading.await.unwrap();
+    assert!(heard.values().all(|positions| positions.len() == TIMES && positions.is_sorted()), "{heard:?}");
+    assert!(due(&bench, "one").await.is_empty());
+}
+
+async fn spread_some(bench: &Bench) -> usize {
+    bench.stores.notices.spread_notices(&[name("one")], 3, bench.now().await).await.unwrap()
+}

@@ -1,0 +1,120 @@
+//! What others are to be told of runs and items, in memory.
+
+use std::collections::BTreeMap;
+
+use millstream_core::id::{Name, TenantId};
+use millstream_core::notice::Notice;
+use millstream_core::time::Timestamp;
+
+use super::Memory;
+use super::tables::Tables;
+use crate::Result;
+use crate::notices::{DueNotice, NoticeBacklog, NoticePutOff, Notices};
+
+#[derive(Debug, Clone)]
+pub(super) struct NoticeRow {
+    position: i64,
+    /// Nobody's before it is spread.
+    sink: Option<Name>,
+    tenant: TenantId,
+    notice: Notice,
+    due_at: Timestamp,
+    attempts: u32,
+}
+
+/// With what happened.
+pub(super) fn write(tables: &mut Tables, notices: Vec<(&TenantId, Notice)>) {
+    for (tenant, notice) in notices {
+        tables.last_notice += 1;
+        let (position, due_at) = (tables.last_notice, notice.at);
+        let tenant = tenant.clone();
+        tables.notices.push(NoticeRow { position, sink: None, tenant, notice, due_at, attempts: 0 });
+    }
+}
+
+impl NoticeRow {
+    fn is_about_the_same(&self, other: &Self) -> bool {
+        let subject = |row: &Self| (row.notice.kind.family(), row.notice.subject.clone(), row.tenant.clone());
+        self.sink == other.sink && subject(self) == subject(other)
+    }
+}
+
+#[async_trait::async_trait]
+impl Notices for Memory {
+    async fn spread_notices(&self, sinks: &[Name], limit: usize, now: Timestamp) -> Result<usize> {
+        let mut tables = self.tables();
+        let (mut new, mut rest): (Vec<NoticeRow>, Vec<NoticeRow>) =
+            tables.notices.drain(..).partition(|row| row.sink.is_none());
+        new.sort_by_key(|row| row.position);
+        rest.extend(new.split_off(limit.min(new.len())));
+        for row in &new {
+            let copies =
+                sinks.iter().map(|sink| NoticeRow { sink: Some(sink.clone()), due_at: now, ..row.clone() });
+            rest.extend(copies);
+        }
+        tables.notices = rest;
+        Ok(new.len())
+    }
+
+    async fn due_notices(&self, sink: &Name, limit: usize, now: Timestamp) -> Result<Vec<DueNotice>> {
+        let tables = self.tables();
+        let is_first = |row: &NoticeRow| {
+            !tables.notices.iter().any(|other| other.position < row.position && other.is_about_the_same(row))
+        };
+        let mut due: Vec<&NoticeRow> = tables
+            .notices
+            .iter()
+            .filter(|row| row.sink.as_ref() == Some(sink) && row.due_at <= now && is_first(row))
+            .collect();
+        due.sort_by_key(|row| (row.due_at, row.position));
+        let due = due.into_iter().take(limit).map(|row| DueNotice {
+            position: row.position,
+            tenant: row.tenant.clone(),
+            notice: row.notice.clone(),
+            attempts: row.attempts,
+        });
+        Ok(due.collect())
+    }
+
+    async fn notices_told(&self, sink: &Name, positions: &[i64]) -> Result<()> {
+        let told = |row: &NoticeRow| row.sink.as_ref() == Some(sink) && positions.contains(&row.position);
+        self.tables().notices.retain(|row| !told(row));
+        Ok(())
+    }
+
+    async fn put_notices_off(&self, sink: &Name, notices: &[NoticePutOff]) -> Result<()> {
+        let mut tables = self.tables();
+        for row in tables.notices.iter_mut().filter(|row| row.sink.as_ref() == Some(sink)) {
+            if let Some(put_off) = notices.iter().find(|one| one.position == row.position) {
+                (row.due_at, row.attempts) = (put_off.until, put_off.attempts);
+            }
+        }
+        Ok(())
+    }
+
+    async fn notice_backlogs(&self) -> Result<Vec<NoticeBacklog>> {
+        let mut backlogs: BTreeMap<Name, NoticeBacklog> = BTreeMap::new();
+        for row in &self.tables().notices {
+            let Some(sink) = &row.sink else { continue };
+            let backlog = backlogs.entry(sink.clone()).or_insert_with(|| NoticeBacklog {
+                sink: sink.clone(),
+                notices: 0,
+                oldest: row.notice.at,
+            });
+            backlog.notices += 1;
+            backlog.oldest = backlog.oldest.min(row.notice.at);
+        }
+        Ok(backlogs.into_values().collect())
+    }
+
+    async fn purge_notices(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        let mut tables = self.tables();
+        let mut gone = 0;
+        tables.notices.retain(|row| {
+            let goes = row.notice.at < before && gone < limit;
+            gone += usize::from(goes);
+            !goes
+        });
+        Ok(gone as u64)
+    }
+}

@@ -1,0 +1,138 @@
+//! The drafts of a round on their way into the store: one transaction, one verdict for each.
+
+use millstream_core::id::{DeviceKey, RunKey};
+use millstream_core::time::Timestamp;
+
+use super::around::{Around, Written};
+use super::planning::{Draft, Settle};
+use crate::StoreError;
+use crate::action_store::Settlement;
+use crate::run_store::{CommittedRuns, RunVerdict, RunWrite, StoredRun, Unit};
+
+/// What became of a draft.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Done,
+    /// Somebody was faster.
+    Faster {
+        key: RunKey,
+        current: Option<Box<StoredRun>>,
+    },
+    /// Nothing is known against it.
+    Again,
+    Failed(StoreError),
+}
+
+/// In the order of the drafts.
+pub(super) async fn commit(around: &dyn Around, drafts: &[Draft], now: Timestamp) -> Vec<Outcome> {
+    let units = settled(around, drafts).await;
+    let ready: Vec<Unit> = units.iter().filter_map(|unit| unit.as_ref().ok().cloned()).collect();
+    let mut verdicts = write(around, &ready, now).await.into_iter();
+    let mut written = Written::default();
+    let mut outcomes = Vec::with_capacity(drafts.len());
+    for (draft, unit) in drafts.iter().zip(units) {
+        outcomes.push(
+            match unit.and_then(|unit| Ok((unit, verdicts.next().unwrap_or_else(|| Err(silent()))?))) {
+                Ok((unit, (RunVerdict::Done { settled }, unleased))) => {
+                    let settlements = unit.writes.into_iter().filter_map(|write| write.settlement);
+                    written.settled.extend(settlements.zip(settled));
+                    written.unleased = written.unleased.max(unleased);
+                    note(draft, &mut written);
+                    around.rosters().shift(draft.shifts.iter().map(|(device, seats)| (device, *seats)));
+                    Outcome::Done
+                }
+                Ok((_, (RunVerdict::Conflict { key, current }, _))) => Outcome::Faster { key, current },
+                Err(StoreError::Contention(_)) => Outcome::Again,
+                Err(error) => Outcome::Failed(error),
+            },
+        );
+    }
+    if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Done)) {
+        around.written(written).await;
+    }
+    outcomes
+}
+
+fn silent() -> StoreError {
+    StoreError::Unavailable("the store gave no verdict".to_owned())
+}
+
+/// The units of the drafts, with what settles the actions that wait for runs that end.
+async fn settled(around: &dyn Around, drafts: &[Draft]) -> Vec<Result<Unit, StoreError>> {
+    let mut ended = Vec::new();
+    for draft in drafts {
+        for (place, write) in draft.writes.iter().enumerate() {
+            let is_here = draft.settle == Settle::Here || place > 0;
+            if let (Some(waiting), Some(told), true) =
+                (&write.change.run.waiting, &write.change.told, is_here)
+            {
+                ended.push((waiting.clone(), told.clone()));
+            }
+        }
+    }
+    let mut settlements =
+        if ended.is_empty() { Vec::new() } else { around.settlements(ended).await }.into_iter();
+    let unit = |draft: &Draft| {
+        let mut writes = Vec::with_capacity(draft.writes.len());
+        let mut failed = None;
+        for (place, write) in draft.writes.iter().enumerate() {
+            let is_here = draft.settle == Settle::Here || place > 0;
+            let is_told = write.change.run.waiting.is_some() && write.change.told.is_some() && is_here;
+            let settlement: Option<Settlement> = match is_told.then(|| settlements.next()).flatten() {
+                Some(Ok(settlement)) => settlement,
+                Some(Err(error)) => {
+                    failed = Some(error);
+                    None
+                }
+                None => None,
+            };
+            writes.push(RunWrite {
+                key: write.key.clone(),
+                expected: write.expected,
+                run: write.change.run.clone(),
+                log: write.change.log.clone(),
+                unheard: write.change.unheard.clone(),
+                settlement,
+            });
+        }
+        failed.map_or(Ok(Unit { writes }), Err)
+    };
+    drafts.iter().map(unit).collect()
+}
+
+type Verdict = Result<(RunVerdict, usize), StoreError>;
+
+/// What cannot be written with others because something of it cannot be read is written alone.
+async fn write(around: &dyn Around, units: &[Unit], now: Timestamp) -> Vec<Verdict> {
+    if units.is_empty() {
+        return Vec::new();
+    }
+    let runs = &around.stores().runs;
+    let one_by_one = match runs.commit_runs(units, now).await {
+        Ok(CommittedRuns { verdicts, unleased }) => {
+            return verdicts.into_iter().map(|verdict| Ok((verdict, unleased))).collect();
+        }
+        Err(StoreError::Corrupt(_)) if units.len() > 1 => units,
+        Err(error) => return units.iter().map(|_| Err(error.clone())).collect(),
+    };
+    let mut all = Vec::with_capacity(one_by_one.len());
+    for unit in one_by_one {
+        let committed = runs.commit_runs(std::slice::from_ref(unit), now).await;
+        all.push(committed.and_then(|CommittedRuns { verdicts, unleased }| {
+            verdicts.into_iter().next().map(|verdict| (verdict, unleased)).ok_or_else(silent)
+        }));
+    }
+    all
+}
+
+fn note(draft: &Draft, written: &mut Written) {
+    for write in &draft.writes {
+        let tenant = &write.key.tenant;
+        let key = |device: &millstream_core::id::DeviceId| DeviceKey {
+            tenant: tenant.clone(),
+            device: device.clone(),
+        };
+        written.devices.extend(write.change.devices().into_iter().map(key));
+        written.tally.count(&write.change);
+    }
+}

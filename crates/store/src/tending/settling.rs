@@ -1,0 +1,27 @@
+//! What the end of an item means for the action that waits for it. Pure.
+
+use millstream_core::assignment::{Told, Waiter};
+use millstream_core::id::EventId;
+use millstream_core::machine::Machine;
+use millstream_core::time::Timestamp;
+
+use crate::action_store::{Lease, Settlement};
+use crate::outcome::{self, Whose};
+
+/// As the definition says what becomes of a success and a failure; an item that was escalated with an event of its
+/// queue sends that one, if the definition handles it. `None` where the definition has no such action.
+pub fn settlement(
+    machine: &Machine,
+    waiter: &Waiter,
+    told: &Told,
+    now: Timestamp,
+    new_id: &mut dyn FnMut() -> EventId,
+) -> Option<Settlement> {
+    let traceparent = waiter.traceparent.as_deref();
+    let whose = Whose { key: &waiter.action, revision: waiter.revision, traceparent };
+    let attempts = u32::try_from(waiter.attempt).unwrap_or(1);
+    let conclusion = told.conclusion(machine, &waiter.action.action, &whose.shown(), attempts)?;
+    let outcome = outcome::settling(whose, conclusion, now, new_id);
+    let lease = Lease { key: waiter.action.clone(), epoch: waiter.epoch };
+    Some(Settlement { lease, event_id: waiter.event_id, outcome })
+}

@@ -1,0 +1,160 @@
+//! Tells one sink of runs and items, for as long as it is this worker's turn.
+//!
+//! Notices are few: one request at a time, of as many as fit. The store gives out one notice of a subject at a time, so
+//! their order holds however they are sent. What is refused is put off, and goes alone the next time: nobody can tell
+//! whose fault it was.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_store::notices::{DueNotice, NoticePutOff};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::cloud_event::CloudEvent;
+use super::sink::{Load, Sink};
+use super::standing::{FailureLog, Standing, patience};
+use crate::duties::every::Undone;
+use crate::worker::Worker;
+
+/// Notices read at once.
+const PAGE: usize = 100;
+/// How long to wait for word that there is something new.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long what is under way may take when the worker stops.
+const FINISH: Duration = Duration::from_secs(1);
+
+pub(crate) struct NoticeCourier<'a> {
+    worker: &'a Worker,
+    sink: Arc<dyn Sink>,
+    standing: Standing,
+}
+
+impl<'a> NoticeCourier<'a> {
+    pub(crate) fn new(worker: &'a Worker, sink: Arc<dyn Sink>, log: FailureLog) -> Self {
+        Self { worker, sink, standing: Standing::new(log) }
+    }
+
+    pub(crate) fn into_log(self) -> FailureLog {
+        self.standing.into_log()
+    }
+
+    /// Until `stop`. An error is the store's: whoever calls begins anew.
+    pub(crate) async fn run(&mut self, news: &Notify, stop: &CancellationToken) -> Result<(), Undone> {
+        while !stop.is_cancelled() {
+            let rest = self.standing.rest();
+            if rest.is_none() && self.tell(stop).await? > 0 {
+                continue;
+            }
+            let again = self.standing.rest();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep_until(again.unwrap_or_else(|| Instant::now() + LOOK)) => {}
+                () = news.notified(), if again.is_none() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What is due, until the sink takes no more. Returns how many there were.
+    async fn tell(&mut self, stop: &CancellationToken) -> Result<usize, Undone> {
+        let (notices, sink) = (&self.worker.deps.stores.notices, Arc::clone(&self.sink));
+        let due = notices.due_notices(sink.name(), PAGE, self.worker.now()).await?;
+        let found = due.len();
+        let wants = |one: &DueNotice| sink.taste().wants(one.notice.kind.as_str());
+        let (due, unwanted): (Vec<DueNotice>, Vec<DueNotice>) = due.into_iter().partition(wants);
+        if !unwanted.is_empty() {
+            notices.notices_told(sink.name(), &positions(&unwanted)).await?;
+        }
+        for batch in pack(due, sink.source(), sink.load()) {
+            let events: Vec<CloudEvent> = batch.iter().map(|(event, _)| event.clone()).collect();
+            let stopping = async {
+                stop.cancelled().await;
+                tokio::time::sleep(FINISH).await;
+            };
+            let refusal = tokio::select! {
+                biased;
+                sent = sink.send(&events) => sent.err(),
+                // What takes longer is sent again by the next.
+                () = stopping => return Ok(found),
+            };
+            let sent = if refusal.is_some() { 0 } else { events.len() };
+            self.standing.judge(self.worker, sink.name(), sent, refusal.as_ref());
+            let batch: Vec<DueNotice> = batch.into_iter().map(|(_, notice)| notice).collect();
+            if refusal.is_none() {
+                notices.notices_told(sink.name(), &positions(&batch)).await?;
+            } else if self.standing.rest().is_none() {
+                let later: Vec<NoticePutOff> = batch.iter().map(|one| self.later(one)).collect();
+                notices.put_notices_off(sink.name(), &later).await?;
+            } else {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn later(&self, notice: &DueNotice) -> NoticePutOff {
+        let attempts = notice.attempts.saturating_add(1);
+        let until = self.worker.now().plus(patience(self.worker, attempts));
+        NoticePutOff { position: notice.position, until, attempts }
+    }
+}
+
+fn positions(notices: &[DueNotice]) -> Vec<i64> {
+    notices.iter().map(|notice| notice.position).collect()
+}
+
+/// In order, as full as the load allows; who was refused goes alone.
+fn pack(due: Vec<DueNotice>, source: &str, load: Load) -> Vec<Vec<(CloudEvent, DueNotice)>> {
+    let mut batches: Vec<Vec<(CloudEvent, DueNotice)>> = Vec::new();
+    // Whether the last one may be added to, and what it weighs.
+    let mut open: Option<usize> = None;
+    for notice in due {
+        let event = CloudEvent::of_notice(source, &notice);
+        let bytes = event.bytes();
+        let alone = notice.attempts > 0;
+        let room = open.filter(|weighed| weighed + bytes <= load.bytes && !alone);
+        match (room, batches.last_mut()) {
+            (Some(weighed), Some(batch)) if batch.len() < load.events => {
+                batch.push((event, notice));
+                open = Some(weighed + bytes);
+            }
+            (Some(_) | None, _) => {
+                batches.push(vec![(event, notice)]);
+                open = (!alone).then_some(bytes);
+            }
+        }
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::id::TenantId;
+    use millstream_core::notice::{Kind, Notice};
+    use millstream_core::raw::RawJson;
+    use millstream_core::time::Timestamp;
+
+    use super::*;
+
+    fn notice(position: i64, attempts: u32, bytes: usize) -> DueNotice {
+        let data = RawJson::of(&"x".repeat(bytes));
+        let notice =
+            Notice { kind: Kind::RunFailed, subject: format!("r-{position}"), at: Timestamp::EPOCH, data };
+        DueNotice { position, tenant: TenantId::default_tenant(), notice, attempts }
+    }
+
+    #[test]
+    fn notices_share_a_request_as_long_as_they_fit_and_who_was_refused_goes_alone() {
+        let load = Load { requests: 1, events: 2, bytes: 2_000 };
+        let due = [(1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 2, 1), (5, 0, 1_500), (6, 0, 1_500), (7, 0, 9_000)];
+        let due = due.map(|(position, attempts, bytes)| notice(position, attempts, bytes)).into();
+        let packed: Vec<Vec<i64>> = pack(due, "/s", load)
+            .iter()
+            .map(|batch| batch.iter().map(|(_, notice)| notice.position).collect())
+            .collect();
+        assert_eq!(packed, [vec![1, 2], vec![3], vec![4], vec![5], vec![6], vec![7]]);
+    }
+}

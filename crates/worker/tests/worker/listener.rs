@@ -1,0 +1,115 @@
+//! Somebody who is told, in whatever mood.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millstream_core::entropy::Entropy;
+use millstream_core::id::Name;
+use millstream_worker::outbound::{CloudEvent, Load, Refusal, Sink, Taste};
+
+/// What a listener does with a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mood {
+    Take,
+    Refuse,
+    Away,
+    /// Takes so many, and then breaks the connection.
+    BreakAfter(usize),
+}
+
+pub(crate) type Moods = dyn Fn(&[CloudEvent]) -> Mood + Send + Sync;
+
+/// Hears by a function, and remembers what it took.
+pub(crate) struct Listener {
+    pub(crate) name: Name,
+    pub(crate) taste: Taste,
+    pub(crate) load: Load,
+    pub(crate) mood: Box<Moods>,
+    pub(crate) heard: Mutex<Vec<CloudEvent>>,
+    pub(crate) asked: AtomicU64,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[async_trait::async_trait]
+impl Sink for Listener {
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    fn source(&self) -> &str {
+        "/test"
+    }
+
+    fn taste(&self) -> &Taste {
+        &self.taste
+    }
+
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    async fn send(&self, events: &[CloudEvent]) -> Result<(), Refusal> {
+        assert!(!events.is_empty() && events.len() <= self.load.events, "no more than it can take");
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let away = || Refusal::Away { error: "broken".to_owned(), retry_after: None };
+        tokio::task::yield_now().await;
+        match (self.mood)(events) {
+            Mood::Take => self.heard.lock().unwrap().extend_from_slice(events),
+            Mood::Refuse => return Err(Refusal::Refused { error: "no".to_owned() }),
+            Mood::Away => return Err(away()),
+            Mood::BreakAfter(count) => {
+                self.heard.lock().unwrap().extend_from_slice(&events[..count.min(events.len())]);
+                return Err(away());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Listener {
+    pub(crate) fn who(name: &str, mood: impl Fn(&[CloudEvent]) -> Mood + Send + Sync + 'static) -> Self {
+        Self {
+            name: Name::parse(name).unwrap(),
+            taste: Taste::default(),
+            load: Load { requests: 3, events: 20, bytes: 100_000 },
+            mood: Box::new(mood),
+            heard: Mutex::default(),
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn heard(&self) -> Vec<CloudEvent> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// What it heard of each subject, repetitions left out.
+    pub(crate) fn first_heard(&self) -> BTreeMap<String, Vec<(String, String)>> {
+        let (mut of_subjects, mut seen) = (BTreeMap::<_, Vec<_>>::new(), BTreeMap::new());
+        for event in self.heard() {
+            let place = (event.source.clone(), event.id.clone());
+            match seen.insert(place, event.clone()) {
+                Some(before) => assert_eq!(before, event, "the same event, whenever it is told"),
+                None => of_subjects.entry(event.subject).or_default().push((event.id, event.kind)),
+            }
+        }
+        of_subjects
+    }
+
+    pub(crate) fn repetitions(&self) -> usize {
+        let heard = self.heard();
+        let ids: BTreeSet<_> = heard.iter().map(|event| (&event.source, &event.id)).collect();
+        heard.len() - ids.len()
+    }
+}
+
+/// Dice for a mood, reproducible.
+pub(crate) fn dice(seed: u64) -> impl Fn(u64) -> u64 + Send + Sync {
+    let seeded = crate::bench::Seeded::from(seed);
+    move |sides| seeded.next_u64() % sides
+}
