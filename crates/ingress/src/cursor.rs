@@ -20,6 +20,11 @@ pub(crate) enum List {
     Devices,
     Runs,
     RunLog,
+    Queues,
+    People,
+    Items,
+    ItemLog,
+    Assignments,
 }
 
 impl List {
@@ -37,6 +42,11 @@ impl List {
         Self::Devices,
         Self::Runs,
         Self::RunLog,
+        Self::Queues,
+        Self::People,
+        Self::Items,
+        Self::ItemLog,
+        Self::Assignments,
     ];
 
     const fn tag(self) -> &'static str {
@@ -54,6 +64,11 @@ impl List {
             Self::Devices => "v1:",
             Self::Runs => "r1:",
             Self::RunLog => "w1:",
+            Self::Queues => "q1:",
+            Self::People => "p1:",
+            Self::Items => "m1:",
+            Self::ItemLog => "k1:",
+            Self::Assignments => "s1:",
         }
     }
 }

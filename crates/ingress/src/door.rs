@@ -25,6 +25,7 @@ use crate::lookup::Lookup;
 use crate::machines::Machines;
 use crate::news::News;
 use crate::options::IngressOptions;
+use crate::people::desk::Desk;
 use crate::ring::Ring;
 use crate::tasks::board::Board;
 use crate::tasks::handed::Handed;
@@ -62,7 +63,7 @@ pub(crate) struct Door {
     pub(crate) accept: Accept,
     pub(crate) ring: Ring,
     pub(crate) news: News,
-    pub(crate) machines: Machines,
+    pub(crate) machines: Arc<Machines>,
     /// External workers that wait for tasks.
     pub(crate) board: Board,
     /// What they have got.
@@ -73,6 +74,8 @@ pub(crate) struct Door {
     pub(crate) told: Told,
     /// Devices, and what they have.
     pub(crate) fleet: Fleet,
+    /// People, and what they work on.
+    pub(crate) desk: Desk,
     /// What became of events, for those who wait for it.
     pub(crate) outcomes: Lookup<(TenantId, EventId), Option<EventView>>,
     pub(crate) keys: Keys,
@@ -139,19 +142,22 @@ impl Door {
         let board =
             Board::start(stores.clone(), clock.clone(), news.work.clone(), life.closing.clone(), &life.tasks);
         let told = Told { ring: ring.clone(), announcer: streams.announcer.clone(), work: news.work.clone() };
-        let reports = Reports::start(&stores, &clock, me, told.clone(), &life.tasks);
+        let reports = Reports::start(&stores, &clock, me.clone(), told.clone(), &life.tasks);
+        let machines = Arc::new(Machines::of(
+            Lookup::start(definitions_of(stores.events.clone()), &life.tasks),
+            stores.definitions.clone(),
+        ));
+        let desk = Desk::start(&stores, (&clock, &entropy), (me, &machines), told.clone(), &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         Arc::new_cyclic(|door| Self {
             fleet: Fleet::start(&stores, &clock, news.devices.clone(), door.clone(), &life.tasks),
-            machines: Machines::of(
-                Lookup::start(definitions_of(stores.events.clone()), &life.tasks),
-                stores.definitions.clone(),
-            ),
+            machines,
             outcomes: Lookup::start(events_in(stores.event_views.clone()), &life.tasks),
             board,
             handed: Handed::default(),
             reports,
             told,
+            desk,
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),

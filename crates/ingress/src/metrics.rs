@@ -44,6 +44,12 @@ pub fn describe() {
     describe_gauge!("millstream_paused", "Executions that are paused.");
     describe_gauge!("millstream_open_incidents", "Incidents that nobody has resolved.");
     describe_gauge!("millstream_open_actions", "Actions that are not settled.");
+    describe_counter!(
+        "millstream_people_total",
+        "What happened to items of people's work at this door, by queue and by the words of their logs."
+    );
+    describe_counter!("millstream_people_idle_total", "Requests for work that were given nothing.");
+    describe_counter!("millstream_items_imported_total", "Items that were imported, by queue.");
     describe_gauge!("millstream_stream_length", "Entries in the stream, by lane.");
     describe_gauge!("millstream_stream_pending", "Entries delivered and not acknowledged, by lane.");
     describe_gauge!("millstream_stream_lag", "Entries not yet delivered, by lane.");

@@ -91,6 +91,10 @@ fn path_schema(name: &str) -> &'static str {
         "key" => "TaskKey",
         "device_id" => "DeviceId",
         "run_id" => "RunId",
+        "queue" => "Name",
+        "person" => "PersonId",
+        "item_id" => "ItemId",
+        "assignment_id" => "AssignmentId",
         _ => "Text",
     }
 }

@@ -140,7 +140,12 @@ impl QueueConfig {
 
     /// Reads and checks a configuration; an error holds every problem with its path.
     pub fn parse(source: &str, format: Format) -> Result<Self, Problems> {
-        queue_read::parse(source, format)
+        queue_read::parse(source, format, None)
+    }
+
+    /// The same for a queue whose name is known: the text need not say it, and must not say another one.
+    pub fn parse_named(source: &str, format: Format, name: &Name) -> Result<Self, Problems> {
+        queue_read::parse(source, format, Some(name))
     }
 
     /// What is stored, and read back by [`QueueConfig::parse`].

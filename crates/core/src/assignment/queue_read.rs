@@ -37,15 +37,17 @@ const FIELDS: &[&str] = &[
     "agreement",
 ];
 
-pub(super) fn parse(source: &str, format: Format) -> Result<QueueConfig, Problems> {
+/// `name` is the one that it is given, where it may say none itself.
+pub(super) fn parse(source: &str, format: Format, name: Option<&Name>) -> Result<QueueConfig, Problems> {
     let document = document::parse(source, format)?;
     let mut reader = Reader::default();
-    let config = read(&mut reader, &document);
+    let config = read(&mut reader, &document, name);
     if reader.problems.is_empty() { Ok(config) } else { Err(Problems(reader.problems)) }
 }
 
-fn read(reader: &mut Reader, document: &Node) -> QueueConfig {
-    let mut config = QueueConfig::plain(Name::reserved("millstream.queue"));
+fn read(reader: &mut Reader, document: &Node, given: Option<&Name>) -> QueueConfig {
+    let unnamed = || Name::reserved("millstream.queue");
+    let mut config = QueueConfig::plain(given.cloned().unwrap_or_else(unnamed));
     let Some(fields) = reader.fields("", document, FIELDS) else { return config };
     if let Some(format) = number(reader, &fields, "format", 1..=i64::from(u8::MAX))
         && format != u32::from(QueueConfig::FORMAT)
@@ -53,7 +55,17 @@ fn read(reader: &mut Reader, document: &Node) -> QueueConfig {
         reader.problem("format", format!("this version reads format {} only", QueueConfig::FORMAT));
     }
     match fields.get("name") {
-        Some((path, node)) => config.name = reader.name(&path, node).unwrap_or(config.name),
+        Some((path, node)) => {
+            let said = reader.name(&path, node);
+            if let (Some(given), Some(said)) = (given, &said)
+                && given != said
+            {
+                reader
+                    .problem(path, format!("is {:?}, this is the queue {:?}", said.as_str(), given.as_str()));
+            }
+            config.name = said.unwrap_or(config.name);
+        }
+        None if given.is_some() => {}
         None => reader.problem("name", "is missing"),
     }
     if let Some(Some(timeout)) = time(reader, &fields, "timeout_seconds", Nothing::Refused) {

@@ -35,9 +35,11 @@ fn taken(code: Code, problem: &Problem, holder: &HolderOut) -> Status {
 
 const fn code(kind: Kind) -> Code {
     match kind {
-        Kind::BadRequest | Kind::Invalid | Kind::UnknownEvent | Kind::UnsupportedMediaType => {
-            Code::InvalidArgument
-        }
+        Kind::BadRequest
+        | Kind::Invalid
+        | Kind::InvalidAnswer
+        | Kind::UnknownEvent
+        | Kind::UnsupportedMediaType => Code::InvalidArgument,
         Kind::Unauthorized => Code::Unauthenticated,
         Kind::Forbidden | Kind::HostRefused => Code::PermissionDenied,
         Kind::NotFound => Code::NotFound,

@@ -1,5 +1,6 @@
 //! The routes, one file per thing that is asked about.
 
+mod assignments;
 mod batch;
 mod definitions;
 pub(crate) mod devices;
@@ -12,9 +13,12 @@ pub(crate) mod health;
 mod history;
 mod incidents;
 mod interventions;
+mod items;
 mod past;
+mod people;
 pub(crate) mod posting;
 pub mod problem;
+mod queues;
 mod resolutions;
 pub(crate) mod route;
 mod router;

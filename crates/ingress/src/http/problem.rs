@@ -62,8 +62,9 @@ kinds! {
     BodyTimeout = "body-timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
     /// The thing is in a state in which this does not apply, or the id stands for something else.
     Conflict = "conflict", CONFLICT, "This does not apply now";
-    /// Another device has the seat, or the token is of an assignment that is over; `holder` says who has it.
-    NotYours = "not-yours", CONFLICT, "The seat is not this device's (any more)";
+    /// Another device has the seat, or the token is of an assignment that is over; `holder` says who has it. Or the
+    /// assignment is another person's.
+    NotYours = "not-yours", CONFLICT, "It is not the caller's (any more)";
     /// There is a graph or an execution by this id, with other content.
     Exists = "already-exists", CONFLICT, "The id stands for something else";
     /// The graph has another revision than the edits were made for.
@@ -78,6 +79,8 @@ kinds! {
     Invalid = "invalid", UNPROCESSABLE_ENTITY, "The request is not valid";
     /// The edits are well formed and do not fit the graph as it stands; `problems` says where.
     Unfit = "edits-do-not-fit", UNPROCESSABLE_ENTITY, "The edits do not fit the graph";
+    /// What a person hands in does not suit the queue; `problems` says where in the answer.
+    InvalidAnswer = "invalid-answer", UNPROCESSABLE_ENTITY, "The answer is not valid";
     /// The idempotency key was used before with other content.
     KeyReused = "idempotency-key-reused", UNPROCESSABLE_ENTITY, "The idempotency key stands for another request";
     /// The event is not mentioned by the execution's definition, or its name is reserved.

@@ -13,8 +13,9 @@ use axum::response::{IntoResponse, Response};
 
 use super::route::Route;
 use super::{
-    batch, definitions, devices, events, executions, executors, graphs, group_resolutions, health, history,
-    incidents, interventions, resolutions, runs, signals, start, tail, task_outcomes, tasks, workers,
+    assignments, batch, definitions, devices, events, executions, executors, graphs, group_resolutions,
+    health, history, incidents, interventions, items, people, queues, resolutions, runs, signals, start,
+    tail, task_outcomes, tasks, workers,
 };
 use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
@@ -82,6 +83,16 @@ fn api_routes() -> Vec<Route> {
         runs::why::routes(),
         runs::acts::routes(),
         runs::operate::routes(),
+        queues::configure::routes(),
+        queues::import::routes(),
+        queues::stats::routes(),
+        people::roster::routes(),
+        items::read::routes(),
+        items::withdraw::routes(),
+        assignments::next::routes(),
+        assignments::acts::routes(),
+        assignments::operate::routes(),
+        assignments::read::routes(),
     ]
     .into_iter()
     .flatten()

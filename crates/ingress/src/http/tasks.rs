@@ -307,7 +307,7 @@ pub(crate) fn key_of(caller: &Caller, text: &str) -> Result<(ActionKey, i32), Pr
 }
 
 /// A whole number, however it is written: JSON makes no difference between `2` and `2.0`.
-pub(super) fn whole<T: TryFrom<i64>>(text: &str) -> Option<T> {
+pub(crate) fn whole<T: TryFrom<i64>>(text: &str) -> Option<T> {
     let number = text.parse::<i64>().ok().or_else(|| {
         let number = text.parse::<f64>().ok()?;
         // Beyond that not every whole number is a double.

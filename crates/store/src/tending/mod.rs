@@ -9,9 +9,11 @@ mod asking;
 mod deciding;
 mod rounds;
 mod settings;
+mod settling;
 #[cfg(test)]
 mod tests;
 
 pub use around::{Answered, Around, Told, Written};
 pub use asking::{Ask, Tended, What};
 pub use rounds::tend;
+pub use settling::settlement;

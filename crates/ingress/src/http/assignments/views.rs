@@ -1,0 +1,57 @@
+//! An assignment as it is shown.
+
+use millstream_core::assignment::{Assignment, AssignmentStatus};
+use millstream_core::id::{AssignmentId, ItemId, Name, PersonId};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub(in crate::http) struct AssignmentOut {
+    assignment_id: AssignmentId,
+    item_id: ItemId,
+    person: PersonId,
+    queue: Name,
+    status: AssignmentStatus,
+    /// When it expires: to be started before it while it is pending, to be handed in before it then.
+    deadline: Option<Timestamp>,
+    attempts: u32,
+    attempt: u32,
+    answer: Option<RawJson>,
+    skip_reason: Option<String>,
+    /// The completed assignment that it corrects.
+    refers_to: Option<AssignmentId>,
+    created_at: Timestamp,
+    started_at: Option<Timestamp>,
+    heartbeat_at: Option<Timestamp>,
+    completed_at: Option<Timestamp>,
+    expired_at: Option<Timestamp>,
+    skipped_at: Option<Timestamp>,
+    /// It was taken away from its person.
+    revoked_at: Option<Timestamp>,
+}
+
+impl From<Assignment> for AssignmentOut {
+    fn from(one: Assignment) -> Self {
+        Self {
+            assignment_id: one.id,
+            item_id: one.item,
+            person: one.person,
+            queue: one.queue,
+            status: one.status,
+            deadline: one.deadline,
+            attempts: one.attempts,
+            attempt: one.attempt,
+            answer: one.answer,
+            skip_reason: one.skip_reason,
+            refers_to: one.refers_to,
+            created_at: one.created_at,
+            started_at: one.started_at,
+            heartbeat_at: one.heartbeat_at,
+            completed_at: one.completed_at,
+            expired_at: one.expired_at,
+            skipped_at: one.skipped_at,
+            revoked_at: one.revoked_at,
+        }
+    }
+}

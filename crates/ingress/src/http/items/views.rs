@@ -1,0 +1,75 @@
+//! An item as it is shown.
+
+use std::collections::BTreeSet;
+
+use millstream_core::assignment::agreement::Agreement;
+use millstream_core::assignment::{Item, ItemStatus, Work};
+use millstream_core::id::{ExecutionId, ItemId, Name};
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use serde::Serialize;
+
+use crate::http::assignments::views::AssignmentOut;
+
+#[derive(Debug, Serialize)]
+pub(in crate::http) struct ItemOut {
+    item_id: ItemId,
+    queue: Name,
+    status: ItemStatus,
+    /// Why it failed, was withdrawn or escalated.
+    reason: Option<String>,
+    priority: i32,
+    skills: BTreeSet<Name>,
+    overlap: u32,
+    due_at: Option<Timestamp>,
+    created_at: Timestamp,
+    ended_at: Option<Timestamp>,
+    agreement: Option<Agreement>,
+    /// Queues that it was escalated from.
+    escalated_from: Vec<Name>,
+    /// The execution that waits for it.
+    execution_id: Option<ExecutionId>,
+}
+
+impl From<Item> for ItemOut {
+    fn from(item: Item) -> Self {
+        Self {
+            item_id: item.id,
+            queue: item.queue,
+            status: item.status,
+            reason: item.reason,
+            priority: item.priority,
+            skills: item.skills,
+            overlap: item.overlap,
+            due_at: item.due_at,
+            created_at: item.created_at,
+            ended_at: item.ended_at,
+            agreement: item.agreement,
+            escalated_from: item.escalated_from,
+            execution_id: item.waiter.map(|waiter| waiter.action.execution.execution),
+        }
+    }
+}
+
+/// The same with its payload, and everything that was done about it.
+#[derive(Debug, Serialize)]
+pub(super) struct WholeItem {
+    #[serde(flatten)]
+    item: ItemOut,
+    /// Places that nobody has.
+    openings: usize,
+    payload: RawJson,
+    /// In the order in which they were given.
+    assignments: Vec<AssignmentOut>,
+}
+
+impl From<Work> for WholeItem {
+    fn from(work: Work) -> Self {
+        let openings = work.needs();
+        let Work { item, payload, assignments } = work;
+        let mut given: Vec<_> = assignments.into_values().collect();
+        given.sort_by_key(|one| (one.created_at, one.id));
+        let assignments = given.into_iter().map(AssignmentOut::from).collect();
+        Self { item: item.into(), openings, payload, assignments }
+    }
+}

@@ -1,0 +1,3 @@
+//! People over HTTP: what is known of them.
+
+pub(super) mod roster;

@@ -1,0 +1,154 @@
+//! People as they are known: their skills, and whether they are given work.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use millstream_core::assignment::QueueState;
+use millstream_core::assignment::next::Profile;
+use millstream_core::id::{Name, PersonId};
+use millstream_core::status::Role;
+use serde::Serialize;
+
+use crate::auth::{Admin, Caller, Reader};
+use crate::cursor::{self, List};
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::http::problem::Problem;
+use crate::http::route::Route;
+use crate::http::tasks::read;
+use crate::http::views::Page;
+use crate::people::importing::skills;
+use crate::query::Params;
+
+const BODY_BYTES: usize = 64 * 1024;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::put("/v1/people/{person}", "put_person", put)
+            .summary("Say what somebody can do")
+            .needs(Role::Admin)
+            .body("application/json", "NewPerson")
+            .answer(200, "Person", "As they are known now")
+            .problems(&[404])
+            .leads_to("get_person", &["person"]),
+        Route::get("/v1/people", "list_people", list)
+            .summary("People in the order of their ids")
+            .needs(Role::Read)
+            .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
+            .answer(200, "PersonPage", "One page"),
+        Route::get("/v1/people/{person}", "get_person", get)
+            .summary("What is known of somebody")
+            .needs(Role::Read)
+            .answer(200, "Person", "The person")
+            .problems(&[404]),
+        Route::post("/v1/people/{person}/pause", "pause_person", pause)
+            .summary("Give somebody nothing new; what they have they keep")
+            .needs(Role::Admin)
+            .answer(200, "Person", "They are given nothing")
+            .problems(&[404]),
+        Route::post("/v1/people/{person}/resume", "resume_person", resume)
+            .summary("Give somebody work again")
+            .needs(Role::Admin)
+            .answer(200, "Person", "They are given work")
+            .problems(&[404]),
+    ]
+}
+
+#[derive(Debug, Serialize)]
+struct PersonOut {
+    person: PersonId,
+    skills: BTreeSet<Name>,
+    state: QueueState,
+}
+
+impl From<Profile> for PersonOut {
+    fn from(Profile { person, skills, state }: Profile) -> Self {
+        Self { person, skills, state }
+    }
+}
+
+fn id_of(text: &str) -> Result<PersonId, Problem> {
+    PersonId::parse(text).map_err(|_| Problem::not_found("person", text))
+}
+
+async fn known(door: &Door, caller: &Caller, person: &PersonId) -> Result<Option<Profile>, Problem> {
+    let found = door.stores.people.people(&[(caller.tenant.clone(), person.clone())]).await?;
+    Ok(found.into_iter().flatten().next())
+}
+
+/// Nobody needs to be known to work, so whoever is meant is known from now on.
+async fn change(
+    door: &Door,
+    caller: &Caller,
+    id: &str,
+    change: impl FnOnce(&mut Profile),
+) -> Result<Json<PersonOut>, Problem> {
+    let person = id_of(id)?;
+    let mut profile = known(door, caller, &person).await?.unwrap_or_else(|| Profile::unknown(person));
+    change(&mut profile);
+    let people = std::slice::from_ref(&profile);
+    door.stores.people.put_people(&caller.tenant, people, door.clock.now()).await?;
+    Ok(Json(profile.into()))
+}
+
+async fn put(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Json<PersonOut>, Problem> {
+    params.finish()?;
+    let body = read(&door, request, BODY_BYTES).await?;
+    let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
+    let skills = skills(&mut fields);
+    fields.finish().map_err(Problem::invalid)?;
+    change(&door, &caller, &id, |profile| profile.skills = skills).await
+}
+
+async fn list(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    mut params: Params,
+) -> Result<Json<Page<PersonOut>>, Problem> {
+    let limit = params.limit(100, 1_000);
+    let after = params.cursor(List::People, |text| PersonId::parse(text).ok());
+    params.finish()?;
+    let found = door.stores.people.list_people(&caller.tenant, after.as_ref(), limit + 1).await?;
+    let cursor = |last: &Profile| cursor::encode(List::People, &last.person);
+    Ok(Json(Page::of(found, limit, cursor, PersonOut::from)))
+}
+
+async fn get(
+    State(door): State<Arc<Door>>,
+    Reader(caller): Reader,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<PersonOut>, Problem> {
+    params.finish()?;
+    let person = id_of(&id)?;
+    let found = known(&door, &caller, &person).await?;
+    Ok(Json(found.ok_or_else(|| Problem::not_found("person", &person))?.into()))
+}
+
+async fn pause(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<PersonOut>, Problem> {
+    params.finish()?;
+    change(&door, &caller, &id, |profile| profile.state = QueueState::Paused).await
+}
+
+async fn resume(
+    State(door): State<Arc<Door>>,
+    Admin(caller): Admin,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<PersonOut>, Problem> {
+    params.finish()?;
+    change(&door, &caller, &id, |profile| profile.state = QueueState::Active).await
+}

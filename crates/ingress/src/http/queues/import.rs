@@ -1,0 +1,196 @@
+//! Items come into a queue: one, many, or as many lines as somebody sends.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body as Outgoing;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use millstream_core::id::ItemId;
+use millstream_core::raw::RawJson;
+use millstream_core::status::Role;
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::configure::{find, name_of};
+use crate::auth::Submitter;
+use crate::body::{Allowance, Body, Media};
+use crate::door::Door;
+use crate::http::batch::array;
+use crate::http::problem::{Document, Problem};
+use crate::http::route::Route;
+use crate::people::importing::{Form, HELD_KIB, Import, LINE_BYTES, RefusedItem, Tally};
+use crate::people::lines::{Line, Lines};
+use crate::query::Params;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/queues/{queue}/items", "import_items", import)
+            .summary("Put items into a queue; what is there already, word for word, is a repeat")
+            .needs(Role::Submit)
+            .body("application/json", "NewItems")
+            .body("application/x-ndjson", "NewItem")
+            .answer(
+                200,
+                "ImportReport",
+                "What became of them; with Accept: application/x-ndjson as it goes on",
+            )
+            .problems(&[404]),
+    ]
+}
+
+/// What a caller hears at the end.
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    counts: Counts,
+    refused: Vec<RefusedItem>,
+    /// The ids of those that are in the queue, where the items are not lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item_ids: Option<Vec<ItemId>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Counts {
+    read: u64,
+    created: u64,
+    repeated: u64,
+    /// Of which the first are told.
+    refused_count: u64,
+}
+
+impl From<&Tally> for Counts {
+    fn from(tally: &Tally) -> Self {
+        let Tally { read, created, repeated, refused } = *tally;
+        Self { read, created, repeated, refused_count: refused }
+    }
+}
+
+async fn import(
+    State(door): State<Arc<Door>>,
+    Submitter(caller): Submitter,
+    Path(name): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let name = name_of(&name)?;
+    let (parts, body) = request.into_parts();
+    let media = Media::of(&parts.headers, &[Media::Json, Media::Ndjson])?;
+    find(&door, &caller, &name).await?;
+    let (limits, tenant) = (door.options.limits.clone(), caller.tenant);
+    if media == Media::Ndjson {
+        let paid = door.bodies.pay(HELD_KIB)?;
+        let lines = Lines::of(body, LINE_BYTES, limits.body_timeout);
+        let going = Going { import: Import::new(door, tenant, name, Form::Lines), lines, paid };
+        return if wants_progress(&parts.headers) { Ok(streamed(going)) } else { going.all().await };
+    }
+    let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let text = body.json()?;
+    let alone = !text.starts_with('[');
+    let texts = if alone { vec![text] } else { array(text, limits.batch_items)? };
+    let mut import = Import::new(door, tenant, name, Form::Json);
+    for text in texts {
+        import.take(text).await?;
+    }
+    import.flush().await?;
+    // What is sent alone is answered as such.
+    if alone && let Some(refused) = import.refused.pop() {
+        return Err(Problem::invalid(refused.problems));
+    }
+    Ok(Json(report(import)).into_response())
+}
+
+fn wants_progress(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    accept.split(',').any(|one| one.split(';').next().unwrap_or("").trim() == "application/x-ndjson")
+}
+
+fn report(import: Import) -> Report {
+    Report { counts: Counts::from(&import.tally), refused: import.refused, item_ids: import.ids }
+}
+
+/// An import whose lines are still arriving.
+struct Going {
+    import: Import,
+    lines: Lines,
+    paid: OwnedSemaphorePermit,
+}
+
+impl Going {
+    /// Goes on until a batch was imported; `false` when there is nothing more.
+    async fn on(&mut self) -> Result<bool, Problem> {
+        while let Some(line) = self.lines.next().await? {
+            let written = match line {
+                Line::TooLong => {
+                    self.import.skip(format!("the line has more than {LINE_BYTES} bytes"));
+                    false
+                }
+                Line::Whole(line) => match std::str::from_utf8(&line) {
+                    Ok(text) => self.import.take(text.trim()).await?,
+                    Err(error) => {
+                        self.import.skip(format!("the line is not UTF-8: {error}"));
+                        false
+                    }
+                },
+            };
+            if written {
+                return Ok(true);
+            }
+        }
+        self.import.flush().await?;
+        Ok(false)
+    }
+
+    async fn all(mut self) -> Result<Response, Problem> {
+        while self.on().await? {}
+        let answer = Json(report(self.import)).into_response();
+        drop(self.paid);
+        Ok(answer)
+    }
+}
+
+/// A line after every batch.
+#[derive(Debug, Serialize)]
+struct Progress<'a> {
+    #[serde(flatten)]
+    tally: &'a Tally,
+}
+
+#[derive(Debug, Serialize)]
+struct Last<'a> {
+    done: bool,
+    #[serde(flatten)]
+    tally: &'a Tally,
+    refusals: &'a [RefusedItem],
+    /// Why it ended before the last line; what was created until then stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Document<'a>>,
+}
+
+fn streamed(going: Going) -> Response {
+    let stream = futures::stream::unfold(Some(going), |going| async move {
+        let mut going = going?;
+        let went = going.on().await;
+        let import = &going.import;
+        let last = |done, problem| Last { done, tally: &import.tally, refusals: &import.refused, problem };
+        let (line, next) = match &went {
+            Ok(true) => (text(&Progress { tally: &import.tally }), true),
+            Ok(false) => (text(&last(true, None)), false),
+            Err(problem) => (text(&last(false, Some(problem.document()))), false),
+        };
+        Some((Ok::<Bytes, Infallible>(line), next.then_some(going)))
+    });
+    let mut response = Outgoing::from_stream(stream).into_response();
+    let media = HeaderValue::from_static("application/x-ndjson");
+    response.headers_mut().insert(header::CONTENT_TYPE, media);
+    response
+}
+
+fn text<T: Serialize>(line: &T) -> Bytes {
+    Bytes::from(format!("{}\n", RawJson::of(line).as_str()))
+}

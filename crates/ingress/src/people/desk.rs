@@ -1,0 +1,108 @@
+//! Where people's requests come together: many in one transaction, in two lanes that do not wait for each other, one
+//! for who asks for work and one for what is done about it.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use millstream_core::assignment::{Input, Work};
+use millstream_core::entropy;
+use millstream_core::id::{AssignmentId, ItemKey, TenantId};
+use millstream_store::Result as StoreResult;
+use millstream_store::assignments::{Caller, Given};
+use millstream_store::item_store::{ItemRef, LoadedItem};
+use millstream_store::tending::{Ask, Tended, tend};
+use tokio_util::task::TaskTracker;
+
+use super::counted;
+use super::judging::Schemas;
+use super::refused::{self, silent};
+use super::shell::Shell;
+use crate::http::problem::Problem;
+use crate::lookup::Lookup;
+
+pub(crate) struct Desk {
+    next: Lookup<Caller, Given>,
+    tend: Lookup<Ask, StoreResult<Tended>>,
+    items: Lookup<ItemRef, Option<LoadedItem>>,
+    shell: Arc<Shell>,
+}
+
+impl Desk {
+    pub(super) fn of(shell: Shell, tasks: &TaskTracker) -> Self {
+        let shell = Arc::new(shell);
+        let at = shell.clone();
+        let next = move |callers: Vec<Caller>| {
+            let shell = at.clone();
+            async move {
+                let given = shell.stores.assignments.next(&callers, shell.clock.now()).await?;
+                given.iter().for_each(counted::given);
+                Ok(given)
+            }
+            .boxed()
+        };
+        let at = shell.clone();
+        let tending = move |asks: Vec<Ask>| {
+            let shell = at.clone();
+            async move { Ok(tend(&*shell, &asks).await) }.boxed()
+        };
+        let store = shell.stores.items.clone();
+        let items = move |wanted: Vec<ItemRef>| {
+            let store = store.clone();
+            async move { store.load_items(&wanted).await }.boxed()
+        };
+        Self {
+            next: Lookup::start(next, tasks),
+            tend: Lookup::start(tending, tasks),
+            items: Lookup::start(items, tasks),
+            shell,
+        }
+    }
+
+    pub(crate) fn schemas(&self) -> &Schemas {
+        &self.shell.schemas
+    }
+
+    /// For an assignment that may come of what is asked.
+    pub(crate) fn fresh(&self) -> AssignmentId {
+        AssignmentId(entropy::uuid_v7(self.shell.clock.now(), &*self.shell.entropy))
+    }
+
+    pub(super) async fn next(&self, caller: Caller) -> StoreResult<Option<Given>> {
+        Ok(self.next.ask(vec![caller]).await?.pop())
+    }
+
+    pub(crate) async fn item(&self, of: ItemRef) -> StoreResult<Option<LoadedItem>> {
+        Ok(self.items.ask(vec![of]).await?.pop().flatten())
+    }
+
+    pub(super) async fn tended(&self, ask: Ask) -> Result<Tended, Problem> {
+        self.tend.ask(vec![ask]).await?.pop().ok_or_else(silent)?.map_err(refused::contended)
+    }
+
+    /// Does something about an assignment: the item as it is then, or why not.
+    pub(crate) async fn about(
+        &self,
+        tenant: &TenantId,
+        assignment: AssignmentId,
+        input: Input,
+    ) -> Result<Work, Problem> {
+        let none = || Problem::not_found("assignment", assignment);
+        self.act(Ask::input(ItemRef::Assignment(tenant.clone(), assignment), input), none).await
+    }
+
+    /// Does something about an item.
+    pub(crate) async fn about_item(&self, key: &ItemKey, input: Input) -> Result<Work, Problem> {
+        let none = || Problem::not_found("item", &key.item);
+        self.act(Ask::input(ItemRef::Item(key.clone()), input), none).await
+    }
+
+    async fn act(&self, ask: Ask, none: impl FnOnce() -> Problem) -> Result<Work, Problem> {
+        match self.tended(ask).await? {
+            Tended::Done { work, .. } => Ok(*work),
+            Tended::Refused { refusal, work: _ } => Err(refused::refused(&refusal)),
+            Tended::Invalid(problems) => Err(refused::invalid_answer(problems)),
+            Tended::NoSuchItem => Err(none()),
+            Tended::NotAdopted(_) => Err(silent()),
+        }
+    }
+}

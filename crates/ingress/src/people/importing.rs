@@ -1,0 +1,220 @@
+//! Items on their way into a queue: read one by one, imported in batches, and everything counted.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use millstream_core::assignment::NewItem;
+use millstream_core::assignment::item::Own;
+use millstream_core::assignment::limits::{MAX_OVERLAP, MAX_PAYLOAD_BYTES, MAX_PRIORITY, MAX_SKILLS};
+use millstream_core::id::{ItemId, Name, TenantId};
+use millstream_core::problem::Problem as Fault;
+use millstream_core::raw::RawJson;
+use millstream_core::time::Timestamp;
+use millstream_store::item_store::Imported;
+use serde::Serialize;
+
+use super::counted;
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::http::posting::hash;
+use crate::http::problem::Problem;
+
+/// What an item may weigh beside its payload.
+const ENVELOPE_BYTES: usize = 16 * 1024;
+/// Of one item as text.
+pub(crate) const LINE_BYTES: usize = MAX_PAYLOAD_BYTES + ENVELOPE_BYTES;
+/// Items in one transaction.
+const BATCH: usize = 500;
+/// Bytes of payloads in one transaction, unless one alone has more.
+const BATCH_BYTES: usize = 1024 * 1024;
+/// What one import holds at once, in KiB: a batch, a line, and what they become.
+pub(crate) const HELD_KIB: usize = 4 * 1024;
+/// Refusals that are told; the others are counted.
+const TOLD: usize = 1_000;
+
+/// What became of what was read.
+#[derive(Debug, Default, Clone, Serialize)]
+pub(crate) struct Tally {
+    pub(crate) read: u64,
+    pub(crate) created: u64,
+    pub(crate) repeated: u64,
+    pub(crate) refused: u64,
+}
+
+/// One that was refused.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RefusedItem {
+    /// From 0, of those that were read.
+    pub(crate) index: u64,
+    /// Of the body, from 1, where it has lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item_id: Option<ItemId>,
+    pub(crate) problems: Vec<Fault>,
+}
+
+pub(crate) struct Import {
+    door: Arc<Door>,
+    tenant: TenantId,
+    queue: Name,
+    waiting: Vec<(u64, NewItem)>,
+    bytes: usize,
+    lines: bool,
+    pub(crate) tally: Tally,
+    pub(crate) refused: Vec<RefusedItem>,
+    /// Ids of those that are in the queue now, where somebody wants to know.
+    pub(crate) ids: Option<Vec<ItemId>>,
+}
+
+/// How the items are written: refusals of lines name the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Lines,
+}
+
+impl Import {
+    pub(crate) fn new(door: Arc<Door>, tenant: TenantId, queue: Name, form: Form) -> Self {
+        let lines = form == Form::Lines;
+        Self {
+            door,
+            tenant,
+            queue,
+            waiting: Vec::new(),
+            bytes: 0,
+            lines,
+            tally: Tally::default(),
+            refused: Vec::new(),
+            ids: (!lines).then(Vec::new),
+        }
+    }
+
+    /// One more, which is imported with the batch that it fills. Whether that was now.
+    pub(crate) async fn take(&mut self, text: &str) -> Result<bool, Problem> {
+        let index = self.tally.read;
+        self.tally.read += 1;
+        match read(text, &self.tenant, &self.queue) {
+            Ok(item) => {
+                self.bytes += item.payload.len();
+                self.waiting.push((index, item));
+            }
+            Err((item_id, problems)) => self.refuse(index, item_id, problems),
+        }
+        let full = self.waiting.len() >= BATCH || self.bytes >= BATCH_BYTES;
+        if full {
+            self.flush().await?;
+        }
+        Ok(full)
+    }
+
+    /// One that cannot even be read.
+    pub(crate) fn skip(&mut self, why: String) {
+        let index = self.tally.read;
+        self.tally.read += 1;
+        self.refuse(index, None, vec![Fault::new("", why)]);
+    }
+
+    fn refuse(&mut self, index: u64, item_id: Option<ItemId>, problems: Vec<Fault>) {
+        self.tally.refused += 1;
+        if self.refused.len() < TOLD {
+            let line = self.lines.then_some(index + 1);
+            self.refused.push(RefusedItem { index, line, item_id, problems });
+        }
+    }
+
+    pub(crate) async fn flush(&mut self) -> Result<(), Problem> {
+        let (places, items): (Vec<u64>, Vec<NewItem>) = std::mem::take(&mut self.waiting).into_iter().unzip();
+        self.bytes = 0;
+        if items.is_empty() {
+            return Ok(());
+        }
+        let now = self.door.clock.now();
+        let verdicts = self.door.stores.items.import(&self.tenant, &self.queue, &items, now).await?;
+        let mut created = 0;
+        for ((index, item), verdict) in places.into_iter().zip(items).zip(verdicts) {
+            let problems = match verdict {
+                Imported::Created => {
+                    created += 1;
+                    self.ids.iter_mut().for_each(|ids| ids.push(item.id.clone()));
+                    continue;
+                }
+                Imported::Repeat => {
+                    self.tally.repeated += 1;
+                    self.ids.iter_mut().for_each(|ids| ids.push(item.id.clone()));
+                    continue;
+                }
+                Imported::Taken => vec![Fault::new("item_id", "there is another item by this id")],
+                Imported::Refused(problems) => problems,
+                Imported::NoQueue => return Err(Problem::not_found("queue", &self.queue)),
+            };
+            self.refuse(index, Some(item.id), problems);
+        }
+        self.tally.created += created;
+        counted::imported(self.queue.as_str(), created);
+        Ok(())
+    }
+}
+
+type Unreadable = (Option<ItemId>, Vec<Fault>);
+
+fn read(text: &str, tenant: &TenantId, queue: &Name) -> Result<NewItem, Unreadable> {
+    let mut fields = Fields::of(text, "").map_err(|faults| (None, faults))?;
+    let id = fields.text("item_id");
+    let has_id = id.is_some();
+    let id = fields.parsed("item_id", id, |text| ItemId::parse(text));
+    let payload = fields.raw_or_null("payload");
+    if payload.is_none() && !fields.has_fault("payload") {
+        fields.fault("payload", "is required");
+    }
+    let priority = fields.take("priority").map(whole);
+    if matches!(priority, Some(None)) {
+        fields.fault("priority", format!("must be a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}"));
+    }
+    let skills = skills(&mut fields);
+    let overlap = fields.whole("overlap", 1..=u32::try_from(MAX_OVERLAP).unwrap_or(u32::MAX));
+    let due = fields.text("due_at");
+    let due_at = fields.parsed("due_at", due, |text| {
+        Timestamp::parse(text).map_err(|_| "is not a time like 2026-01-31T12:00:00Z")
+    });
+    fields.finish().map_err(|faults| (id.clone(), faults))?;
+    let Some(payload) = payload else { return Err((id, vec![Fault::new("payload", "is required")])) };
+    let own = Own { priority: priority.flatten(), skills, overlap };
+    let id = match (id, has_id) {
+        (Some(id), _) => id,
+        (None, true) => return Err((None, vec![Fault::new("item_id", "cannot be read")])),
+        (None, false) => derived(tenant, queue, &payload, &own)
+            .ok_or_else(|| (None, vec![Fault::new("item_id", "is required")]))?,
+    };
+    Ok(NewItem { id, payload, own, due_at, waiter: None })
+}
+
+pub(crate) fn skills(fields: &mut Fields<'_>) -> BTreeSet<Name> {
+    let Some(text) = fields.take("skills") else { return BTreeSet::new() };
+    match serde_json::from_str::<BTreeSet<Name>>(text) {
+        Ok(skills) if skills.len() <= MAX_SKILLS => return skills,
+        Ok(_) => fields.fault("skills", format!("are more than {MAX_SKILLS}")),
+        Err(error) => fields.fault("skills", format!("must be a list of names: {error}")),
+    }
+    BTreeSet::new()
+}
+
+fn whole(text: &str) -> Option<i32> {
+    let number = crate::http::tasks::whole::<i32>(text)?;
+    (i64::from(number).abs() <= MAX_PRIORITY).then_some(number)
+}
+
+/// The id of an item that has none of its own: the same content in the same queue is the same item, so that an import
+/// can be repeated.
+fn derived(tenant: &TenantId, queue: &Name, payload: &RawJson, own: &Own) -> Option<ItemId> {
+    let own = RawJson::of(own);
+    let parts: [&[u8]; 5] = [
+        b"item",
+        tenant.as_str().as_bytes(),
+        queue.as_str().as_bytes(),
+        payload.as_str().as_bytes(),
+        own.as_str().as_bytes(),
+    ];
+    let digits: String = hash(&parts).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    ItemId::parse(format!("auto-{digits}")).ok()
+}

@@ -1,0 +1,129 @@
+//! A body of one JSON document per line, cut into lines as it arrives: what is held is one line and one chunk.
+
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use bytes::{Buf, Bytes, BytesMut};
+use futures::StreamExt;
+
+use crate::http::problem::{Kind, Problem};
+
+pub(crate) struct Lines {
+    stream: BodyDataStream,
+    /// What has arrived and is not given out.
+    rest: BytesMut,
+    /// How much of that has no end of a line.
+    searched: usize,
+    most: usize,
+    patience: Duration,
+    ended: bool,
+    /// The rest of a line that is too long.
+    skipping: bool,
+}
+
+/// A line that holds something, without its end.
+#[derive(Debug)]
+pub(crate) enum Line {
+    Whole(Bytes),
+    /// It has more bytes than a line may have, and is passed over.
+    TooLong,
+}
+
+impl Lines {
+    /// `patience` is how long each next piece may take.
+    pub(crate) fn of(body: Body, most: usize, patience: Duration) -> Self {
+        let stream = body.into_data_stream();
+        Self { stream, rest: BytesMut::new(), searched: 0, most, patience, ended: false, skipping: false }
+    }
+
+    pub(crate) async fn next(&mut self) -> Result<Option<Line>, Problem> {
+        loop {
+            let end = self.rest[self.searched..].iter().position(|byte| *byte == b'\n');
+            if let Some(end) = end.map(|end| end + self.searched) {
+                let line = self.rest.split_to(end).freeze();
+                self.rest.advance(1);
+                self.searched = 0;
+                if std::mem::take(&mut self.skipping) {
+                    return Ok(Some(Line::TooLong));
+                }
+                if let Some(line) = self.line(line) {
+                    return Ok(Some(line));
+                }
+                continue;
+            }
+            self.searched = self.rest.len();
+            if self.rest.len() > self.most {
+                self.rest.clear();
+                self.searched = 0;
+                self.skipping = true;
+            }
+            if self.ended {
+                let line = self.rest.split().freeze();
+                self.searched = 0;
+                if std::mem::take(&mut self.skipping) {
+                    return Ok(Some(Line::TooLong));
+                }
+                return Ok(self.line(line));
+            }
+            self.more().await?;
+        }
+    }
+
+    fn line(&self, line: Bytes) -> Option<Line> {
+        if line.trim_ascii().is_empty() {
+            return None;
+        }
+        Some(if line.len() > self.most { Line::TooLong } else { Line::Whole(line) })
+    }
+
+    async fn more(&mut self) -> Result<(), Problem> {
+        let next = tokio::time::timeout(self.patience, self.stream.next()).await.map_err(|_| {
+            let waited = self.patience.as_secs();
+            Problem::new(Kind::BodyTimeout, format!("nothing more of the body arrived for {waited} s"))
+        })?;
+        match next {
+            Some(Ok(chunk)) => self.rest.extend_from_slice(&chunk),
+            Some(Err(error)) => {
+                return Err(Problem::bad_request(format!("the body could not be read: {error}")));
+            }
+            None => self.ended = true,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn cut(chunks: &[&'static str], most: usize) -> Vec<String> {
+        let chunks: Vec<Result<&'static str, std::io::Error>> =
+            chunks.iter().map(|chunk| Ok(*chunk)).collect();
+        let body = Body::from_stream(futures::stream::iter(chunks));
+        let mut lines = Lines::of(body, most, Duration::from_secs(1));
+        let mut found = Vec::new();
+        while let Some(line) = lines.next().await.unwrap() {
+            found.push(match line {
+                Line::Whole(line) => String::from_utf8(line.to_vec()).unwrap(),
+                Line::TooLong => "(too long)".to_owned(),
+            });
+        }
+        found
+    }
+
+    #[tokio::test]
+    async fn lines_are_the_same_however_they_arrive() {
+        let whole = cut(&["ab\n\ncd\r\n  \nef"], 9).await;
+        assert_eq!(whole, ["ab", "cd\r", "ef"]);
+        assert_eq!(cut(&["a", "b\n", "\nc", "d\r\n ", " \ne", "f"], 9).await, whole);
+        assert_eq!(cut(&["ab\n"], 9).await, ["ab"]);
+        assert!(cut(&[], 9).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_passed_over_and_the_next_one_is_read() {
+        assert_eq!(cut(&["aaaa", "aaaa", "aa\nb\n"], 5).await, ["(too long)", "b"]);
+        assert_eq!(cut(&["aaaaaa\nb"], 5).await, ["(too long)", "b"]);
+        assert_eq!(cut(&["b\naaaa", "aaaa"], 5).await, ["b", "(too long)"]);
+    }
+}

@@ -1,0 +1,129 @@
+//! JSON Schemas of answers, compiled: draft 2020-12, nothing fetched from anywhere, patterns that take linear time.
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use millstream_core::problem::Problem;
+use millstream_core::raw::RawJson;
+use serde_json::Value;
+
+/// Of one schema.
+pub(crate) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+/// Of one compiled pattern.
+const PATTERN_BYTES: usize = 1024 * 1024;
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+pub(super) struct Schema {
+    validator: Validator,
+    /// Nothing in it refers to other places of it: what it costs is known from its size.
+    pub(super) is_plain: bool,
+}
+
+impl Schema {
+    /// Or what is wrong with it, at paths below `schema`.
+    pub(super) fn compile(text: &RawJson) -> Result<Self, Problem> {
+        if text.len() > MAX_SCHEMA_BYTES {
+            let most = MAX_SCHEMA_BYTES / 1024;
+            return Err(Problem::new("schema", format!("is larger than {most} KiB")));
+        }
+        let value: Value = serde_json::from_str(text.as_str())
+            .map_err(|error| Problem::new("schema", format!("cannot be read: {error}")))?;
+        if let Some(dialect) = value.get("$schema")
+            && dialect.as_str().map(|uri| uri.trim_end_matches('#')) != Some(DIALECT)
+        {
+            return Err(Problem::new("schema.$schema", format!("must be {DIALECT}, or be left out")));
+        }
+        if let Some((path, target)) = foreign(&value, "schema") {
+            let message = format!("{target:?} is not in this schema; references to others are not followed");
+            return Err(Problem::new(path, message));
+        }
+        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+        let options = jsonschema::options().with_draft(Draft::Draft202012).offline();
+        let validator = options.with_pattern_options(patterns).build(&value).map_err(|error| {
+            let path = dotted("schema", error.instance_path().as_str());
+            Problem::new(path, format!("is not a JSON Schema: {}", clipped(&error.to_string())))
+        })?;
+        Ok(Self { validator, is_plain: !refers(&value) })
+    }
+
+    /// Everything that is wrong with an answer, at JSON pointers into it; at most so many.
+    pub(super) fn problems(&self, answer: &RawJson, most: usize) -> Vec<Problem> {
+        let value: Value = match serde_json::from_str(answer.as_str()) {
+            Ok(value) => value,
+            Err(error) => return vec![Problem::new("", format!("cannot be read: {error}"))],
+        };
+        if self.validator.is_valid(&value) {
+            return Vec::new();
+        }
+        let errors = self.validator.iter_errors(&value).take(most);
+        let told = errors.map(|error| {
+            Problem::new(error.instance_path().as_str(), clipped(&error.to_string()).to_owned())
+        });
+        let mut problems: Vec<Problem> = told.collect();
+        if problems.is_empty() {
+            problems.push(Problem::new("", "does not match the schema"));
+        }
+        problems
+    }
+}
+
+/// Messages quote what is wrong, which may be all of it.
+fn clipped(message: &str) -> &str {
+    message.char_indices().nth(500).map_or(message, |(at, _)| &message[..at])
+}
+
+/// A JSON pointer as the paths of definitions are written.
+fn dotted(root: &str, pointer: &str) -> String {
+    let parts = pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
+    parts.fold(root.to_owned(), |path, part| format!("{path}.{part}"))
+}
+
+const REFERENCES: &[&str] = &["$ref", "$dynamicRef"];
+
+/// The first reference that leads out of the document, as far as it can be seen from its text: one that is no
+/// fragment, unless something in here is called that.
+fn foreign(value: &Value, path: &str) -> Option<(String, String)> {
+    fn ids<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$id").and_then(Value::as_str));
+                fields.values().for_each(|field| ids(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| ids(item, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    fn look(value: &Value, path: &str, known: &[&str]) -> Option<(String, String)> {
+        match value {
+            Value::Object(fields) => fields.iter().find_map(|(name, field)| {
+                let path = format!("{path}.{name}");
+                match field {
+                    Value::String(target) if REFERENCES.contains(&name.as_str()) => {
+                        let resource = target.split('#').next().unwrap_or("");
+                        // Relative ones are resolved by the library, which has nowhere to look but here.
+                        let absolute = resource.contains("://") || resource.starts_with("urn:");
+                        (absolute && !known.contains(&resource) && resource != DIALECT)
+                            .then(|| (path, target.clone()))
+                    }
+                    Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => None,
+                    Value::Object(_) | Value::Array(_) => look(field, &path, known),
+                }
+            }),
+            Value::Array(items) => {
+                items.iter().enumerate().find_map(|(at, item)| look(item, &format!("{path}[{at}]"), known))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        }
+    }
+    let mut known = Vec::new();
+    ids(value, &mut known);
+    look(value, path, &known)
+}
+
+fn refers(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().any(|(name, field)| REFERENCES.contains(&name.as_str()) || refers(field))
+        }
+        Value::Array(items) => items.iter().any(refers),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}

@@ -1,0 +1,102 @@
+//! The door as items of people's work see it: how their ends settle what waits for them, and who is told.
+
+use std::sync::Arc;
+
+use millstream_core::assignment::{Waiter, rules};
+use millstream_core::entropy::{self, Entropy};
+use millstream_core::id::{AssignmentId, WorkerId};
+use millstream_core::problem::Problem;
+use millstream_core::time::Timestamp;
+use millstream_store::action_store::{Settled, Settlement};
+use millstream_store::clock::Clock;
+use millstream_store::tending::{self, Answered, Around, Told, Written};
+use millstream_store::{Result, Stores};
+use tokio_util::task::TaskTracker;
+
+use super::counted;
+use super::desk::Desk;
+use super::judging::Schemas;
+use crate::machines::Machines;
+use crate::tasks::report;
+
+pub(crate) struct Shell {
+    pub(super) stores: Stores,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    pub(super) schemas: Schemas,
+    me: WorkerId,
+    machines: Arc<Machines>,
+    told: report::Told,
+    tellers: TaskTracker,
+}
+
+impl Desk {
+    pub(crate) fn start(
+        stores: &Stores,
+        (clock, entropy): (&Arc<dyn Clock>, &Arc<dyn Entropy>),
+        (me, machines): (WorkerId, &Arc<Machines>),
+        told: report::Told,
+        tasks: &TaskTracker,
+    ) -> Self {
+        let shell = Shell {
+            stores: stores.clone(),
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            schemas: Schemas::default(),
+            me,
+            machines: machines.clone(),
+            told,
+            tellers: tasks.clone(),
+        };
+        Self::of(shell, tasks)
+    }
+}
+
+#[async_trait::async_trait]
+impl Around for Shell {
+    fn stores(&self) -> &Stores {
+        &self.stores
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn fresh(&self) -> AssignmentId {
+        AssignmentId(entropy::uuid_v7(self.clock.now(), &*self.entropy))
+    }
+
+    fn settler(&self) -> &WorkerId {
+        &self.me
+    }
+
+    async fn judge(&self, answered: Answered<'_>) -> Vec<Problem> {
+        let Answered { tenant: _, queue, payload, person, answer } = answered;
+        let by_schema = match &queue.schema {
+            Some(schema) => self.schemas.judge(schema, answer).await,
+            None => Vec::new(),
+        };
+        rules::check(queue, answer, payload, person, by_schema)
+    }
+
+    async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>> {
+        let (key, definition) = (&waiter.action, &waiter.definition);
+        let tenant = &key.execution.tenant;
+        let found = self.machines.find(tenant, &definition.name, Some(definition.version)).await?;
+        let Some((_, machine)) = found else { return Ok(None) };
+        let Some(spec) = machine.action(&key.action) else { return Ok(None) };
+        let now = self.clock.now();
+        let mut new_id = || entropy::event_id(now, &*self.entropy);
+        Ok(Some(tending::settlement(spec, waiter, &told, now, &mut new_id)))
+    }
+
+    async fn written(&self, written: Written) {
+        written.items.iter().flat_map(|(_, log)| log).for_each(counted::entry);
+        let (batch, verdicts): (Vec<_>, Vec<_>) = written.settled.into_iter().unzip();
+        if !batch.is_empty() {
+            // The store does not say whether anything became ready: somebody is to look.
+            let settled = Settled { unleased: verdicts.len(), verdicts, ..Settled::default() };
+            self.told.of(batch, &settled, &self.tellers);
+        }
+    }
+}

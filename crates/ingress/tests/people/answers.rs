@@ -1,0 +1,82 @@
+//! What people hand in is judged before it counts.
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+
+fn strict() -> Value {
+    json!({
+        "schema": {
+            "type": "object",
+            "required": ["label"],
+            "properties": {"label": {"enum": ["cat", "dog"]}, "score": {"type": "integer", "minimum": 0}},
+            "additionalProperties": false,
+        },
+        "rules": [
+            {"if": "answer.label == 'cat' && !has(answer.score)", "message": "a cat needs a score", "path": "/score"},
+            {"if": "has(answer.score) && answer.score > item.n + 5", "message": "is too much", "path": "/score"},
+        ],
+    })
+}
+
+async fn problems(bench: &Bench, id: &str, answer: Value) -> Vec<(String, String)> {
+    let body = json!({"person": "ann", "answer": answer});
+    let problem = bench.act(id, "submit", body).await.problem(422, "invalid-answer");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let problems = problem["problems"].as_array().unwrap().iter();
+    let mut problems: Vec<_> = problems.map(|one| (text(&one["path"]), text(&one["message"]))).collect();
+    problems.sort();
+    problems
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_shape_is_refused_with_every_problem() {
+    let bench = Bench::office(strict(), 1).await;
+    let id = bench.begun("ann").await;
+    let found = problems(&bench, &id, json!({"label": "cow", "score": -1, "more": 1})).await;
+    let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(paths, ["", "/label", "/score"], "{found:?}");
+    let open = bench.get(&format!("/v1/assignments/{id}")).await.json();
+    assert_eq!(open["status"], "in_progress");
+    let done = bench.done(&id, "submit", json!({"person": "ann", "answer": {"label": "dog"}})).await;
+    assert_eq!((&done["status"], &done["answer"]), (&json!("completed"), &json!({"label": "dog"})));
+}
+
+#[tokio::test]
+async fn rules_are_asked_about_answers_of_the_right_shape() {
+    let bench = Bench::office(strict(), 1).await;
+    let id = bench.begun("ann").await;
+    let found = problems(&bench, &id, json!({"label": "cat"})).await;
+    assert_eq!(found, [("/score".to_owned(), "a cat needs a score".to_owned())]);
+    let found = problems(&bench, &id, json!({"label": "cat", "score": 6})).await;
+    assert_eq!(found, [("/score".to_owned(), "is too much".to_owned())]);
+    bench.done(&id, "submit", json!({"person": "ann", "answer": {"label": "cat", "score": 5}})).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_an_invalid_answer() {
+    let bench = Bench::office(json!({}), 1).await;
+    let id = bench.begun("ann").await;
+    let found = problems(&bench, &id, json!("a".repeat(70_000))).await;
+    assert!(found[0].1.contains("64 KiB"), "{found:?}");
+}
+
+#[tokio::test]
+async fn an_item_is_done_when_enough_people_have_handed_it_in() {
+    let bench = Bench::office(json!({"overlap": 2}), 1).await;
+    bench.worked("ann", json!({"label": 1})).await;
+    assert_eq!(bench.item("i-0").await["status"], "open");
+    bench.worked("bob", json!({"label": 1})).await;
+    let item = bench.item("i-0").await;
+    assert_eq!((&item["status"], &item["agreement"]["agreed"]), (&json!("done"), &json!(true)));
+}
+
+#[tokio::test]
+async fn a_new_schema_is_what_the_next_answer_is_judged_by() {
+    let bench = Bench::office(json!({"schema": {"type": "string"}}), 1).await;
+    let id = bench.begun("ann").await;
+    problems(&bench, &id, json!(1)).await;
+    bench.put("/v1/queues/q", &json!({"schema": {"type": "integer"}})).await;
+    problems(&bench, &id, json!("a")).await;
+    bench.done(&id, "submit", json!({"person": "ann", "answer": 1})).await;
+}

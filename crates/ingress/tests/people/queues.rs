@@ -1,0 +1,77 @@
+//! Queues and people are put, looked at and paused.
+
+use serde_json::json;
+
+use crate::bench::{Bench, with_type};
+
+#[tokio::test]
+async fn a_queue_is_created_once_and_changed_after_that() {
+    let bench = Bench::open();
+    let put = |config| {
+        let bench = &bench;
+        async move { bench.put("/v1/queues/review", &config).await }
+    };
+    let created = put(json!({"overlap": 2})).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    let queue = created.json();
+    assert_eq!((&queue["queue"], &queue["state"]), (&json!("review"), &json!("active")));
+    assert_eq!(queue["config"]["timeout_seconds"], 3600);
+    assert_eq!(put(json!({"overlap": 2, "name": "review"})).await.status, 200);
+    assert_eq!(put(json!({"overlap": 3})).await.json()["config"]["overlap"], 3);
+    // What is shown can be put.
+    assert_eq!(put(queue["config"].clone()).await.status, 200);
+    let other = put(json!({"name": "other"})).await.problem(422, "invalid");
+    assert_eq!(other["problems"][0]["path"], "name");
+}
+
+#[tokio::test]
+async fn a_queue_may_be_written_in_yaml() {
+    let bench = Bench::open();
+    let mut request =
+        with_type("/v1/queues/review", "application/yaml", "timeout_seconds: 30m\nskills: [legal]\n");
+    *request.method_mut() = "PUT".parse().unwrap();
+    let queue = bench.send(request).await.json();
+    assert_eq!(queue["config"]["timeout_seconds"], 1800, "{queue}");
+}
+
+#[tokio::test]
+async fn a_schema_that_cannot_be_used_is_refused_when_the_queue_is_put() {
+    let bench = Bench::open();
+    for (schema, path) in [
+        (json!({"properties": {"a": {"type": "strnig"}}}), "schema.properties.a.type"),
+        (json!({"$ref": "https://example.com/x.json"}), "schema.$ref"),
+        (json!({"$schema": "http://json-schema.org/draft-07/schema#"}), "schema.$schema"),
+    ] {
+        let answer = bench.put("/v1/queues/q", &json!({"schema": schema})).await;
+        assert_eq!(answer.problem(422, "invalid")["problems"][0]["path"], path);
+    }
+    bench.get("/v1/queues/q").await.problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn a_paused_queue_hands_nothing_out_and_what_is_open_goes_on() {
+    let bench = Bench::office(json!({}), 2).await;
+    let id = bench.begun("ann").await;
+    assert_eq!(bench.post("/v1/queues/q/pause", &json!({})).await.json()["state"], "paused");
+    assert_eq!(bench.next("bob").await["idle"], "queue_paused");
+    bench.done(&id, "submit", json!({"person": "ann", "answer": 1})).await;
+    bench.post("/v1/queues/q/resume", &json!({})).await;
+    bench.given("bob").await;
+    bench.post("/v1/queues/none/pause", &json!({})).await.problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn people_have_skills_and_may_be_paused() {
+    let bench = Bench::office(json!({"skills": ["legal"]}), 1).await;
+    assert_eq!(bench.next("ann").await["idle"], "skills");
+    assert_eq!(bench.put("/v1/people/ann", &json!({"skills": ["legal"]})).await.status, 200);
+    assert_eq!(bench.post("/v1/people/ann/pause", &json!({})).await.json()["state"], "paused");
+    assert_eq!(bench.next("ann").await["idle"], "person_paused");
+    // Skills are said anew, and the pause stays.
+    let put = bench.put("/v1/people/ann", &json!({"skills": ["legal", "french"]})).await.json();
+    assert_eq!(put, json!({"person": "ann", "skills": ["french", "legal"], "state": "paused"}));
+    bench.post("/v1/people/ann/resume", &json!({})).await;
+    bench.given("ann").await;
+    assert_eq!(bench.get("/v1/people/ann").await.json()["state"], "active");
+    bench.get("/v1/people/eve").await.problem(404, "not-found");
+}

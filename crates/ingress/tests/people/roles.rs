@@ -1,0 +1,79 @@
+//! Who may do what with people's work, and that tenants do not meet.
+
+use millstream_core::status::Role;
+use millstream_ingress::{AuthMode, IngressOptions};
+use serde_json::{Value, json};
+
+use crate::bench::{Answer, Bench, header, open_options};
+use crate::office::request;
+
+async fn keyed() -> Bench {
+    let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    for role in [Role::Read, Role::Submit, Role::Admin] {
+        bench.key(&format!("ms_{role}"), "default", role).await;
+    }
+    bench.key("ms_other", "other", Role::Admin).await;
+    bench
+}
+
+async fn send(bench: &Bench, method: &str, path: &str, body: &Value, key: &str) -> Answer {
+    bench.send(header(request(method, path, body), "authorization", &format!("Bearer {key}"))).await
+}
+
+const ONE: &str = "00000000-0000-7000-8000-000000000000";
+
+#[tokio::test]
+async fn every_route_has_its_role() {
+    let bench = keyed().await;
+    let document = bench.get("/openapi.json").await.json();
+    let mut seen = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let ours = ["/v1/queue", "/v1/people", "/v1/items", "/v1/assignments"];
+        if !ours.iter().any(|start| path.starts_with(start)) {
+            continue;
+        }
+        let path = path.replace("{queue}", "q").replace("{person}", "ann");
+        let path = path.replace("{item_id}", "i-1").replace("{assignment_id}", ONE);
+        for (method, operation) in methods.as_object().unwrap() {
+            let (needs, method) = (operation["x-role"].as_str().unwrap(), method.to_uppercase());
+            let below: &[&str] = match needs {
+                "admin" => &["ms_read", "ms_submit"],
+                "submit" => &["ms_read"],
+                _ => &["ms_none"],
+            };
+            for key in below {
+                let status = send(&bench, &method, &path, &json!({}), key).await.status;
+                assert!([401, 403].contains(&status.as_u16()), "{key} {method} {path}: {status}");
+            }
+            let allowed = send(&bench, &method, &path, &json!({}), &format!("ms_{needs}")).await;
+            assert!(![401, 403].contains(&allowed.status.as_u16()), "{method} {path}: {allowed:?}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 25);
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_tenant_is_not_there() {
+    let bench = keyed().await;
+    send(&bench, "PUT", "/v1/queues/q", &json!({}), "ms_admin").await;
+    send(&bench, "PUT", "/v1/people/ann", &json!({}), "ms_admin").await;
+    let item = json!({"item_id": "i-1", "payload": 1});
+    send(&bench, "POST", "/v1/queues/q/items", &item, "ms_submit").await;
+    let ask = json!({"person": "ann"});
+    let given = send(&bench, "POST", "/v1/assignments/next", &ask, "ms_submit").await.json();
+    let id = given["assignment"]["assignment_id"].as_str().unwrap();
+    for path in ["/v1/queues/q", "/v1/people/ann", "/v1/items/i-1", &format!("/v1/assignments/{id}")] {
+        assert_eq!(send(&bench, "GET", path, &Value::Null, "ms_read").await.status, 200, "{path}");
+        send(&bench, "GET", path, &Value::Null, "ms_other").await.problem(404, "not-found");
+    }
+    let path = format!("/v1/assignments/{id}/start");
+    send(&bench, "POST", &path, &ask, "ms_other").await.problem(404, "not-found");
+    let none = send(&bench, "POST", "/v1/assignments/next", &ask, "ms_other").await.json();
+    assert_eq!(none["idle"], "no_queue");
+    for path in ["/v1/queues", "/v1/people", "/v1/items", "/v1/assignments", "/v1/queue_stats"] {
+        let page = send(&bench, "GET", path, &Value::Null, "ms_other").await.json();
+        assert_eq!(page["items"], json!([]), "{path}");
+    }
+}
