@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and how it is explained.
 
 mod bench;
+mod bench_work;
 mod device;
 mod graph;
 mod incidents;
@@ -14,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use millstream_runtime::config::Flags;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchGraphArgs, BenchSubject, CompleteArg, SubmitArg};
+pub(crate) use bench_work::{BenchDevicesArgs, BenchPeopleArgs};
 pub(crate) use device::{DeviceArgs, DeviceCommand};
 pub(crate) use graph::{
     GraphArgs, GraphCommand, GraphCreateArgs, GraphEditArgs, GraphGetArgs, GraphShowArgs,

@@ -6,11 +6,17 @@
 //! private database and private keys.
 //!
 //! Reading order: [`plan`] (what to measure), [`workload`], `request` and `generator` (the load),
-//! `graph` (graphs, and who performs them), `target` (the engine under test), `phase` (what is done to it), `quiet` (when it is done), `verify`
+//! `graph` (graphs, and who performs them), `people`, `line` and `devices` (work that somebody is given), `target` (the
+//! engine under test), `phase` (what is done to it), `quiet` (when it is done), `verify`
 //! (that nothing is missing), `floor` (the limit), `run` (all of it in order), [`report`], [`table`].
 
+pub mod calls;
+pub mod cost;
+pub mod devices;
 pub mod error;
 pub mod graph;
+pub mod line;
+pub mod people;
 pub mod plan;
 pub mod progress;
 pub mod rate;
@@ -22,6 +28,7 @@ mod wire;
 mod crew;
 mod generator;
 mod latency;
+mod lists;
 mod setup;
 mod sink;
 
@@ -46,8 +53,11 @@ pub mod report;
 pub mod table;
 
 pub use crew::Complete;
+pub use devices::Devices;
 pub use error::{BenchError, Result};
 pub use graph::{GraphShape, Graphs};
+pub use line::Line;
+pub use people::People;
 pub use plan::{Amount, Measure, Plan, Size, Target};
 pub use progress::Progress;
 pub use rate::Rate;

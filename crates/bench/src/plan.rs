@@ -4,8 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::crew::Complete;
+use crate::devices::Devices;
 use crate::error::{BenchError, Result};
 use crate::graph::Graphs;
+use crate::line::Line;
+use crate::people::People;
 use crate::progress::Progress;
 use crate::rate::Rate;
 use crate::request::Submit;
@@ -22,6 +25,12 @@ pub struct Plan {
     pub measures: Vec<Measure>,
     /// Graphs to measure, beside or instead of all that.
     pub graphs: Option<Graphs>,
+    /// The same for people who work off a queue,
+    pub people: Option<People>,
+    /// people who ask while very much waits,
+    pub line: Option<Line>,
+    /// and devices that are given runs.
+    pub devices: Option<Devices>,
     pub workloads: Vec<Workload>,
     pub submit: Submit,
     pub connections: usize,
@@ -99,13 +108,16 @@ impl Plan {
             Some(Amount::For(Duration::ZERO)) => return usage("--for: more than no time is needed"),
             Some(Amount::Events(_) | Amount::For(_)) | None => {}
         }
-        if self.measures.is_empty() && self.graphs.is_none() {
+        if self.measures.is_empty() && !self.has_work() {
             return usage("--measure: throughput, latency, floor or pollers");
         }
         if !(1..=1000).contains(&self.pollers) {
             return usage("--pollers: between 1 and 1000, the events of a burst are one request");
         }
         self.graphs.as_ref().map_or(Ok(()), Graphs::check)?;
+        self.people.as_ref().map_or(Ok(()), People::check)?;
+        self.line.as_ref().map_or(Ok(()), |line| line.check(&self.target))?;
+        self.devices.as_ref().map_or(Ok(()), Devices::check)?;
         if matches!(self.target, Target::Url { .. }) {
             if self.workloads.contains(&Workload::Call) {
                 return usage(
@@ -125,6 +137,10 @@ impl Plan {
             return usage("--floor-raw is about PostgreSQL: it needs --fleet N");
         }
         Ok(())
+    }
+
+    const fn has_work(&self) -> bool {
+        self.graphs.is_some() || self.people.is_some() || self.line.is_some() || self.devices.is_some()
     }
 
     pub(crate) fn wants(&self, measure: Measure) -> bool {

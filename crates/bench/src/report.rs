@@ -6,8 +6,11 @@ use serde::Serialize;
 
 use crate::batches::Batches;
 use crate::crew::Complete;
+use crate::devices::DevicesReport;
 use crate::graph::GraphsReport;
 use crate::latency::Percentiles;
+use crate::line::LineReport;
+use crate::people::PeopleReport;
 use crate::postgres::PostgresFacts;
 use crate::rate::Rate;
 use crate::redis_server::RedisFacts;
@@ -33,6 +36,9 @@ pub struct Report {
     pub latency: Option<LatencyReport>,
     pub pollers: Option<PollersReport>,
     pub graphs: Option<GraphsReport>,
+    pub people: Option<PeopleReport>,
+    pub line: Option<LineReport>,
+    pub devices: Option<DevicesReport>,
     pub floor_raw: Option<Spread>,
 }
 

@@ -1,10 +1,10 @@
-//! The course of a bench: each workload as often as asked, its floor beside it, then latencies, pollers and graphs.
+//! The course of a bench: each workload as often as asked, its floor beside it, then latencies, pollers, graphs, people and devices.
 
 use std::future::Future;
 
 use crate::error::{BenchError, Result};
 use crate::floor::{self, Shape};
-use crate::phase::{graph, latency, pollers, throughput};
+use crate::phase::{devices, graph, latency, line, people, pollers, throughput};
 use crate::plan::{Measure, Plan, Size};
 use crate::report::{FloorReport, Machine, Report, RunReport, Spread, TaskToCall, WorkloadReport};
 use crate::workload::Workload;
@@ -41,6 +41,18 @@ async fn measure(world: &World) -> Result<Report> {
         Some(graphs) => Some(graph::measure(world, graphs).await?),
         None => None,
     };
+    let people = match &plan.people {
+        Some(wanted) => Some(people::measure(world, wanted).await?),
+        None => None,
+    };
+    let line = match &plan.line {
+        Some(wanted) => Some(line::measure(world, wanted).await?),
+        None => None,
+    };
+    let devices = match &plan.devices {
+        Some(wanted) => Some(devices::measure(world, wanted).await?),
+        None => None,
+    };
     let mut raw = Vec::new();
     if plan.wants(Measure::FloorRaw) {
         for _ in 0..plan.runs {
@@ -62,6 +74,9 @@ async fn measure(world: &World) -> Result<Report> {
         latency,
         pollers,
         graphs,
+        people,
+        line,
+        devices,
         floor_raw: Spread::of(raw.into_iter()),
     })
 }

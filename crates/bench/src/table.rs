@@ -2,9 +2,9 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
-use crate::graph;
 use crate::report::{LatencyReport, PollersReport, Report, Spread, Stage, TaskToCall, WorkloadReport};
 use crate::usage::GENERATOR;
+use crate::{devices, graph, line, people};
 
 /// Everything that fits a screen.
 pub fn render(report: &Report) -> String {
@@ -18,6 +18,9 @@ pub fn render(report: &Report) -> String {
     parts.extend(report.latency.as_ref().map(latency));
     parts.extend(report.pollers.as_ref().map(pollers));
     parts.extend(report.graphs.iter().flat_map(graph::tables));
+    parts.extend(report.people.iter().flat_map(people::tables));
+    parts.extend(report.line.iter().flat_map(line::tables));
+    parts.extend(report.devices.iter().flat_map(devices::tables));
     parts.extend(disturbed(report));
     parts.join("\n\n")
 }
@@ -282,7 +285,13 @@ fn disturbed(report: &Report) -> Option<String> {
     let pollers = report.pollers.iter().filter_map(|pollers| pollers.cores_taken_by_others);
     let graphs = report.graphs.iter().flat_map(|graphs| &graphs.graphs);
     let graphs = graphs.filter_map(|graph| graph.median.cores_taken_by_others);
-    let most = runs.chain(latency).chain(pollers).chain(graphs).fold(0.0, f64::max);
+    let people = report.people.iter().filter_map(|people| people.median.cost.cores_taken_by_others);
+    let line = report.line.iter().filter_map(|line| line.cores_taken_by_others);
+    let devices = report.devices.iter().flat_map(|devices| {
+        [&devices.median.create_cost, &devices.median.drive_cost].map(|cost| cost.cores_taken_by_others)
+    });
+    let work = graphs.chain(people).chain(line).chain(devices.flatten());
+    let most = runs.chain(latency).chain(pollers).chain(work).fold(0.0, f64::max);
     (most > 0.15).then(|| {
         format!("Other processes took up to {most:.1} cores meanwhile: the machine was not quiet, and it is faster than this.")
     })
@@ -325,7 +334,7 @@ pub(crate) fn whole(value: f64) -> String {
     grouped
 }
 
-fn millis(value: f64) -> String {
+pub(crate) fn millis(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 

@@ -27,6 +27,10 @@ pub enum Bug {
     AttemptNotCounted,
     /// Any token of an action may renew, release and settle it.
     AnyToken,
+    /// Any device may act on any claim, by any token.
+    ClaimWithoutToken,
+    /// Nobody looks for devices that did not answer, begin or beat in time.
+    NoRunMonitor,
 }
 
 impl Bug {
@@ -39,6 +43,8 @@ impl Bug {
         Self::StaleTimer,
         Self::AttemptNotCounted,
         Self::AnyToken,
+        Self::ClaimWithoutToken,
+        Self::NoRunMonitor,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -51,6 +57,8 @@ impl Bug {
             Self::StaleTimer => "stale-timer",
             Self::AttemptNotCounted => "attempt-not-counted",
             Self::AnyToken => "any-token",
+            Self::ClaimWithoutToken => "claim-without-token",
+            Self::NoRunMonitor => "no-run-monitor",
         }
     }
 

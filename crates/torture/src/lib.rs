@@ -8,7 +8,7 @@
 //!
 //! Reading order: what may happen ([`kind`], [`deck`]), where it happens ([`stage`]), what goes on meanwhile
 //! ([`load`], [`sink`]), how it is made to happen ([`faults`], [`drill`]), and what must hold afterwards
-//! ([`quiet`], [`history`], [`check`], [`report`]).
+//! ([`quiet`], [`history`], [`check`], [`report`]). Runs of devices are tortured apart, in [`devices`].
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -20,6 +20,7 @@
 pub mod chance;
 pub mod check;
 pub mod deck;
+pub mod devices;
 pub mod drill;
 pub mod faults;
 pub mod history;

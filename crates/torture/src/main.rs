@@ -5,11 +5,17 @@ use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
 use clap::Parser;
+use millstream_torture::devices;
 use millstream_torture::options::Options;
 use millstream_torture::run::run;
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
+    let mut arguments: Vec<String> = std::env::args().collect();
+    if arguments.get(1).is_some_and(|first| first == "devices") {
+        arguments.remove(1);
+        return torture_devices(&devices::options::Options::parse_from(arguments));
+    }
     let options = Options::parse();
     let kinds = match options.check().and_then(|()| options.kinds()) {
         Ok(kinds) => kinds,
@@ -18,9 +24,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let seed = options.seed.unwrap_or_else(|| {
-        UNIX_EPOCH.elapsed().map_or(1, |now| u64::try_from(now.as_micros()).unwrap_or(1)) % 1_000_000
-    });
+    let seed = options.seed.unwrap_or_else(drawn);
     println!("seed {seed}: {} kinds of fault for {:?}", kinds.len(), options.length);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let (report, stage) = runtime.block_on(run(&options, &kinds, seed));
@@ -40,6 +44,35 @@ fn main() -> ExitCode {
     let _inside = runtime.enter();
     drop(stage);
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// A seed where none is given.
+fn drawn() -> u64 {
+    UNIX_EPOCH.elapsed().map_or(1, |now| u64::try_from(now.as_micros()).unwrap_or(1)) % 1_000_000
+}
+
+fn torture_devices(options: &devices::options::Options) -> ExitCode {
+    if let Err(problem) = options.check() {
+        eprintln!("error: {problem}");
+        return ExitCode::from(2);
+    }
+    let seed = options.seed.unwrap_or_else(drawn);
+    println!("seed {seed}: {} devices, {} runs", options.devices, options.runs);
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let report = runtime.block_on(devices::run::run(options, seed));
+    report.print();
+    if let Some(file) = &options.json {
+        std::fs::write(file, report.json().to_string()).expect("write the report");
+    }
+    if report.findings.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let kept = std::env::temp_dir().join(format!("millstream-torture-devices-seed-{seed}.log"));
+    match std::fs::write(&kept, &report.outputs) {
+        Ok(()) => println!("logs: {}", kept.display()),
+        Err(error) => eprintln!("error: the logs could not be kept: {error}"),
+    }
+    ExitCode::FAILURE
 }
 
 fn keep_logs(from: &std::path::Path, to: &std::path::Path) -> std::io::Result<()> {

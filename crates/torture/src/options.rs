@@ -108,7 +108,7 @@ fn known() -> String {
     Kind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
 }
 
-fn length(text: &str) -> Result<Duration, String> {
+pub(crate) fn length(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|error| error.to_string())
 }
 
@@ -117,7 +117,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn bug(text: &str) -> Result<Bug, String> {
+pub(crate) fn bug(text: &str) -> Result<Bug, String> {
     let known = || Bug::ALL.iter().map(|bug| bug.name()).collect::<Vec<_>>().join(", ");
     Bug::parse(text).ok_or_else(|| format!("there is no such bug; known: {}", known()))
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::{BenchDevicesArgs, BenchPeopleArgs};
+
 const BENCH_EXAMPLES: &str = "\
 Workloads:
   many     each event to another execution: one guard, one `set`, one action through lease and settle
@@ -24,6 +26,8 @@ Examples:
   millstream bench --url http://127.0.0.1:7400 --measure latency --rate 100,500
   millstream bench --embedded --measure throughput --submit single --json
   millstream bench graph --embedded                graphs: see `millstream bench graph --help`
+  millstream bench people --embedded               people and their queues: see `millstream bench people --help`
+  millstream bench devices --embedded              devices and their runs: see `millstream bench devices --help`
 
 A run that starts an engine has a private database (or directory) and private Redis keys beside yours,
 which it removes afterwards. The environment's settings (MILLSTREAM_WORKER__BATCH and the like) reach the
@@ -82,6 +86,10 @@ pub(crate) struct BenchArgs {
 pub(crate) enum BenchCommand {
     /// Measure graphs of nodes that do nothing: nodes per second, and what a node costs
     Graph(BenchGraphArgs),
+    /// Measure people who work off a queue, or who ask while a million items wait
+    People(BenchPeopleArgs),
+    /// Measure devices: runs that are given to them in the request, accepted, started and completed
+    Devices(BenchDevicesArgs),
 }
 
 /// What every bench needs to know.

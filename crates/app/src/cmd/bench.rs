@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use millstream_bench::{
-    Amount, BenchError, Complete, GraphShape, Graphs, Measure, Plan, Progress, Rate, Size, Submit, Target,
-    Workload, plot, table,
+    Amount, BenchError, Complete, Devices, GraphShape, Graphs, Line, Measure, People, Plan, Progress, Rate,
+    Size, Submit, Target, Workload, plot, table,
 };
 use millstream_runtime::config::Config;
 use millstream_runtime::{signals, telemetry};
 
-use crate::cli::{BenchArgs, BenchCommand, BenchGraphArgs, BenchSubject, CompleteArg, Global, SubmitArg};
+use crate::cli::{
+    BenchArgs, BenchCommand, BenchDevicesArgs, BenchGraphArgs, BenchPeopleArgs, BenchSubject, CompleteArg,
+    Global, SubmitArg,
+};
 use crate::failure::{ExitCode, Failure};
 use crate::output::Output;
 
@@ -33,11 +36,13 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, outp
     output.show(&serde_json::to_value(&report)?, |_| table::render(&report))
 }
 
-/// What is said after `bench graph` belongs to that alone; the rest of `args` is as if nothing was said.
+/// What is said after a command such as `bench graph` belongs to that alone; the rest of `args` is as if nothing was said.
 fn subject(args: &BenchArgs) -> &BenchSubject {
     match &args.command {
         None => &args.subject,
         Some(BenchCommand::Graph(graph)) => &graph.subject,
+        Some(BenchCommand::People(people)) => &people.subject,
+        Some(BenchCommand::Devices(devices)) => &devices.subject,
     }
 }
 
@@ -61,11 +66,23 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
     Ok(Plan {
         measures: match &args.command {
             None => measures(args, &target)?,
-            Some(BenchCommand::Graph(_)) => Vec::new(),
+            Some(BenchCommand::Graph(_) | BenchCommand::People(_) | BenchCommand::Devices(_)) => Vec::new(),
         },
         graphs: match &args.command {
-            None => None,
             Some(BenchCommand::Graph(graph)) => Some(graphs(graph).map_err(failure)?),
+            Some(BenchCommand::People(_) | BenchCommand::Devices(_)) | None => None,
+        },
+        people: match &args.command {
+            Some(BenchCommand::People(wanted)) => people(wanted),
+            Some(BenchCommand::Graph(_) | BenchCommand::Devices(_)) | None => None,
+        },
+        line: match &args.command {
+            Some(BenchCommand::People(wanted)) => line(wanted)?,
+            Some(BenchCommand::Graph(_) | BenchCommand::Devices(_)) | None => None,
+        },
+        devices: match &args.command {
+            Some(BenchCommand::Devices(wanted)) => Some(devices(wanted)?),
+            Some(BenchCommand::Graph(_) | BenchCommand::People(_)) | None => None,
         },
         target,
         binary: std::env::current_exe().context("cannot tell which program this is")?,
@@ -104,6 +121,39 @@ fn graphs(args: &BenchGraphArgs) -> millstream_bench::Result<Graphs> {
         nodes: Graphs::sizes(args.nodes.as_deref().unwrap_or(sizes))?,
         capacity: args.capacity,
         warmup,
+    })
+}
+
+fn people(args: &BenchPeopleArgs) -> Option<People> {
+    let (items, warmup) = match args.subject.smoke {
+        false => (20_000, args.warmup),
+        true => (60, args.warmup.min(10)),
+    };
+    let items = args.items.unwrap_or(items);
+    args.line.is_none().then_some(People { people: args.people, items, overlap: args.overlap, warmup })
+}
+
+fn line(args: &BenchPeopleArgs) -> Result<Option<Line>> {
+    let Some(items) = args.line else { return Ok(None) };
+    let length = match (&args.length, args.subject.smoke) {
+        (Some(text), _) => span(text).context("--for")?,
+        (None, false) => Duration::from_secs(30),
+        (None, true) => Duration::from_secs(1),
+    };
+    Ok(Some(Line { items, per_second: args.rate, length }))
+}
+
+fn devices(args: &BenchDevicesArgs) -> Result<Devices> {
+    let (devices, length, warmup) = match args.subject.smoke {
+        false => (1_000, Duration::from_secs(20), args.warmup),
+        true => (20, Duration::from_millis(200), args.warmup.min(10)),
+    };
+    Ok(Devices {
+        devices: args.devices.unwrap_or(devices),
+        per_second: args.rate,
+        length: args.length.as_deref().map_or(Ok(length), span).context("--for")?,
+        warmup,
+        connections: args.connections,
     })
 }
 

@@ -25,12 +25,12 @@ fn command() -> Command {
     command
 }
 
-fn bench(arguments: &[&str]) -> Output {
+pub(crate) fn bench(arguments: &[&str]) -> Output {
     command().args(arguments).output().expect("run the binary")
 }
 
 #[track_caller]
-fn report(output: &Output) -> Value {
+pub(crate) fn report(output: &Output) -> Value {
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("not JSON ({error}): {output:?}"))
 }
@@ -177,11 +177,11 @@ async fn graphs_are_measured_on_a_running_fleet() {
 }
 
 /// A cluster of its own: nobody else's databases are to be counted.
-async fn services() -> (TestCluster, TestRedis) {
+pub(crate) async fn services() -> (TestCluster, TestRedis) {
     (postgres::cluster().await, redis::server().await)
 }
 
-async fn databases_left(cluster: &TestCluster) -> u64 {
+pub(crate) async fn databases_left(cluster: &TestCluster) -> u64 {
     postgres::execute(
         &cluster.url("postgres"),
         "SELECT FROM pg_database WHERE datname LIKE 'millstream\\_bench\\_%'",

@@ -12,17 +12,15 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use super::schedule::Schedule;
-use super::tally::{Sent, Tally, Verdict, judge};
+use super::tally::{Sent, Tally};
 use crate::error::{BenchError, Result};
 use crate::latency::Latencies;
-use crate::request::{Requests, Until};
 use crate::wire::{Address, Connection};
 
 /// How long a request may take before the connections do not suffice: more than any does at a rate that a
 /// server can bear, also when it waits for its outcome.
 const LONGEST: f64 = 0.1;
 const CONNECTIONS: std::ops::RangeInclusive<usize> = 32..=512;
-const BACK_OFF: Duration = Duration::from_millis(5);
 /// Until the first request is due: the connections are open by then.
 const LEAD: Duration = Duration::from_millis(50);
 
@@ -31,6 +29,28 @@ const LEAD: Duration = Duration::from_millis(50);
 pub(crate) struct Pace {
     pub(crate) per_second: f64,
     pub(crate) count: usize,
+}
+
+/// What is done each time that something is due.
+pub(crate) trait Errand {
+    /// Goes on until it is answered. What is done after that is not timed, but keeps the lane.
+    async fn run(&self, lane: &mut Lane, number: usize) -> Result<Answered>;
+}
+
+/// A connection, and buffers that are used again.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) connection: Connection,
+    pub(crate) request: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// That something is done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answered {
+    pub(crate) at: Instant,
+    /// How often it was asked in vain: 429 and 503.
+    pub(crate) pushed_back: usize,
 }
 
 /// What an open loop found.
@@ -43,8 +63,12 @@ pub(crate) struct Opened {
     pub(crate) delay: Latencies,
 }
 
-/// Sends `count` single requests at the rate.
-pub(crate) async fn open(address: Address, requests: Requests, pace: Pace) -> Result<Opened> {
+/// Does the errand `count` times at the rate; it comes back with what it has gathered.
+pub(crate) async fn open<E: Errand + 'static>(
+    address: Address,
+    errand: E,
+    pace: Pace,
+) -> Result<(Opened, E)> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     let busy = ((pace.per_second * LONGEST) as usize).clamp(*CONNECTIONS.start(), *CONNECTIONS.end());
     let mut connections = Vec::with_capacity(busy);
@@ -63,9 +87,10 @@ pub(crate) async fn open(address: Address, requests: Requests, pace: Pace) -> Re
         tally: RefCell::new(Tally::new()?),
         delay: RefCell::new(Latencies::new()?),
     });
-    let (requests, mut lanes) = (Rc::new(requests), JoinSet::new());
+    let (errand, mut lanes) = (Rc::new(errand), JoinSet::new());
     for connection in connections {
-        lanes.spawn_local(lane(connection, requests.clone(), desk.clone(), schedule));
+        let lane = Lane { connection, request: Vec::new(), scratch: Vec::new() };
+        lanes.spawn_local(serve(lane, errand.clone(), desk.clone(), schedule));
     }
     while let Some(number) = due.recv().await {
         desk.waiting.borrow_mut().push_back(number);
@@ -78,9 +103,11 @@ pub(crate) async fn open(address: Address, requests: Requests, pace: Pace) -> Re
             BenchError::Wrong(format!("a connection of the generator stopped: {error}"))
         })??;
     }
-    let desk = Rc::try_unwrap(desk)
-        .map_err(|_| BenchError::Wrong("the generator's counts are still in use".to_owned()))?;
-    Ok(Opened { sent: desk.tally.into_inner().finish(), schedule, delay: desk.delay.into_inner() })
+    let in_use = || BenchError::Wrong("the generator's counts are still in use".to_owned());
+    let desk = Rc::try_unwrap(desk).map_err(|_| in_use())?;
+    let errand = Rc::try_unwrap(errand).map_err(|_| in_use())?;
+    let (sent, delay) = (desk.tally.into_inner().finish(), desk.delay.into_inner());
+    Ok((Opened { sent, schedule, delay }, errand))
 }
 
 /// Where due requests wait for a connection.
@@ -92,13 +119,7 @@ struct Desk {
     delay: RefCell<Latencies>,
 }
 
-async fn lane(
-    mut connection: Connection,
-    requests: Rc<Requests>,
-    desk: Rc<Desk>,
-    schedule: Schedule,
-) -> Result<()> {
-    let (mut request, mut scratch) = (Vec::new(), Vec::new());
+async fn serve<E: Errand>(mut lane: Lane, errand: Rc<E>, desk: Rc<Desk>, schedule: Schedule) -> Result<()> {
     loop {
         let next = desk.waiting.borrow_mut().pop_front();
         let Some(number) = next else {
@@ -108,34 +129,11 @@ async fn lane(
             desk.arrived.notified().await;
             continue;
         };
-        requests.write(&mut request, &mut scratch, number, 1);
         desk.delay.borrow_mut().record(Instant::now().saturating_duration_since(schedule.at(number)));
-        loop {
-            let reply = connection.exchange(&request).await;
-            let reply = reply.map_err(|error| BenchError::unreachable("the ingress", error))?;
-            match judge(reply.status, &reply.body)? {
-                Verdict::Accepted => {
-                    met(requests.waits_for(), reply.status)?;
-                    let now = Instant::now();
-                    let latency = now.saturating_duration_since(schedule.at(number));
-                    desk.tally.borrow_mut().accepted(1, latency, now);
-                    break;
-                }
-                Verdict::PushedBack => {
-                    desk.tally.borrow_mut().pushed_back();
-                    tokio::time::sleep(BACK_OFF).await;
-                }
-            }
-        }
-    }
-}
-
-/// Who waits gets 200 when it has happened and 202 when the time was up.
-fn met(until: Until, status: u16) -> Result<()> {
-    match (until, status) {
-        (Until::Accepted, _) | (Until::Applied | Until::Completed, 200) => Ok(()),
-        (Until::Applied | Until::Completed, _) => {
-            Err(BenchError::Wrong(format!("an event was not {until:?} within ten seconds").to_lowercase()))
-        }
+        let answered = errand.run(&mut lane, number).await?;
+        let latency = answered.at.saturating_duration_since(schedule.at(number));
+        let mut tally = desk.tally.borrow_mut();
+        tally.accepted(1, latency, answered.at);
+        (0..answered.pushed_back).for_each(|_| tally.pushed_back());
     }
 }

@@ -112,7 +112,7 @@ async fn one(
     let _bar = world.plan.progress.bar(&format!("{} at {}", stage.name(), rate.describe()), pace.count);
     tokio::time::sleep(SETTLE).await;
     // Nobody watches meanwhile: scraping would be felt at this scale.
-    let opened = on_own_thread(move || generator::open(address, requests, pace)).await?;
+    let (opened, _) = on_own_thread(move || generator::open(address, requests, pace)).await?;
     let load = Load {
         workload,
         prefix: prefix.to_owned(),

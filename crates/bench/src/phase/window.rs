@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::batches::{Batches, Reading};
+use crate::cost::Cost;
 use crate::error::{BenchError, Result};
 use crate::generator::Sent;
 use crate::quiet::Quiet;
@@ -104,6 +105,19 @@ impl Window {
 }
 
 impl Spent {
+    /// By the things that were done in so many seconds. Nobody knows what an engine uses that was not started here.
+    pub(super) fn cost(self, engine: &[String], seconds: f64) -> Cost {
+        let cpu = |of: &dyn Fn(&str) -> bool| (!engine.is_empty()).then(|| self.cpu_micros_per_event(of));
+        Cost {
+            engine_cpu_micros: cpu(&|role| engine.iter().any(|own| own == role)),
+            cpu_micros: cpu(&|role| role != GENERATOR),
+            cores_taken_by_others: self.others_seconds.map(|others| others / seconds),
+            database_bytes: self.database_bytes_per_event,
+            roles: self.roles,
+            batches: self.batches,
+        }
+    }
+
     /// Of the roles of these names, together.
     pub(super) fn cpu_micros_per_event(&self, of: impl Fn(&str) -> bool) -> f64 {
         self.roles.iter().filter(|role| of(&role.role)).map(|role| role.cpu_micros_per_event).sum()

@@ -2,6 +2,7 @@
 
 use super::chart::{Bars, Curve, Frame};
 use super::svg::{Anchor, Svg};
+use crate::calls::CallFigure;
 use crate::graph::GraphsReport;
 use crate::report::{LatencyReport, Report, Stage, WorkloadReport};
 
@@ -46,6 +47,15 @@ pub fn draw(report: &Report) -> String {
     if let Some(graphs) = &report.graphs {
         graph_speed(&mut svg, place(), graphs);
         graph_cost(&mut svg, place(), graphs);
+    }
+    if let Some(people) = &report.people {
+        calls(&mut svg, place(), "People at work, median run", people.median.calls.iter());
+    }
+    if let Some(line) = &report.line {
+        calls(&mut svg, place(), "People in front of a long line", line.figures.iter().map(|one| &one.asked));
+    }
+    if let Some(devices) = &report.devices {
+        calls(&mut svg, place(), "Devices and their runs, median run", devices.median.calls.iter());
     }
     svg.finish(WIDTH, y)
 }
@@ -153,6 +163,14 @@ fn graph_speed(svg: &mut Svg, at: (f64, f64), graphs: &GraphsReport) {
     let series = ["least", "median", "most"].map(str::to_owned).to_vec();
     let frame = frame(at, "Graphs, from creation to end", "shape and size", "nodes/s");
     frame.bars(svg, &Bars { series, groups: groups.collect() });
+}
+
+fn calls<'a>(svg: &mut Svg, at: (f64, f64), title: &str, figures: impl Iterator<Item = &'a CallFigure>) {
+    let groups = figures.map(|CallFigure { call, latency }| {
+        ((*call).to_owned(), vec![latency.p50_ms, latency.p90_ms, latency.p99_ms])
+    });
+    let series = ["p50", "p90", "p99"].map(str::to_owned).to_vec();
+    frame(at, title, "call", "ms").bars(svg, &Bars { series, groups: groups.collect() });
 }
 
 /// A bar that is missing was not known: the CPU of an engine that was not started here.

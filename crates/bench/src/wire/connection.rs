@@ -1,6 +1,6 @@
 //! One keep-alive connection: a request goes out, its answer comes back, the buffers stay.
 
-use std::io;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,6 +13,9 @@ use crate::error::{BenchError, Result};
 const BUFFER: usize = 16 * 1024;
 /// A connection that was not used for longer is opened anew: the peer may be about to close it.
 const FRESH: Duration = Duration::from_secs(5);
+
+/// How long a call that was pushed back waits.
+const BACK_OFF: Duration = Duration::from_millis(5);
 
 /// A connection that is opened again when the peer has closed it.
 #[derive(Debug)]
@@ -31,6 +34,16 @@ pub(crate) struct Connection {
 pub(crate) struct Reply<'a> {
     pub(crate) status: u16,
     pub(crate) body: std::borrow::Cow<'a, [u8]>,
+}
+
+/// A call that was answered as it should be.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) at: Instant,
+    /// From when it was first sent.
+    pub(crate) took: Duration,
+    pub(crate) pushed_back: usize,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Connection {
@@ -123,14 +136,53 @@ impl Connection {
         body: &[u8],
         good: &[u16],
     ) -> Result<Vec<u8>> {
-        let mut request = format!(
-            "POST {path} HTTP/1.1\r\n{}Content-Type: {media}\r\nContent-Length: {}\r\n\r\n",
-            self.address.headers(),
-            body.len()
-        )
-        .into_bytes();
-        request.extend_from_slice(body);
+        let mut request = Vec::new();
+        write_request(&mut request, &self.address, ("POST", path), media, body);
         self.insist(&request, path, good).await
+    }
+
+    /// PUT a document and insist on one of these statuses.
+    pub(crate) async fn put(&mut self, path: &str, body: &[u8], good: &[u16]) -> Result<Vec<u8>> {
+        let mut request = Vec::new();
+        write_request(&mut request, &self.address, ("PUT", path), "application/json", body);
+        self.insist(&request, path, good).await
+    }
+
+    /// DELETE a path and insist on 204.
+    pub(crate) async fn delete(&mut self, path: &str) -> Result<()> {
+        let request = format!("DELETE {path} HTTP/1.1\r\n{}\r\n", self.address.headers());
+        self.insist(&request.into_bytes(), path, &[204]).await.map(|_| ())
+    }
+
+    /// POST a body of JSON until it is neither 429 nor 503, and insist on one of these statuses then. `buffer` is for
+    /// the request.
+    pub(crate) async fn call(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        path: &str,
+        body: &[u8],
+        good: &[u16],
+    ) -> Result<Called> {
+        buffer.clear();
+        write_request(buffer, &self.address, ("POST", path), "application/json", body);
+        let (began, mut pushed_back) = (Instant::now(), 0);
+        loop {
+            let reply = self.exchange(buffer).await;
+            let reply = reply.map_err(|error| BenchError::unreachable("the ingress", error))?;
+            let at = Instant::now();
+            match reply.status {
+                429 | 503 => pushed_back += 1,
+                status if good.contains(&status) => {
+                    let body = reply.body.into_owned();
+                    return Ok(Called { at, took: at - began, pushed_back, body });
+                }
+                status => {
+                    let body = String::from_utf8_lossy(&reply.body);
+                    return Err(BenchError::Wrong(format!("{path} answered {status}: {}", excerpt(&body))));
+                }
+            }
+            tokio::time::sleep(BACK_OFF).await;
+        }
     }
 
     async fn insist(&mut self, request: &[u8], path: &str, good: &[u16]) -> Result<Vec<u8>> {
@@ -142,6 +194,22 @@ impl Connection {
         let body = String::from_utf8_lossy(&reply.body);
         Err(BenchError::Wrong(format!("{what}{path} answered {}: {}", reply.status, excerpt(&body))))
     }
+}
+
+fn write_request(
+    into: &mut Vec<u8>,
+    address: &Address,
+    (method, path): (&str, &str),
+    media: &str,
+    body: &[u8],
+) {
+    let (headers, length) = (address.headers(), body.len());
+    // Writing to a Vec does not fail.
+    let _ = write!(
+        into,
+        "{method} {path} HTTP/1.1\r\n{headers}Content-Type: {media}\r\nContent-Length: {length}\r\n\r\n"
+    );
+    into.extend_from_slice(body);
 }
 
 /// As much of a text as fits an error message.

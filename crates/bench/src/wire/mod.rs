@@ -6,4 +6,4 @@ mod connection;
 
 pub(crate) use address::Address;
 pub(crate) use answer::{Answer, find};
-pub(crate) use connection::{Connection, excerpt};
+pub(crate) use connection::{Called, Connection, excerpt};

@@ -9,9 +9,8 @@
 //! drawn from it. Who gets what next is [`next`]'s. Neither knows a clock or draws an id: both are handed in.
 //!
 //! Reading order: the words ([`status`], [`queue`], [`item`], [`given`]), what happens ([`input`], [`table`],
-//! [`mod@step`], [`passing_on`], [`ending`], [`adopting`]), what is written down ([`logbook`], [`told`],
-//! [`notices`], [`stats`]), and who is next
-//! ([`next`]).
+//! [`mod@step`], [`passing_on`], [`ending`], [`adopting`]), what is written down ([`logbook`], [`told`], [`notices`],
+//! [`stats`]), and who is next ([`next`]).
 
 pub mod adopting;
 pub mod agreement;

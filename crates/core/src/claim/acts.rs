@@ -5,6 +5,7 @@ use super::refusal::Why;
 use super::seat::{Ended, FailureKind, Holding, Seat, SeatState, Token};
 use super::step::{Done, Line, Step, Stepping};
 use super::table;
+use crate::planted::{self, Bug};
 use crate::time::Timestamp;
 
 impl Stepping<'_> {
@@ -13,7 +14,9 @@ impl Stepping<'_> {
         if is_done(seat, act, doing) {
             return Ok(Done::Already);
         }
-        let is_theirs = seat.held().is_some_and(|held| held.device == act.device && held.token == act.token);
+        let is_theirs = seat.held().is_some_and(|held| {
+            held.device == act.device && held.token == act.token || planted::is(Bug::ClaimWithoutToken)
+        });
         if !is_theirs && (seat.held().is_some() || act.token <= self.run.token && seat.has_known(act)) {
             return Err(self.refuse(Some(act.seat), Why::StaleToken));
         }

@@ -30,16 +30,16 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
         cancelled: now.minus(retention.cancelled),
     };
     let keys = now.minus(retention.keys);
+    let untold = now.minus(retention.failed);
     // People's work is kept as long as anything that may have asked for it.
     let items = ended.completed.min(ended.failed).min(ended.cancelled);
-    let untold = now.minus(retention.failed);
     while stores.workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some() {
         let began = Instant::now();
         let executions = stores.housekeeping.purge_executions(ended, ROWS).await?;
         let keys = stores.housekeeping.purge_keys(keys, ROWS).await?;
-        let items = stores.items.purge_items(items, ROWS).await?;
         let notices = stores.notices.purge_notices(untold, ROWS).await?;
         ::metrics::counter!(metrics::PURGED, "kind" => "notice").increment(notices);
+        let items = stores.items.purge_items(items, ROWS).await?;
         ::metrics::counter!(metrics::PURGED, "kind" => "execution").increment(executions);
         ::metrics::counter!(metrics::PURGED, "kind" => "item").increment(items);
         ::metrics::counter!(metrics::PURGED, "kind" => "key").increment(keys);

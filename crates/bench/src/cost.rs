@@ -1,0 +1,40 @@
+//! What a part of a run used: CPU by role, and by the thing that was done.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::batches::Batches;
+use crate::table::{cells, mebibytes, table};
+use crate::usage::RoleUsage;
+
+/// Divided by how many things were done: an event of a role's usage is such a thing.
+#[derive(Debug, Clone, Serialize)]
+pub struct Cost {
+    /// CPU of the engine's own processes for one; unknown of an engine that was not started here.
+    pub engine_cpu_micros: Option<f64>,
+    /// The same with PostgreSQL and Redis.
+    pub cpu_micros: Option<f64>,
+    pub roles: Vec<RoleUsage>,
+    /// CPU cores that neither the engine, nor its services, nor this process used meanwhile.
+    pub cores_taken_by_others: Option<f64>,
+    pub database_bytes: Option<f64>,
+    pub batches: BTreeMap<String, Batches>,
+}
+
+/// `what` was done, such as "answer".
+pub(crate) fn costs(what: &str, costs: &[(&str, &Cost)]) -> String {
+    let mut table = table(&["part", "role", "CPU s", &format!("CPU us/{what}"), "peak MiB"]);
+    for (part, cost) in costs {
+        for role in &cost.roles {
+            table.add_row(cells(&[
+                (*part).to_owned(),
+                role.role.clone(),
+                format!("{:.2}", role.cpu_seconds),
+                format!("{:.1}", role.cpu_micros_per_event),
+                if role.peak_rss == 0 { String::new() } else { mebibytes(role.peak_rss) },
+            ]));
+        }
+    }
+    table.trim_fmt()
+}

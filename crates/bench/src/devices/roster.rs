@@ -1,0 +1,152 @@
+//! The devices: which there are, what they can do, and that they are heard of.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use crate::error::{BenchError, Result};
+use crate::wire::{Address, Connection};
+
+/// Capabilities that there are; every device has two of them or one.
+const CAPABILITIES: usize = 10;
+/// Requests at the same time while they register.
+const HANDS: usize = 8;
+/// How often each device is heard of, as the engine expects unless it is told otherwise.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
+/// Devices `{prefix}{number}`.
+#[derive(Debug, Clone)]
+pub(crate) struct Roster {
+    pub(crate) prefix: String,
+    pub(crate) devices: usize,
+}
+
+impl Roster {
+    pub(crate) fn device(&self, number: usize) -> String {
+        format!("{}{number}", self.prefix)
+    }
+
+    /// What a run of this number asks for.
+    pub(crate) fn requirement(run: usize) -> String {
+        format!("c{}", run % CAPABILITIES)
+    }
+
+    /// Whether a device is one of ours that can do a run of this number.
+    pub(crate) fn suits(&self, device: &str, run: usize) -> bool {
+        let number = device.strip_prefix(&self.prefix).and_then(|text| text.parse::<usize>().ok());
+        let number = number.filter(|number| *number < self.devices);
+        number.is_some_and(|number| capabilities(number).contains(&(run % CAPABILITIES)))
+    }
+
+    /// Makes all of them known.
+    pub(crate) async fn register(&self, address: &Address) -> Result<()> {
+        self.each(address, |roster, number| {
+            let [one, other] = capabilities(number);
+            let (path, body) = (
+                format!("/v1/devices/{}", roster.device(number)),
+                format!(
+                    "{{\"capabilities\":[\"c{one}\",\"c{other}\"],\"capability\":{},\"capacity\":1000,\"quality\":0.{}}}",
+                    number % 7,
+                    number % 10
+                ),
+            );
+            (path, Some(body))
+        })
+        .await
+    }
+
+    /// Takes them off an engine that goes on.
+    pub(crate) async fn leave(&self, address: &Address) -> Result<()> {
+        self.each(address, |roster, number| (format!("/v1/devices/{}", roster.device(number)), None)).await
+    }
+
+    /// PUTs a body for each device, or DELETEs it.
+    async fn each(
+        &self,
+        address: &Address,
+        request: impl Fn(&Self, usize) -> (String, Option<String>) + Copy + Send + 'static,
+    ) -> Result<()> {
+        let mut hands = tokio::task::JoinSet::new();
+        for hand in 0..HANDS {
+            let (roster, mut line) = (self.clone(), Connection::to(address));
+            hands.spawn(async move {
+                for number in (hand..roster.devices).step_by(HANDS) {
+                    let (path, body) = request(&roster, number);
+                    match body {
+                        Some(body) => line.put(&path, body.as_bytes(), &[200, 201]).await.map(|_| ())?,
+                        None => line.delete(&path).await?,
+                    }
+                }
+                Ok::<_, BenchError>(())
+            });
+        }
+        while let Some(ended) = hands.join_next().await {
+            ended.map_err(|error| BenchError::Wrong(format!("the roster stopped: {error}")))??;
+        }
+        Ok(())
+    }
+}
+
+/// Of the device of a number.
+const fn capabilities(number: usize) -> [usize; 2] {
+    [number % CAPABILITIES, number / CAPABILITIES % CAPABILITIES]
+}
+
+/// Every device is heard of in turn, for as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Heartbeats {
+    task: JoinHandle<Result<()>>,
+    heard: Arc<AtomicUsize>,
+}
+
+impl Heartbeats {
+    pub(crate) fn start(roster: &Roster, address: &Address) -> Self {
+        let heard = Arc::new(AtomicUsize::new(0));
+        let (roster, mut line, counted) = (roster.clone(), Connection::to(address), heard.clone());
+        let every = HEARTBEAT / u32::try_from(roster.devices.max(1)).unwrap_or(u32::MAX);
+        let task = tokio::spawn(async move {
+            let mut tick = tokio::time::interval(every.max(Duration::from_micros(100)));
+            let mut buffer = Vec::new();
+            for number in (0..roster.devices).cycle() {
+                tick.tick().await;
+                let path = format!("/v1/devices/{}/heartbeat", roster.device(number));
+                line.call(&mut buffer, &path, b"{}", &[200]).await?;
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        Self { task, heard }
+    }
+
+    /// How many there were; an error if one was refused.
+    pub(crate) async fn stop(self) -> Result<usize> {
+        let heard = self.heard.load(Ordering::Relaxed);
+        if self.task.is_finished() {
+            match self.task.await {
+                Ok(ended) => ended?,
+                Err(error) => return Err(BenchError::Wrong(format!("the heartbeats stopped: {error}"))),
+            }
+        } else {
+            self.task.abort();
+        }
+        Ok(heard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_suits_those_that_can_do_what_it_asks_for() {
+        let roster = Roster { prefix: "d-".to_owned(), devices: 100 };
+        assert!(roster.suits("d-3", 13) && roster.suits("d-35", 13) && roster.suits("d-33", 3));
+        assert!(!roster.suits("d-12", 13) && !roster.suits("d-103", 3) && !roster.suits("e-3", 3));
+        assert_eq!(Roster::requirement(13), "c3");
+        for run in 0..CAPABILITIES {
+            assert_eq!((0..100).filter(|number| roster.suits(&roster.device(*number), run)).count(), 19);
+        }
+    }
+}

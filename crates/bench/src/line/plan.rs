@@ -1,0 +1,41 @@
+//! How long the line is, and how often somebody asks.
+
+use std::time::Duration;
+
+use crate::error::{BenchError, Result};
+use crate::plan::Target;
+
+/// What `millstream bench people --line N` measures.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Pending items.
+    pub items: usize,
+    /// How often somebody asks for the next one.
+    pub per_second: f64,
+    pub length: Duration,
+}
+
+impl Line {
+    pub(crate) fn check(&self, target: &Target) -> Result<()> {
+        let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
+        if !matches!(target, Target::Fleet { .. }) {
+            return usage("--line fills the tables of PostgreSQL: it needs --fleet N");
+        }
+        if !(1_000..=10_000_000).contains(&self.items) {
+            return usage("--line: between 1,000 and 10,000,000 items");
+        }
+        if !(1.0..=10_000.0).contains(&self.per_second) {
+            return usage("--rate: between 1 and 10,000 calls per second");
+        }
+        if !(1..=1_000_000).contains(&self.calls()) {
+            return usage("--for: long enough for one call, and not for more than 1,000,000");
+        }
+        Ok(())
+    }
+
+    /// How often somebody asks in all.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+    pub(crate) fn calls(&self) -> usize {
+        (self.per_second * self.length.as_secs_f64()).round() as usize
+    }
+}

@@ -1,0 +1,44 @@
+//! Lists by cursor, read to their end.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{BenchError, Result};
+use crate::wire::Connection;
+
+const PAGE: usize = 500;
+
+#[derive(Debug, Deserialize)]
+struct Page<T> {
+    items: Vec<T>,
+    next_cursor: Option<String>,
+}
+
+/// Everything that a path with a query lists.
+pub(crate) async fn all<T: DeserializeOwned>(front: &mut Connection, path: &str) -> Result<Vec<T>> {
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let body = front.get(&format!("{path}&limit={PAGE}{cursor}")).await?;
+        let page: Page<T> = read(path, &body)?;
+        found.extend(page.items);
+        match page.next_cursor {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return Ok(found),
+        }
+    }
+}
+
+/// An answer, or an error that says where it came from.
+pub(crate) fn read<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body)
+        .map_err(|error| BenchError::Wrong(format!("the answer of {path} cannot be read: {error}")))
+}
+
+/// Some of what is wrong, and how much there is of it.
+pub(crate) fn nothing_wrong(wrong: &[String]) -> std::result::Result<(), String> {
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let (count, some) = (wrong.len(), wrong[..wrong.len().min(3)].join("; "));
+    Err(format!("{count} things are not as they should be: {some}"))
+}

@@ -1,0 +1,137 @@
+//! People at work: each asks for an item, begins it, hands in an answer and asks again, until there is nothing left.
+//!
+//! One connection each, all on one thread. A person who is told that nothing is open leaves: what could be given
+//! only becomes less.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use serde::Deserialize;
+use tokio::task::JoinSet;
+
+use super::queue::Queue;
+use crate::error::{BenchError, Result};
+use crate::latency::Latencies;
+use crate::lists::read;
+use crate::wire::{Address, Called, Connection};
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Worked {
+    pub(crate) began: Instant,
+    /// When the last answer was taken.
+    pub(crate) ended: Instant,
+    pub(crate) next: Latencies,
+    pub(crate) start: Latencies,
+    pub(crate) submit: Latencies,
+    pub(crate) answers: Vec<Answer>,
+    /// Answers of 429 and 503, after which the call was made again.
+    pub(crate) pushed_back: usize,
+}
+
+/// An answer that a person was told is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) assignment: String,
+    pub(crate) item: String,
+    pub(crate) person: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Given {
+    assignment: Option<Assigned>,
+    #[serde(default)]
+    again: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Assigned {
+    assignment_id: String,
+    item_id: String,
+}
+
+/// Everybody works until nothing is left; `done` counts the answers.
+pub(crate) async fn work(address: Address, queue: Queue, done: Arc<AtomicUsize>) -> Result<Worked> {
+    let mut lines = Vec::with_capacity(queue.people);
+    for _ in 0..queue.people {
+        let line = Connection::open(&address).await;
+        lines.push(line.map_err(|error| BenchError::unreachable(address.url(), error))?);
+    }
+    let began = Instant::now();
+    let worked = Rc::new(RefCell::new(Worked {
+        began,
+        ended: began,
+        next: Latencies::new()?,
+        start: Latencies::new()?,
+        submit: Latencies::new()?,
+        answers: Vec::with_capacity(queue.items * queue.overlap),
+        pushed_back: 0,
+    }));
+    let mut crowd = JoinSet::new();
+    for (number, line) in lines.into_iter().enumerate() {
+        let person = Person {
+            line,
+            buffer: Vec::new(),
+            name: queue.person(number),
+            worked: worked.clone(),
+            done: done.clone(),
+        };
+        crowd.spawn_local(person.work(queue.name.clone()));
+    }
+    while let Some(ended) = crowd.join_next().await {
+        ended.map_err(|error| BenchError::Wrong(format!("somebody stopped: {error}")))??;
+    }
+    let worked = Rc::try_unwrap(worked).map(RefCell::into_inner);
+    worked.map_err(|_| BenchError::Wrong("somebody is still at work".to_owned()))
+}
+
+struct Person {
+    line: Connection,
+    buffer: Vec<u8>,
+    name: String,
+    worked: Rc<RefCell<Worked>>,
+    done: Arc<AtomicUsize>,
+}
+
+impl Person {
+    async fn work(mut self, queue: String) -> Result<()> {
+        let wish = format!("{{\"person\":\"{}\",\"queues\":[\"{queue}\"]}}", self.name);
+        let who = format!("{{\"person\":\"{}\"}}", self.name);
+        loop {
+            let asked = self.call("/v1/assignments/next", &wish).await?;
+            let given: Given = read("next", &asked.body)?;
+            let Some(Assigned { assignment_id: assignment, item_id: item }) = given.assignment else {
+                return Ok(());
+            };
+            if given.again {
+                let text = format!("{} handed everything in and is given {assignment} again", self.name);
+                return Err(BenchError::Wrong(text));
+            }
+            let begun = self.call(&format!("/v1/assignments/{assignment}/start"), &who).await?;
+            let answer =
+                format!("{{\"person\":\"{}\",\"answer\":{}}}", self.name, expected_answer(&item, &self.name));
+            let handed_in = self.call(&format!("/v1/assignments/{assignment}/submit"), &answer).await?;
+            let mut worked = self.worked.borrow_mut();
+            worked.next.record(asked.took);
+            worked.start.record(begun.took);
+            worked.submit.record(handed_in.took);
+            worked.ended = worked.ended.max(handed_in.at);
+            worked.answers.push(Answer { assignment, item, person: self.name.clone() });
+            self.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    async fn call(&mut self, path: &str, body: &str) -> Result<Called> {
+        let called = self.line.call(&mut self.buffer, path, body.as_bytes(), &[200]).await?;
+        self.worked.borrow_mut().pushed_back += called.pushed_back;
+        Ok(called)
+    }
+}
+
+/// What a person says about an item.
+pub(super) fn expected_answer(item: &str, person: &str) -> serde_json::Value {
+    serde_json::json!({ "about": item, "by": person })
+}

@@ -1,0 +1,34 @@
+//! How many people and how much work for them.
+
+use crate::error::{BenchError, Result};
+
+/// What `millstream bench people` measures.
+#[derive(Debug, Clone)]
+pub struct People {
+    /// Each of them is one connection that does one thing after the other.
+    pub people: usize,
+    pub items: usize,
+    /// How many different people each item needs.
+    pub overlap: usize,
+    /// Items before the measured ones.
+    pub warmup: usize,
+}
+
+impl People {
+    pub(crate) fn check(&self) -> Result<()> {
+        let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
+        if !(1..=1000).contains(&self.people) {
+            return usage("--people: between 1 and 1000");
+        }
+        if !(1..=1_000_000).contains(&self.items) {
+            return usage("--items: between 1 and 1,000,000");
+        }
+        if !(1..=self.people).contains(&self.overlap) {
+            return usage("--overlap: between 1 and the number of people, who are different for each item");
+        }
+        if self.warmup > 100_000 {
+            return usage("--warmup: at most 100,000 items");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! Before the clock starts: the people, a queue, and the items that are imported into it.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use serde::Deserialize;
+
+use crate::error::{BenchError, Result};
+use crate::lists::read;
+use crate::wire::{Connection, excerpt};
+
+/// Lines in one request.
+const LINES: usize = 100_000;
+
+/// A queue with items `{queue}-{number}` for people `{queue}-p{number}`.
+#[derive(Debug, Clone)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    pub(crate) items: usize,
+    pub(crate) overlap: usize,
+    pub(crate) people: usize,
+}
+
+#[derive(Debug, Deserialize)]
+struct Imported {
+    created: usize,
+}
+
+impl Queue {
+    pub(crate) fn item(&self, number: usize) -> String {
+        format!("{}-{number}", self.name)
+    }
+
+    pub(crate) fn person(&self, number: usize) -> String {
+        format!("{}-p{number}", self.name)
+    }
+
+    /// Makes the queue and its people.
+    pub(crate) async fn make(&self, front: &mut Connection) -> Result<()> {
+        let config = format!("{{\"overlap\":{}}}", self.overlap);
+        front.put(&format!("/v1/queues/{}", self.name), config.as_bytes(), &[200, 201]).await?;
+        for number in 0..self.people {
+            let path = format!("/v1/people/{}", self.person(number));
+            front.put(&path, b"{\"skills\":[]}", &[200, 201]).await?;
+        }
+        Ok(())
+    }
+
+    /// Imports the items, and says how many seconds that took.
+    pub(crate) async fn import(&self, front: &mut Connection) -> Result<f64> {
+        let (path, mut seconds) = (format!("/v1/queues/{}/items", self.name), 0.0);
+        for first in (0..self.items).step_by(LINES) {
+            let count = LINES.min(self.items - first);
+            let body = self.lines(first, count);
+            let began = Instant::now();
+            let answer = front.post(&path, "application/x-ndjson", body.as_bytes(), &[200]).await?;
+            seconds += began.elapsed().as_secs_f64();
+            let imported: Imported = read(&path, &answer)?;
+            if imported.created != count {
+                let answer = String::from_utf8_lossy(&answer);
+                return Err(BenchError::Wrong(format!(
+                    "of {count} items {} were imported: {}",
+                    imported.created,
+                    excerpt(&answer)
+                )));
+            }
+        }
+        Ok(seconds)
+    }
+
+    fn lines(&self, first: usize, count: usize) -> String {
+        let mut lines = String::new();
+        for number in first..first + count {
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                lines,
+                "{{\"item_id\":\"{}\",\"payload\":{{\"number\":{number}}}}}",
+                self.item(number)
+            );
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_import_has_one_line_for_each_item() {
+        let queue = Queue { name: "bench_1".to_owned(), items: 9, overlap: 1, people: 1 };
+        let lines: Vec<serde_json::Value> =
+            queue.lines(7, 2).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(
+            lines,
+            [
+                serde_json::json!({ "item_id": "bench_1-7", "payload": { "number": 7 } }),
+                serde_json::json!({ "item_id": "bench_1-8", "payload": { "number": 8 } }),
+            ]
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! What was found about people's work.
+
+use serde::Serialize;
+
+use crate::calls::CallFigure;
+use crate::cost::Cost;
+use crate::report::Spread;
+
+/// All runs; the median one is spelt out.
+#[derive(Debug, Clone, Serialize)]
+pub struct PeopleReport {
+    pub people: usize,
+    pub items: usize,
+    pub overlap: usize,
+    /// An answer is one `next`, one `start` and one `submit`; with an overlap of 1 it is an item.
+    pub answers_per_second: Spread,
+    pub median: PeopleRun,
+    pub runs: Vec<PeopleRun>,
+}
+
+/// One queue from the first `next` to the last `submit`.
+#[derive(Debug, Clone, Serialize)]
+pub struct PeopleRun {
+    pub answers: usize,
+    pub seconds: f64,
+    pub answers_per_second: f64,
+    /// `next`, `start` and `submit`.
+    pub calls: Vec<CallFigure>,
+    /// Answers of 429 and 503.
+    pub pushed_back: usize,
+    /// How fast the items were imported: one request of NDJSON for 100,000 of them.
+    pub imported_per_second: f64,
+    /// Of an answer.
+    pub cost: Cost,
+}
+
+impl PeopleReport {
+    /// `None` of no runs. The run in the middle by answers per second (of an even number, the lower one).
+    pub(crate) fn of((people, items, overlap): (usize, usize, usize), runs: Vec<PeopleRun>) -> Option<Self> {
+        let mut order: Vec<&PeopleRun> = runs.iter().collect();
+        order.sort_by(|left, right| left.answers_per_second.total_cmp(&right.answers_per_second));
+        let median = (*order.get(order.len().checked_sub(1)? / 2)?).clone();
+        let answers_per_second = Spread::of(runs.iter().map(|run| run.answers_per_second))?;
+        Some(Self { people, items, overlap, answers_per_second, median, runs })
+    }
+}

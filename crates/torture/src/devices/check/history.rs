@@ -1,0 +1,104 @@
+//! D3: every log is a way through the table of transitions, and the run says what its log says.
+
+use std::collections::BTreeMap;
+
+use millstream_core::claim::{Entry, MAX_PREVIOUS, Status, Word, replay, table};
+
+use super::evidence::{Evidence, Finding, Rule, RunSeen, SeatSeen};
+use super::tenure::{Tenure, tenures};
+
+pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
+    let of_run = |run: &RunSeen| {
+        let wrong = [path(run, evidence.bounds.clock), against_replay(run), former(run)].concat();
+        wrong.into_iter().map(|what| Finding::of(Rule::History, &run.id, what)).collect::<Vec<_>>()
+    };
+    evidence.runs.iter().flat_map(of_run).collect()
+}
+
+/// Every line begins where the one before it ended, and is in the table.
+fn path(run: &RunSeen, clock: i64) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut stands: BTreeMap<u16, Status> = BTreeMap::new();
+    let mut latest = i64::MIN;
+    for (line, entry) in run.log.iter().enumerate() {
+        let Entry { at, seat, word, from, to, .. } = entry;
+        if at.as_millis() + clock < latest {
+            wrong.push(format!(
+                "line {line}: {word} is {} ms before what is above it",
+                latest - at.as_millis()
+            ));
+        }
+        latest = latest.max(at.as_millis());
+        let before = seat.and_then(|seat| stands.insert(seat, *to));
+        match (seat, from) {
+            (Some(seat), None) => {
+                if *word != Word::Create || *to != Status::Created || before.is_some() {
+                    wrong.push(format!("line {line}: seat {seat} begins with {word} to {to}"));
+                }
+            }
+            (Some(seat), Some(from)) => {
+                if before != Some(*from) {
+                    let before = before.map_or("nowhere", Status::as_str);
+                    wrong.push(format!("line {line}: seat {seat} is {before}, and {word} finds it {from}"));
+                }
+                if !table::leads(*from, *word, *to) {
+                    wrong.push(format!("line {line}: {word} does not lead from {from} to {to}"));
+                }
+            }
+            (None, Some(from)) => {
+                if !table::leads(*from, *word, *to) {
+                    wrong.push(format!("line {line}: {word} of the run does not lead from {from} to {to}"));
+                }
+            }
+            (None, None) => wrong.push(format!("line {line}: {word} comes from nowhere")),
+        }
+    }
+    wrong
+}
+
+fn against_replay(run: &RunSeen) -> Vec<String> {
+    let told = replay(&run.log);
+    let mut wrong = Vec::new();
+    if told.len() != run.seats.len() {
+        wrong.push(format!("has {} seats, and its log tells of {}", run.seats.len(), told.len()));
+    }
+    for (number, seat) in (0..).zip(&run.seats) {
+        let Some(outline) = told.get(&number) else { continue };
+        if outline.status != seat.status {
+            wrong.push(format!("seat {number} is {}, its log says {}", seat.status, outline.status));
+        }
+        let beyond = outline.former.len().saturating_sub(MAX_PREVIOUS);
+        let logged = outline.former.iter().skip(beyond).map(|(device, token, how)| (device, *token, *how));
+        let said = seat.previous.iter().map(|one| (&one.device, one.token, one.reason));
+        if !logged.clone().eq(said.clone()) {
+            let (logged, said): (Vec<_>, Vec<_>) = (logged.collect(), said.collect());
+            wrong.push(format!("seat {number}: former holders are {said:?}, its log says {logged:?}"));
+        }
+    }
+    wrong
+}
+
+/// Former assignments have the times of the log, and whoever completed a seat is the last who had it.
+fn former(run: &RunSeen) -> Vec<String> {
+    let (all, _) = tenures(&run.log);
+    let mut wrong = Vec::new();
+    for (number, seat) in (0..).zip(&run.seats) {
+        let of_seat: Vec<&Tenure> = all.iter().filter(|one| one.seat == number).collect();
+        wrong.extend(seat.previous.iter().filter_map(|one| {
+            let logged = of_seat.iter().find(|tenure| tenure.token == one.token.0)?;
+            let times = (one.assigned_at.as_millis(), Some(one.ended_at.as_millis()));
+            let logged = (logged.from, logged.end.map(|end| end.at));
+            (times != logged).then(|| {
+                format!("seat {number}: token {} lasted {times:?}, its log says {logged:?}", one.token)
+            })
+        }));
+        wrong.extend(completed_by_another(number, seat, &of_seat));
+    }
+    wrong
+}
+
+fn completed_by_another(number: u16, seat: &SeatSeen, of_seat: &[&Tenure]) -> Option<String> {
+    let last = of_seat.last().filter(|_| seat.status == Status::Completed)?;
+    let is_it = (seat.device.as_deref(), seat.token) == (Some(last.device.as_str()), Some(last.token));
+    (!is_it).then(|| format!("seat {number}: completed by {:?}, its log says {}", seat.device, last.device))
+}

@@ -1,0 +1,15 @@
+//! What must hold after runs were given to devices that misbehave: pure functions over what was seen.
+
+mod ended;
+mod evidence;
+mod history;
+mod settled;
+mod tenure;
+mod tokens;
+mod unowned;
+
+#[cfg(test)]
+mod tests;
+
+pub use evidence::{Bounds, Evidence, ExecutionSeen, Finding, Rule, RunSeen, SeatSeen, all};
+pub use unowned::{Kind, Wait, Waits, waits};

@@ -1,0 +1,74 @@
+//! Who had a seat from when until when, as a log tells it.
+
+use millstream_core::claim::{Ended, Entry, Status, Word};
+
+/// One assignment of one seat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tenure {
+    pub(super) seat: u16,
+    pub(super) device: String,
+    pub(super) token: i64,
+    pub(super) from: i64,
+    /// When, by what and how it ended; `None` while it lasts.
+    pub(super) end: Option<End>,
+    /// What was done under it, in order.
+    pub(super) words: Vec<Word>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) at: i64,
+    pub(super) word: Word,
+    /// `None` where the work ended with it.
+    pub(super) how: Option<Ended>,
+}
+
+/// All of a run in the order of its log, or what cannot be.
+pub(super) fn tenures(log: &[Entry]) -> (Vec<Tenure>, Vec<String>) {
+    let (mut all, mut wrong): (Vec<Tenure>, Vec<String>) = (Vec::new(), Vec::new());
+    for entry in log {
+        let Some(seat) = entry.seat else { continue };
+        let at = entry.at.as_millis();
+        let open = all.iter().position(|one| one.seat == seat && one.end.is_none());
+        let holds = is_with_somebody(entry.to);
+        let named = entry.device.as_ref().zip(entry.token);
+        match (open, holds, named) {
+            (Some(open), true, Some((device, token))) => {
+                let one = &mut all[open];
+                if (one.device.as_str(), one.token) == (device.as_str(), token.0) {
+                    one.words.push(entry.word);
+                } else {
+                    wrong.push(format!(
+                        "seat {seat}: {device} gets token {token} while {} has token {}",
+                        one.device, one.token
+                    ));
+                }
+            }
+            (None, true, Some((device, token))) => {
+                if let Some(most) = all.iter().map(|one| one.token).max().filter(|most| *most >= token.0) {
+                    wrong.push(format!("seat {seat}: token {token} is given out after token {most}"));
+                }
+                if let Some(other) = all.iter().find(|one| one.end.is_none() && one.device == device.as_str())
+                {
+                    wrong.push(format!("{device} gets seat {seat} and has seat {}", other.seat));
+                }
+                let device = device.as_str().to_owned();
+                let words = vec![entry.word];
+                all.push(Tenure { seat, device, token: token.0, from: at, end: None, words });
+            }
+            (Some(open), false, _) => {
+                let one = &mut all[open];
+                one.words.push(entry.word);
+                one.end = Some(End { at, word: entry.word, how: entry.ended });
+            }
+            (None, true, None) => wrong.push(format!("seat {seat}: {} by nobody", entry.to)),
+            (Some(_), true, None) | (None, false, _) => {}
+        }
+    }
+    (all, wrong)
+}
+
+/// Somebody has it, or gets it within the same write.
+fn is_with_somebody(status: Status) -> bool {
+    status.is_held() || matches!(status, Status::AssigningToSelf | Status::AssigningToOther)
+}

@@ -1,0 +1,203 @@
+//! D2: never two devices with a valid token at once, in the logs and in what the devices themselves were told.
+
+use std::collections::BTreeMap;
+
+use millstream_core::claim::{Ended, Status, Word};
+
+use super::evidence::{Evidence, Finding, Rule, RunSeen};
+use super::tenure::{Tenure, tenures};
+use crate::devices::record::{Act, Told};
+
+pub(super) fn check(evidence: &Evidence) -> Vec<Finding> {
+    let mut acts: BTreeMap<&str, Vec<&Act>> = BTreeMap::new();
+    for act in &evidence.clients.acts {
+        acts.entry(&act.run).or_default().push(act);
+    }
+    let mut found = Vec::new();
+    for run in &evidence.runs {
+        let mut wrong = Vec::new();
+        let of_run = acts.get(run.id.as_str()).map_or(&[][..], Vec::as_slice);
+        let (all, impossible) = tenures(&run.log);
+        wrong.extend(impossible);
+        wrong.extend(overlaps(&all, evidence.bounds.clock));
+        let slack = evidence.bounds.clock + evidence.bounds.write;
+        wrong.extend(of_run.iter().filter_map(|act| unlawful(act, &all, run, slack)));
+        wrong.extend(side_by_side(of_run));
+        wrong.extend(after_its_end(of_run));
+        wrong.extend(unasked(run, of_run));
+        found.extend(wrong.into_iter().map(|what| Finding::of(Rule::Tokens, &run.id, what)));
+    }
+    found
+}
+
+/// By their times, as far as the clocks can be trusted.
+fn overlaps(all: &[Tenure], clock: i64) -> Vec<String> {
+    let mut last: BTreeMap<u16, &Tenure> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for one in all {
+        if let Some(before) = last.insert(one.seat, one)
+            && let Some(end) = before.end
+            && one.from + clock < end.at
+        {
+            wrong.push(format!(
+                "seat {}: token {} is valid from {} on, token {} until {}",
+                one.seat, one.token, one.from, before.token, end.at
+            ));
+        }
+    }
+    wrong
+}
+
+/// Why what a device was told cannot be.
+fn unlawful(act: &Act, all: &[Tenure], run: &RunSeen, slack: i64) -> Option<String> {
+    let Told::Done { token: got } = &act.told else { return None };
+    let says = |what: &str| {
+        let Act { device, word, seat, token, sent, .. } = act;
+        Some(format!("seat {seat}: {device} was told yes to {word} with token {token} at {sent}, but {what}"))
+    };
+    // Who takes a seat is told its token.
+    let takes = matches!(act.word, Word::SelfClaim | Word::OfflineClaim);
+    let token = got.filter(|_| takes).unwrap_or(act.token);
+    let Some(one) = all.iter().find(|one| one.token == token) else {
+        return says("there never was such a token");
+    };
+    if (one.device.as_str(), one.seat) != (act.device.as_str(), act.seat) {
+        return says(&format!("it was that of {} on seat {}", one.device, one.seat));
+    }
+    let until = one.end.map_or(i64::MAX, |end| end.at);
+    let was_valid = act.answered + slack >= one.from && act.sent <= until.saturating_add(slack);
+    let ended_by = |word: Word| one.end.is_some_and(|end| end.word == word);
+    let ended_as = |how: Ended| one.end.is_some_and(|end| end.how == Some(how));
+    let is_lawful = match act.word {
+        Word::Heartbeat | Word::Progress | Word::Accept | Word::SelfClaim | Word::OfflineClaim => was_valid,
+        Word::Start => was_valid && one.words.contains(&Word::Start),
+        Word::Complete => {
+            let seat = run.seats.get(usize::from(act.seat));
+            let is_its = seat.is_some_and(|seat| {
+                seat.status == Status::Completed
+                    && seat.device.as_deref() == Some(act.device.as_str())
+                    && seat.token == Some(token)
+            });
+            is_its && ended_by(Word::Complete)
+        }
+        Word::Fail => ended_by(Word::Fail) || ended_as(Ended::Failed),
+        Word::Decline => ended_as(Ended::Declined),
+        Word::Release | Word::Abort => ended_as(Ended::Released),
+        Word::Create
+        | Word::Assign
+        | Word::Recorded
+        | Word::NobodyViable
+        | Word::AssignmentTimeout
+        | Word::ClaimExpiry
+        | Word::HeartbeatTimeout
+        | Word::BackoffOver
+        | Word::DeviceGone
+        | Word::Preempt
+        | Word::Pause
+        | Word::Resume
+        | Word::Cancel
+        | Word::Retry
+        | Word::Adopt
+        | Word::NobodyLeft
+        | Word::RunFailed => return says("that is not for devices"),
+    };
+    if is_lawful {
+        return None;
+    }
+    match one.end {
+        Some(end) => {
+            says(&format!("it was valid from {} to {}, when it ended by {}", one.from, end.at, end.word))
+        }
+        None => says(&format!("it is valid since {} and never ended", one.from)),
+    }
+}
+
+/// What shows that a token is valid at some time between the question and the answer.
+fn shows_validity(act: &Act) -> bool {
+    let word = matches!(
+        act.word,
+        Word::Accept | Word::Start | Word::Heartbeat | Word::Progress | Word::SelfClaim | Word::OfflineClaim
+    );
+    word && matches!(act.told, Told::Done { .. })
+}
+
+/// The devices' word alone, whatever the log says: from its first yes to its last question a token was valid all the
+/// time.
+fn side_by_side(acts: &[&Act]) -> Vec<String> {
+    let mut spans: BTreeMap<(u16, i64), (i64, i64, &str)> = BTreeMap::new();
+    for act in acts.iter().filter(|act| shows_validity(act)) {
+        let token = valid(act).unwrap_or(act.token);
+        let span = spans.entry((act.seat, token)).or_insert((i64::MAX, i64::MIN, &act.device));
+        *span = (span.0.min(act.answered), span.1.max(act.sent), span.2);
+    }
+    let certain: Vec<_> = spans.iter().filter(|(_, (from, until, _))| from <= until).collect();
+    let mut wrong = Vec::new();
+    for (at, ((seat, token), (from, until, device))) in certain.iter().enumerate() {
+        for ((other_seat, other), (other_from, other_until, whose)) in &certain[at + 1..] {
+            if seat == other_seat && from < other_until && other_from < until {
+                wrong.push(format!(
+                    "seat {seat}: {device} with token {token} ({from} to {until}) and {whose} with token {other} ({other_from} to {other_until}) both had it"
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+/// By which token a device has its seat, if it was told that it has.
+fn valid(act: &Act) -> Option<i64> {
+    let Told::Done { token } = &act.told else { return None };
+    shows_validity(act).then(|| token.unwrap_or(act.token))
+}
+
+/// Whether a device was told with it that its token is over: it ended it, or does not have it any more.
+fn shows_end(act: &Act) -> bool {
+    match &act.told {
+        Told::Done { .. } => {
+            matches!(act.word, Word::Complete | Word::Fail | Word::Decline | Word::Release | Word::Abort)
+        }
+        Told::Refused { kind } => act.token > 0 && ["not-yours", "release"].contains(&kind.as_str()),
+        Told::Nothing => false,
+    }
+}
+
+/// The devices' word alone: once it was told that a token is over, or that a later one is valid, nobody who asks then is
+/// told that it is valid.
+fn after_its_end(acts: &[&Act]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for act in acts {
+        let Some(token) = valid(act) else { continue };
+        let ends = acts.iter().filter(|other| other.seat == act.seat).filter(|other| {
+            other.token == token && shows_end(other) || valid(other).is_some_and(|later| later > token)
+        });
+        if let Some(end) = ends.map(|end| end.answered).min().filter(|end| *end < act.sent) {
+            let Act { device, word, seat, sent, .. } = act;
+            wrong.push(format!(
+                "seat {seat}: {device} was told yes to {word} with token {token} at {sent}; at {end} it was over"
+            ));
+        }
+    }
+    wrong
+}
+
+/// Nothing is completed that no device said to be.
+fn unasked(run: &RunSeen, acts: &[&Act]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (number, seat) in run.seats.iter().enumerate() {
+        if seat.status != Status::Completed {
+            continue;
+        }
+        let is_it = |act: &&&Act| {
+            act.word == Word::Complete
+                && usize::from(act.seat) == number
+                && Some(act.device.as_str()) == seat.device.as_deref()
+                && Some(act.token) == seat.token
+                && !matches!(act.told, Told::Refused { .. })
+        };
+        if !acts.iter().any(|act| is_it(&act)) {
+            let device = seat.device.as_deref().unwrap_or("nobody");
+            wrong.push(format!("seat {number}: completed by {device}, who did not say so"));
+        }
+    }
+    wrong
+}

@@ -1,0 +1,74 @@
+//! What a torture of devices is told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use millstream_core::planted::Bug;
+
+use crate::options::{bug, length, obeys_drills};
+
+/// Has devices that crash, decline, are cut off and paused work on runs, and checks that no run is lost or had twice.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "torture devices")]
+pub struct Options {
+    /// The binary under test.
+    #[arg(long, value_name = "PATH")]
+    pub binary: PathBuf,
+    /// The same seed asks for the same runs and draws the same faults. Without it one is drawn and printed.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Doors and workers on PostgreSQL and Redis, or one process on SQLite.
+    #[arg(long, value_enum, default_value_t = Mode::Fleet)]
+    pub mode: Mode,
+    #[arg(long, default_value_t = 50)]
+    pub devices: usize,
+    #[arg(long, default_value_t = 5_000)]
+    pub runs: usize,
+    /// How many runs are open at the same time.
+    #[arg(long, default_value_t = 100)]
+    pub at_once: usize,
+    /// Plant a known bug into every process: a violation must then be found.
+    #[arg(long, value_name = "BUG", value_parser = bug)]
+    pub plant: Option<Bug>,
+    /// Do not kill processes.
+    #[arg(long)]
+    pub no_kills: bool,
+    /// Whatever is not created by then is left out.
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = length)]
+    pub within: Duration,
+    /// How long everything may take to end once everybody behaves.
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = length)]
+    pub patience: Duration,
+    /// What a busy machine may add to the time that a seat is without an owner.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = length)]
+    pub allowance: Duration,
+    /// Write the report as JSON to this file as well.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    Fleet,
+    Embedded,
+}
+
+impl Options {
+    /// What makes it impossible before it begins.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.binary.is_file() {
+            return Err(format!("--binary: there is no file {}", self.binary.display()));
+        }
+        if self.plant.is_some() && !obeys_drills(&self.binary) {
+            return Err("--plant: this binary has no debug assertions, and so no bugs to plant".to_owned());
+        }
+        if self.devices < 10 {
+            return Err("--devices: at least 10 are needed".to_owned());
+        }
+        if self.at_once == 0 || self.at_once > 500 {
+            return Err("--at-once: must be 1 to 500".to_owned());
+        }
+        Ok(())
+    }
+}

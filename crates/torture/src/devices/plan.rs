@@ -1,0 +1,116 @@
+//! What the runs ask for: drawn from the seed, so that the same seed asks for the same.
+
+use serde_json::{Value, json};
+
+use crate::chance::Chance;
+
+/// What an execution is told when its run is completed.
+pub(super) const SUCCEEDED: &str = "made";
+/// What it is told when its run has failed.
+pub(super) const FAILED: &str = "not_made";
+/// The definition that has runs made.
+pub(super) const DEFINITION: &str = "device_job";
+/// A capability that few devices have.
+pub(super) const SCARCE: &str = "gpu";
+/// A capability that all devices have.
+pub(super) const COMMON: &str = "cpu";
+
+pub(super) fn definition() -> String {
+    let settings = settings();
+    format!(
+        "
+name: {DEFINITION}
+initial: waiting
+context: {{ steps: 1 }}
+states:
+  waiting:
+    on:
+      make: {{ to: working, do: [make] }}
+  working:
+    on:
+      {SUCCEEDED}: {{ to: over }}
+      {FAILED}: {{ to: over }}
+  over: {{ final: true }}
+actions:
+  make:
+    device:
+      kind: job
+      requires: [{COMMON}]
+      input: {{ steps: event.payload.steps, pace: event.payload.pace }}
+      settings: {settings}
+    on_success: {SUCCEEDED}
+    on_failure: {FAILED}
+"
+    )
+}
+
+/// Short, so that thousands of runs with their timeouts take minutes.
+pub(super) fn settings() -> Value {
+    json!({ "assignment_timeout": "1s", "claim_timeout": "2s", "heartbeat": "500ms",
+            "heartbeat_timeout": "2s", "max_reassignments": 12 })
+}
+
+/// One run, or an execution that has one made.
+#[derive(Debug, Clone)]
+pub(super) enum Wanted {
+    Run {
+        id: String,
+        body: Value,
+        /// Nobody chooses a device: several are invited to take it.
+        is_free: bool,
+    },
+    Execution {
+        id: String,
+        body: Value,
+    },
+}
+
+/// The nth of a torture with so many devices.
+pub(super) fn wanted(number: usize, devices: usize, chance: &mut Chance) -> Wanted {
+    let input = json!({ "steps": 1 + chance.below(4), "pace": 30 + chance.below(370) });
+    let id = format!("run-{number}");
+    let mut body = json!({ "run_id": id, "kind": "job", "requires": [COMMON], "input": input,
+                           "settings": settings() });
+    let mut is_free = false;
+    match chance.below(100) {
+        0..54 => {}
+        // The device that creates it wants it for itself, or does not.
+        54..64 => {
+            body["created_by"] = name(chance.index(devices)).into();
+            body["willing"] = chance.percent(80).into();
+        }
+        64..74 => body["devices"] = (2 + chance.below(2)).into(),
+        74..84 => {
+            is_free = true;
+            body["assign"] = "manual".into();
+        }
+        84..89 => body["requires"] = json!([SCARCE]),
+        89..93 => {
+            body["requires"] = json!([SCARCE]);
+            body["priority"] = 9.into();
+            body["preempt"] = true.into();
+        }
+        93..95 => body["coordinator"] = true.into(),
+        _ => {
+            let id = format!("execution-{number}");
+            let events = json!([{ "name": "make", "payload": input }]);
+            let body = json!({ "definition": DEFINITION, "execution_id": id, "events": events });
+            return Wanted::Execution { id, body };
+        }
+    }
+    Wanted::Run { id, body, is_free }
+}
+
+/// A device by its number.
+pub(super) fn name(number: usize) -> String {
+    format!("device-{number}")
+}
+
+/// What a device says of itself.
+pub(super) fn describe(number: usize, chance: &mut Chance) -> Value {
+    let is_scarce = number.is_multiple_of(8);
+    let capabilities = if is_scarce { json!([COMMON, SCARCE]) } else { json!([COMMON]) };
+    json!({ "capabilities": capabilities, "capability": chance.below(10),
+            "capacity": if is_scarce { 2 } else { 3 + chance.below(3) },
+            "quality": 0.5 + chance.below(50) as f64 / 100.0, "coordinator": chance.percent(30) })
+}

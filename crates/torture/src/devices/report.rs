@@ -1,0 +1,190 @@
+//! What a torture of devices shows at its end, for people and as JSON.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use millstream_core::claim::{Status, Word};
+use serde_json::{Value, json};
+
+use super::check::{Evidence, Finding, Kind, Rule, RunSeen, waits};
+use super::options::Mode;
+use super::record::{Told, UNSENT};
+
+/// More of one rule would only scroll the first away.
+const SHOWN: usize = 10;
+
+#[derive(Debug)]
+pub struct Report {
+    pub seed: u64,
+    pub mode: Mode,
+    pub devices: usize,
+    /// How long faults were injected.
+    pub wild: Duration,
+    /// Until everything had ended.
+    pub took: Duration,
+    pub findings: Vec<Finding>,
+    pub evidence: Evidence,
+    /// What the processes wrote.
+    pub outputs: String,
+}
+
+/// Of all waits of one kind, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spread {
+    pub count: usize,
+    pub median: i64,
+    pub p99: i64,
+    pub most: i64,
+    /// The most beyond what the settings allow.
+    pub beyond: i64,
+}
+
+impl Report {
+    pub fn completed(&self) -> usize {
+        self.evidence.runs.iter().filter(|run| run.status == Status::Completed).count()
+    }
+
+    /// Runs that failed, by the kind of their failure.
+    pub fn failed(&self) -> BTreeMap<String, usize> {
+        let mut failed = BTreeMap::new();
+        for run in self.evidence.runs.iter().filter(|run| run.status == Status::Failed) {
+            *failed.entry(reason(run)).or_default() += 1;
+        }
+        failed
+    }
+
+    /// How often a device was refused, by what it asked for.
+    pub fn refused(&self) -> BTreeMap<&'static str, usize> {
+        let mut refused = BTreeMap::new();
+        for act in &self.evidence.clients.acts {
+            if matches!(&act.told, Told::Refused { kind } if kind != UNSENT) {
+                *refused.entry(act.word.as_str()).or_default() += 1;
+            }
+        }
+        refused
+    }
+
+    /// How often seats were lost, by why, as the logs say.
+    pub fn lost(&self) -> BTreeMap<&'static str, usize> {
+        let mut lost = BTreeMap::new();
+        for entry in self.evidence.runs.iter().flat_map(|run| &run.log) {
+            if let Some(how) = entry.ended {
+                *lost.entry(how.as_str()).or_default() += 1;
+            }
+        }
+        lost
+    }
+
+    pub fn done(&self, word: Word) -> usize {
+        let acts = self.evidence.clients.acts.iter();
+        acts.filter(|act| act.word == word && matches!(act.told, Told::Done { .. })).count()
+    }
+
+    pub fn spreads(&self) -> BTreeMap<&'static str, Spread> {
+        let all = waits(&self.evidence.runs);
+        let of_kind = |kind: Kind| {
+            let mut lengths: Vec<i64> =
+                all.iter().filter(|wait| wait.kind == kind).map(|wait| wait.length()).collect();
+            lengths.sort_unstable();
+            let at =
+                |percent: usize| lengths.get((lengths.len() * percent / 100).min(lengths.len().max(1) - 1));
+            let beyond = all.iter().filter(|wait| wait.kind == kind).map(|wait| wait.beyond()).max();
+            Spread {
+                count: lengths.len(),
+                median: at(50).copied().unwrap_or(0),
+                p99: at(99).copied().unwrap_or(0),
+                most: lengths.last().copied().unwrap_or(0),
+                beyond: beyond.unwrap_or(0),
+            }
+        };
+        Kind::ALL.iter().map(|kind| (kind.name(), of_kind(*kind))).collect()
+    }
+
+    pub fn caught_by(&self) -> BTreeMap<Rule, usize> {
+        let mut caught = BTreeMap::new();
+        for finding in &self.findings {
+            *caught.entry(finding.rule).or_default() += 1;
+        }
+        caught
+    }
+
+    pub fn print(&self) {
+        let Evidence { clients, runs, executions, bounds } = &self.evidence;
+        println!(
+            "\n{:?}: {} devices, {} runs ({} from executions) in {:.0?}, the last ended {:.0?} after the faults",
+            self.mode,
+            self.devices,
+            runs.len(),
+            executions.len(),
+            self.wild,
+            self.took.saturating_sub(self.wild)
+        );
+        println!("completed {}, failed {:?}", self.completed(), self.failed());
+        println!("faults: {:?}", clients.faults);
+        println!("seats lost: {:?}", self.lost());
+        println!("refused: {:?}", self.refused());
+        println!(
+            "{} requests, {} unanswered, {} put off; {} acts written down",
+            clients.requests,
+            clients.unanswered,
+            clients.put_off,
+            clients.acts.len()
+        );
+        println!(
+            "waits in ms; allowed beyond the settings: {} of the monitor, {} of the machine",
+            bounds.monitor, bounds.allowance
+        );
+        let away: i64 = clients.outages.iter().map(|(from, until)| until - from).sum();
+        println!(
+            "nobody could look, or a single read took longer than 500 ms: {away} ms, which do not count"
+        );
+        for (name, spread) in self.spreads() {
+            let Spread { count, median, p99, most, beyond } = spread;
+            println!(
+                "  {name:14} {count:6} times, median {median:6}, p99 {p99:6}, most {most:6}, {beyond:6} beyond"
+            );
+        }
+        for (rule, count) in self.caught_by() {
+            println!("\n{}: {count} violations", rule.name());
+            for finding in self.findings.iter().filter(|finding| finding.rule == rule).take(SHOWN) {
+                println!("  {}: {}", finding.subject, finding.what);
+            }
+        }
+        let verdict =
+            if self.findings.is_empty() { "every run ended, none was had twice" } else { "VIOLATIONS" };
+        println!("\nseed {}: {verdict} ({:.0?})", self.seed, self.took);
+    }
+
+    pub fn json(&self) -> Value {
+        let findings: Vec<Value> = self
+            .findings
+            .iter()
+            .map(|found| json!({ "rule": found.rule.name(), "subject": found.subject, "what": found.what }))
+            .collect();
+        let spread = |spread: Spread| {
+            json!({ "count": spread.count, "median": spread.median, "p99": spread.p99,
+                    "most": spread.most, "beyond": spread.beyond })
+        };
+        let waits: BTreeMap<&str, Value> =
+            self.spreads().into_iter().map(|(name, one)| (name, spread(one))).collect();
+        json!({
+            "seed": self.seed,
+            "devices": self.devices,
+            "runs": self.evidence.runs.len(),
+            "seconds": self.took.as_secs_f64(),
+            "completed": self.completed(),
+            "failed": self.failed(),
+            "faults": self.evidence.clients.faults,
+            "lost": self.lost(),
+            "refused": self.refused(),
+            "waits_ms": waits,
+            "violations": findings,
+        })
+    }
+}
+
+/// The kind of failure of the seat because of which it failed.
+fn reason(run: &RunSeen) -> String {
+    let kinds = run.seats.iter().filter_map(|seat| seat.error.as_ref().map(|(kind, _)| kind.as_str()));
+    kinds.min_by_key(|kind| *kind == "other_seat").unwrap_or("none").to_owned()
+}

@@ -1,0 +1,155 @@
+//! One torture of devices, from the start of the processes to the verdict.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::check::{self, Bounds, Evidence, Finding, Rule};
+use super::device::{self, Body, Phase};
+use super::engine::{Engine, MONITOR};
+use super::load::Creator;
+use super::operator::{Open, Operator};
+use super::options::Options;
+use super::record::Record;
+use super::report::Report;
+use super::wire::Wire;
+use super::{collect, plan, yardstick};
+use crate::chance::Chance;
+
+const CREATORS: usize = 4;
+/// The worker's estimate of the store's clock is as good as its way to the store was quick.
+const CLOCK: Duration = Duration::from_millis(700);
+/// As long as anybody waits for an answer.
+const WRITE: Duration = Duration::from_secs(4);
+/// Executions are told by a worker, in its own time.
+const SETTLING: Duration = Duration::from_secs(30);
+
+fn millis(length: Duration) -> i64 {
+    i64::try_from(length.as_millis()).unwrap_or(i64::MAX)
+}
+
+pub async fn run(options: &Options, seed: u64) -> Report {
+    let chance = Chance::of(seed);
+    let engine = Engine::start(options.mode, &options.binary, options.plant).await;
+    let record = Record::default();
+    let wire = Arc::new(Wire::to(&engine.doors, 0, &record));
+    apply_definition(&engine.doors[0]).await;
+
+    let began = Instant::now();
+    let (phase, phases) = watch::channel(Phase::Wild);
+    let (seen, mut looks) = watch::channel(Open::default());
+    let open = Arc::new(AtomicUsize::new(0));
+    let mut everybody = JoinSet::new();
+    let mut invitations = Vec::new();
+    for number in 0..options.devices {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        invitations.push(sender);
+        let body = Body::new(number, &engine.doors, &record, phases.clone(), &chance);
+        everybody.spawn(device::live(Arc::new(body), receiver));
+    }
+    let operator = Operator {
+        wire: Wire::to(&engine.doors, 1, &record),
+        record: record.clone(),
+        phase: phases.clone(),
+        invitations: invitations.clone(),
+        open: Arc::clone(&open),
+        chance: chance.for_the("operator"),
+    };
+    everybody.spawn(operator.watch(seen));
+    everybody.spawn(yardstick::measure(engine.doors[0].clone(), record.clone()));
+
+    let creator = Creator {
+        wire: Arc::clone(&wire),
+        record: record.clone(),
+        seed: chance.clone(),
+        next: Arc::default(),
+        open,
+        invitations,
+        runs: options.runs,
+        at_once: options.at_once,
+        until: began + options.within,
+    };
+    let created = futures::future::join_all((0..CREATORS).map(|_| creator.clone().create()));
+    let killing = async {
+        if !options.no_kills {
+            engine.kill_now_and_then(&record, phases.clone(), chance.for_the("kills")).await;
+        }
+    };
+    let creating = async {
+        created.await;
+        phase.send_replace(Phase::Calm);
+    };
+    futures::future::join(creating, killing).await;
+    let wild = began.elapsed();
+
+    // Two looks of which the first may have been under way.
+    looks.mark_unchanged();
+    let mut findings = Vec::new();
+    for _ in 0..2 {
+        let quiet = tokio::time::timeout(options.patience, looks.wait_for(|open| open.runs.is_empty())).await;
+        if quiet.is_err() {
+            let what = format!("runs were still open {:?} after everybody behaved", options.patience);
+            findings.push(Finding::of(Rule::Ended, "the end", what));
+            break;
+        }
+        drop(quiet);
+        tokio::time::timeout(options.patience, looks.changed()).await.ok();
+    }
+    phase.send_replace(Phase::Over);
+    everybody.shutdown().await;
+    let took = began.elapsed();
+
+    let evidence = evidence(options, &wire, &record, &mut findings).await;
+    findings.extend(engine.died_alone().await);
+    findings
+        .extend(evidence.clients.odd.iter().map(|odd| Finding::of(Rule::Processes, "a door", odd.clone())));
+    findings.extend(check::all(&evidence));
+    let outputs = engine.outputs().await;
+    findings.extend(
+        outputs
+            .lines()
+            .filter(|line| line.contains("panicked at"))
+            .map(|line| Finding::of(Rule::Processes, "a process", line)),
+    );
+    Report { seed, mode: options.mode, devices: options.devices, wild, took, findings, evidence, outputs }
+}
+
+/// Everything that can be known now. What cannot be read is a finding itself.
+async fn evidence(options: &Options, wire: &Wire, record: &Record, findings: &mut Vec<Finding>) -> Evidence {
+    let ids: Vec<String> = record.write().executions.iter().cloned().collect();
+    let until = Instant::now() + SETTLING;
+    let executions = loop {
+        match collect::executions(wire, ids.clone()).await {
+            Ok(all) if all.iter().all(|one| one.status == "completed") || Instant::now() > until => {
+                break all;
+            }
+            Ok(_) => tokio::time::sleep(Duration::from_millis(500)).await,
+            Err(error) => {
+                findings.push(Finding::of(Rule::Settled, "executions", error));
+                break Vec::new();
+            }
+        }
+    };
+    let runs = collect::runs(wire).await.unwrap_or_else(|error| {
+        findings.push(Finding::of(Rule::History, "runs", error));
+        Vec::new()
+    });
+    let (monitor, allowance) = (millis(MONITOR), millis(options.allowance));
+    let bounds = Bounds { monitor, allowance, clock: millis(CLOCK), write: millis(WRITE) };
+    let clients = record.write().clone();
+    Evidence { clients, runs, executions, bounds }
+}
+
+async fn apply_definition(door: &str) {
+    let client = millstream_testkit::Client::new(door);
+    let reply = client.post_raw("/v1/definitions", "application/yaml", plan::definition()).await;
+    assert!(
+        [200, 201].contains(&reply.status),
+        "the definition was refused: {} {}",
+        reply.status,
+        reply.body
+    );
+}
