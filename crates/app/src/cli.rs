@@ -143,7 +143,7 @@ pub(crate) enum Command {
     /// See it work: a few hundred orders, a worker killed in the middle, nothing lost
     Demo(DemoArgs),
     /// Measure throughput and latency, of a running engine or of one started for it
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// `worker` as a bench starts it: with a function in Rust
     #[command(hide = true)]
     BenchWorker,

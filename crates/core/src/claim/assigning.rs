@@ -93,7 +93,7 @@ impl Stepping<'_> {
         outlook: Outlook,
         decision: Option<&Decision>,
     ) -> Step {
-        let from = self.check(number)?.status();
+        self.check(number)?;
         if self.run.is_paused() {
             return Err(self.refuse(Some(number), Why::Paused));
         }
