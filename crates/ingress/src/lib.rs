@@ -9,8 +9,8 @@
 //!
 //! Reading order follows a request: [`serve`] (sockets, drain), `http` (the routes), `auth`,
 //! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
-//! want the outcome), `tasks` (work for external workers), `graphs` and `devices` (whatever the transport) and `grpc` (the
-//! services, on the same port).
+//! want the outcome), `tasks` (work for external workers), `graphs`, `devices` and `people` (whatever the transport) and
+//! `grpc` (the services, on the same port).
 
 mod accept;
 mod auth;

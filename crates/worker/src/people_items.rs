@@ -4,9 +4,8 @@ use millstream_core::assignment::Waiter;
 use millstream_core::entropy;
 use millstream_core::id::{AssignmentId, WorkerId};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{AfterFailure, Lease, SettleVerdict, Settlement, Settling};
-use millstream_store::outcome::{self, Whose};
-use millstream_store::tending::{Around, Told, Written};
+use millstream_store::action_store::{AfterFailure, SettleVerdict, Settlement, Settling};
+use millstream_store::tending::{self, Around, Told, Written};
 use millstream_store::{Result, StoreError, Stores};
 
 use crate::aftermath::Aftermath;
@@ -42,15 +41,8 @@ impl Around for Worker {
             Err(Unusable::Foreign(why)) => return Err(StoreError::Unavailable(why.to_string())),
         };
         let Some(machine) = program.machine() else { return Ok(None) };
-        let traceparent = waiter.traceparent.as_deref();
-        let whose = Whose { key, revision: waiter.revision, traceparent };
-        let attempts = u32::try_from(waiter.attempt).unwrap_or(1);
-        let Some(conclusion) = told.conclusion(machine, &key.action, &whose.shown(), attempts) else {
-            return Ok(None);
-        };
-        let outcome = outcome::settling(whose, conclusion, self.deps.clock.now(), &mut || self.event_id());
-        let lease = Lease { key: key.clone(), epoch: waiter.epoch };
-        Ok(Some(Settlement { lease, event_id: waiter.event_id, outcome }))
+        let now = self.deps.clock.now();
+        Ok(tending::settlement(machine, waiter, &told, now, &mut || self.event_id()))
     }
 
     async fn written(&self, written: Written) {

@@ -39,6 +39,7 @@ mod incidents;
 mod load;
 mod malformed;
 mod outages;
+mod people_by_command;
 mod reading;
 mod replaying;
 mod retrying;

@@ -155,7 +155,7 @@ async fn where_two_people_disagree_a_third_one_decides(mode: Mode) {
 
 async fn a_reviewer_who_lets_it_lie_is_replaced(mode: Mode) {
     let hasty = QUEUE
-        .replace("timeout_seconds: 1800", "timeout_seconds: 1")
+        .replace("timeout_seconds: 1800", "timeout_seconds: 3")
         .replace("max_attempts_per_labeler: 2", "max_attempts_per_labeler: 1");
     let scene = set_with(mode, &hasty).await;
     scene.render().await;

@@ -117,8 +117,8 @@ impl Stepping<'_> {
             Outlook::Busy => {
                 seat.waits = seat.waits.saturating_add(1);
                 let rest = backoff.rest(seat.waits - 1).min(Backoff::LONGEST_WHILE_BUSY);
-                // A queue that stands for hours is one line, not one per look.
-                (rest, seat.waits == 1 || from == Status::Created)
+                // A queue that stands for hours is one line, not one per look; one that begins anew is another.
+                (rest, seat.waits == 1 || since == now)
             }
             Outlook::Declined | Outlook::Nobody if seat.rounds >= backoff.rounds => {
                 let times = seat.rounds;

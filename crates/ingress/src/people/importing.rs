@@ -216,5 +216,5 @@ fn derived(tenant: &TenantId, queue: &Name, payload: &RawJson, own: &Own) -> Opt
         own.as_str().as_bytes(),
     ];
     let digits: String = hash(&parts).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    ItemId::parse(&format!("auto-{digits}")).ok()
+    ItemId::parse(format!("auto-{digits}")).ok()
 }

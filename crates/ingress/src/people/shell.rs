@@ -84,10 +84,9 @@ impl Around for Shell {
         let tenant = &key.execution.tenant;
         let found = self.machines.find(tenant, &definition.name, Some(definition.version)).await?;
         let Some((_, machine)) = found else { return Ok(None) };
-        let Some(spec) = machine.action(&key.action) else { return Ok(None) };
         let now = self.clock.now();
         let mut new_id = || entropy::event_id(now, &*self.entropy);
-        Ok(Some(tending::settlement(spec, waiter, &told, now, &mut new_id)))
+        Ok(tending::settlement(&machine, waiter, &told, now, &mut new_id))
     }
 
     async fn written(&self, written: Written) {

@@ -1,6 +1,6 @@
 //! Lists are given page by page, and a person's history is one of them.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::bench::Bench;
 
@@ -14,10 +14,7 @@ async fn pages(bench: &Bench, path: &str, field: &str) -> Vec<String> {
         }
         let page = bench.get(&page).await.json();
         let items = page["items"].as_array().unwrap_or_else(|| panic!("{page}"));
-        all.extend(items.iter().map(|one| match &one[field] {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }));
+        all.extend(items.iter().map(|one| one[field].as_str().unwrap().to_owned()));
         match page["next_cursor"].as_str() {
             Some(next) => cursor = Some(next.to_owned()),
             None => return all,

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::builder::Device;
 use super::held::{Claim, Held};
 use super::performing::{Perform, perform};
-use crate::client::{ClientError, RunAct, RunAssignment, RunAssignments};
+use crate::client::{ClientError, RunAct, RunAssignment, RunAssignments, RunStatus};
 
 /// How long the server lets a device wait for another list.
 const WAIT: Duration = Duration::from_secs(30);
@@ -139,9 +139,12 @@ impl Serving {
                 });
             }
             Err(reason) => {
+                // What the device has created itself is claimed for it without being asked.
+                let is_asked = held.of.status == RunStatus::Assigned;
+                let refusal = if is_asked { RunAct::Decline(reason) } else { RunAct::Release(reason) };
                 self.tasks.spawn(async move {
                     // If it is not heard, the assignment runs out by itself.
-                    let _ = client.act_on_run(&device, &held.of, &RunAct::Decline(reason)).await;
+                    let _ = client.act_on_run(&device, &held.of, &refusal).await;
                     id
                 });
             }

@@ -75,13 +75,16 @@ async fn a_run_is_taken_told_about_and_done() {
 async fn a_run_is_done_once_by_the_device_that_is_asked() {
     let World { client, .. } = &World::new().await;
     let (sender, mut done) = mpsc::unbounded_channel();
-    let served = Served::start(Device::new(client.clone(), able("one")), move |run: RunContext, to: u64| {
-        let sender = sender.clone();
-        async move {
-            sender.send(run.run_id().to_owned()).unwrap();
-            Ok(to)
-        }
-    });
+    let served = Served::start(
+        Device::new(client.clone(), able("one").capacity(20)),
+        move |run: RunContext, to: u64| {
+            let sender = sender.clone();
+            async move {
+                sender.send(run.run_id().to_owned()).unwrap();
+                Ok(to)
+            }
+        },
+    );
     for at in 0..20 {
         let run = NewRun::of("count").id(format!("r-{at}")).requires("count").input(json!(1));
         client.create_run(&run).await.unwrap();
@@ -108,11 +111,16 @@ async fn who_is_not_willing_declines_with_its_reason() {
     let picky = Served::start(picky, async |_: RunContext, _: u64| {
         Err(RunError::ask_another("it is broken").class("broken"))
     });
-    let run = NewRun::of("count").id("r-1").requires("count").input(json!(3)).created_by("a");
     eventually(SOON, || async { client.device("a").await.map_err(|error| error.to_string()) }).await;
-    client.create_run(&run).await.unwrap();
-    let waits = run_when(client, "r-1", |run| !run.seats[0].previous.is_empty()).await;
-    assert_eq!(waits.seats[0].previous[0].why.as_deref(), Some("not for me"));
+    let run = |id: &str| NewRun::of("count").id(id).requires("count").input(json!(3));
+    // What it has created itself it has without being asked.
+    for (id, run, ended) in [("r-1", run("r-1"), "declined"), ("r-2", run("r-2").created_by("a"), "released")]
+    {
+        client.create_run(&run).await.unwrap();
+        let waits = run_when(client, id, |run| !run.seats[0].previous.is_empty()).await;
+        let before = &waits.seats[0].previous[0];
+        assert_eq!((before.reason.as_str(), before.why.as_deref()), (ended, Some("not for me")));
+    }
     picky.stop().await;
 }
 

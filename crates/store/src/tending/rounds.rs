@@ -44,6 +44,9 @@ pub async fn tend(around: &dyn Around, asks: &[Ask]) -> Vec<Result<Tended>> {
     batch.answers.into_iter().map(|answer| answer.unwrap_or_else(contended)).collect()
 }
 
+/// An item, and what is asked of it.
+type Group<'a> = (LoadedItem, Vec<(usize, &'a Ask)>);
+
 struct Batch<'a> {
     around: &'a dyn Around,
     asks: &'a [Ask],
@@ -70,7 +73,7 @@ impl Batch<'_> {
             open.iter().filter_map(|at| Some((*at, self.asks.get(*at)?))).collect();
         let wanted: Vec<ItemRef> = asks.iter().map(|(_, ask)| ask.of.clone()).collect();
         let found = stores.items.load_items(&wanted).await?;
-        let mut groups: BTreeMap<ItemKey, (LoadedItem, Vec<(usize, &Ask)>)> = BTreeMap::new();
+        let mut groups: BTreeMap<ItemKey, Group<'_>> = BTreeMap::new();
         for ((at, ask), loaded) in asks.into_iter().zip(found) {
             match loaded {
                 Some(loaded) => {

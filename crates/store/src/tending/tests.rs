@@ -142,7 +142,7 @@ fn key(item: &str) -> ItemKey {
 
 fn items(count: usize) -> Vec<NewItem> {
     let payload = || RawJson::parse("{}").unwrap();
-    (0..count).map(|n| NewItem::plain(ItemId::parse(&format!("i-{n}")).unwrap(), payload())).collect()
+    (0..count).map(|n| NewItem::plain(ItemId::parse(format!("i-{n}")).unwrap(), payload())).collect()
 }
 
 fn about(one: &Assignment, input: Input) -> Ask {

@@ -122,7 +122,7 @@ mod tests {
         let new = ids.clone().map(|id| NewItem::plain(id, RawJson::null()));
         stores.items.import(&tenant, &queue.name, &new, then).await.unwrap();
         let [ended, open] = ids.map(|item| ItemRef::Item(ItemKey { tenant: tenant.clone(), item }));
-        let loaded = stores.items.load_items(&[ended.clone()]).await.unwrap().remove(0).unwrap();
+        let loaded = stores.items.load_items(std::slice::from_ref(&ended)).await.unwrap().remove(0).unwrap();
         let setting = Setting { queue: &queue, state: QueueState::Active, escalates_to: None };
         let input = Input::Withdraw { reason: None, by: None };
         let Ok(Stepped::Changed(change)) = step(&loaded.work, setting, &input, then) else { panic!() };

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use millstream_store::running::{self, Acted, Answer, Ask, Order, Want};
 use millstream_core::planted::{self, Bug};
+use millstream_store::running::{self, Acted, Answer, Ask, Order, Want};
 
 use super::every::Undone;
 use crate::worker::Worker;

@@ -124,7 +124,7 @@ fn waiter(action: &LeasedAction) -> Waiter {
 fn item_of(key: &ActionKey, revision: i32, number: u32) -> Option<ItemKey> {
     let life = if number > 1 { format!(" {number}") } else { String::new() };
     let id = derived_event_id(&format!("item {}{life}", key.with_revision(revision)));
-    let item = ItemId::parse(&format!("action:{id}")).ok()?;
+    let item = ItemId::parse(format!("action:{id}")).ok()?;
     Some(ItemKey { tenant: key.execution.tenant.clone(), item })
 }
 

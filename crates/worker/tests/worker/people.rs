@@ -13,13 +13,12 @@ use millstream_core::problem::Problem;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, ExecutionStatus};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{Lease, Settlement};
+use millstream_store::action_store::Settlement;
 use millstream_store::assignments::{Caller, Given, ItemFilter};
 use millstream_store::incidents::{IncidentFilter, IncidentStatus, IncidentView};
 use millstream_store::intervention::{Decision, Retried};
 use millstream_store::item_store::ItemRef;
-use millstream_store::outcome::{self, Whose};
-use millstream_store::tending::{Answered, Around, Ask, Tended, Told, Written, tend};
+use millstream_store::tending::{self, Answered, Around, Ask, Tended, Told, Written, tend};
 use millstream_store::{Result, Stores};
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
@@ -78,11 +77,8 @@ impl Around for Desk<'_> {
     }
 
     async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>> {
-        let whose = Whose { key: &waiter.action, revision: waiter.revision, traceparent: None };
-        let conclusion = told.conclusion(&self.machine, &waiter.action.action, &whose.shown(), 1).unwrap();
-        let outcome = outcome::settling(whose, conclusion, self.now(), &mut || self.bench.event_id());
-        let lease = Lease { key: waiter.action.clone(), epoch: waiter.epoch };
-        Ok(Some(Settlement { lease, event_id: waiter.event_id, outcome }))
+        let mut new_id = || self.bench.event_id();
+        Ok(tending::settlement(&self.machine, waiter, &told, self.now(), &mut new_id))
     }
 
     async fn written(&self, written: Written) {
@@ -345,7 +341,7 @@ async fn a_retry_of_an_action_whose_item_has_failed_asks_people_anew() {
 async fn everything_that_is_due_is_looked_at_however_much_it_is() {
     let (bench, _) = shop("due: 100ms", SHOP).await;
     let new = |n: usize| {
-        let id = ItemId::parse(&format!("i-{n}")).unwrap();
+        let id = ItemId::parse(format!("i-{n}")).unwrap();
         NewItem::plain(id, RawJson::null())
     };
     let all: Vec<_> = (0..700).map(new).collect();

@@ -108,6 +108,9 @@ mod tests {
             json!({ "queue": "review", "state": "active", "created_at": "2026-01-01T00:00:00.000Z",
             "config": { "name": "review", "overlap": 2, "skills": ["german"], "people": null, "timeout_seconds": 3600 } }),
         ];
-        insta::assert_snapshot!(page(&queues), @"");
+        insta::assert_snapshot!(page(&queues), @"
+        QUEUE   STATE   OVERLAP  SKILLS  PEOPLE  TIMEOUT
+        review  active  2        german          3600
+        ");
     }
 }

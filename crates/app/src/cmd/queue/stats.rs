@@ -141,7 +141,15 @@ mod tests {
             json!({ "queue": "triage", "pending": 0, "in_progress": 1, "completed": 8, "expired": 1, "skipped": 10,
                 "total": 20, "completion_rate": 0.4, "average_seconds_to_complete": 9000.0, "average_attempts": null }),
         ];
-        insta::assert_snapshot!(page(&rows, By::Queue, false), @"");
+        insta::assert_snapshot!(page(&rows, By::Queue, false), @"
+         QUEUE   PENDING  IN PROGRESS  COMPLETED  EXPIRED  SKIPPED  DONE  TIME   ATTEMPTS
+         review  40       10           50         0        0        50 %  95 s   1.2
+         triage  0        1            8          1        10       40 %  2.5 h
+
+        review  █████████████████████████▓▓▓▓▓░░░░░░░░░░░░░░░░░░░░ 100
+        triage  ████▓×···· 20
+                █ completed   ▓ in progress   ░ pending   × expired   · skipped
+        ");
         assert_eq!(page(&[], By::Queue, false), "nothing to count yet");
         assert!(page(&rows, By::Queue, true).contains("\x1b[32m"));
     }

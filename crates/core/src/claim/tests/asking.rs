@@ -67,6 +67,17 @@ fn devices_that_are_only_busy_are_waited_for_without_end_and_without_filling_the
 }
 
 #[test]
+fn a_wait_for_room_that_begins_anew_is_in_the_log_again() {
+    let mut stage = Stage::new();
+    stage.step(&nobody(Outlook::Busy)).pass(30).step(&Input::BackoffOver { seat: 0 });
+    stage.assign("d1").pass(60).step(&Input::AssignmentTimeout { seat: 0 });
+    let lines = stage.log.len();
+    stage.step(&nobody(Outlook::Busy));
+    assert_eq!(stage.log.len(), lines + 1);
+    assert_eq!(stage.log.last().unwrap().word, Word::NobodyViable);
+}
+
+#[test]
 fn a_seat_is_reassigned_so_often_and_not_once_more() {
     let mut stage = Stage::of(RunSpec { settings: short(2, 9), ..spec() });
     for device in ["d1", "d2", "d3"] {

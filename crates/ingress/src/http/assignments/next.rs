@@ -40,8 +40,16 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum GivenOut {
-    Assigned { assignment: AssignmentOut, item: ItemOut, payload: RawJson, again: bool },
-    Nothing { assignment: Option<AssignmentOut>, idle: Idle },
+    Assigned(Box<AssignedOut>),
+    Nothing { assignment: (), idle: Idle },
+}
+
+#[derive(Debug, Serialize)]
+struct AssignedOut {
+    assignment: AssignmentOut,
+    item: ItemOut,
+    payload: RawJson,
+    again: bool,
 }
 
 impl From<Given> for GivenOut {
@@ -49,9 +57,10 @@ impl From<Given> for GivenOut {
         match given {
             Given::Assigned(work) => {
                 let GivenWork { assignment, item, payload, again } = *work;
-                Self::Assigned { assignment: assignment.into(), item: item.into(), payload, again }
+                let (assignment, item) = (assignment.into(), item.into());
+                Self::Assigned(Box::new(AssignedOut { assignment, item, payload, again }))
             }
-            Given::Nothing(idle) => Self::Nothing { assignment: None, idle },
+            Given::Nothing(idle) => Self::Nothing { assignment: (), idle },
         }
     }
 }

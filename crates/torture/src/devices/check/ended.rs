@@ -24,7 +24,7 @@ fn of_run(run: &RunSeen) -> Vec<Finding> {
             Status::Completed if seat.device.is_none() => {
                 wrong(format!("seat {number}: completed by nobody"))
             }
-            Status::Failed if !seat.error.as_ref().is_some_and(|(_, message)| !message.is_empty()) => {
+            Status::Failed if seat.error.as_ref().is_none_or(|(_, message)| message.is_empty()) => {
                 wrong(format!("seat {number}: failed without a reason"));
             }
             Status::Failed if run.status == Status::Completed => {

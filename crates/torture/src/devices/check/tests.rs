@@ -373,6 +373,16 @@ fn a_question_that_is_left_standing_and_a_rest_that_does_not_end_are_found() {
     assert_eq!(rested(6_600), [Rule::Unowned]);
 }
 
+#[test]
+fn a_seat_that_waits_for_room_is_not_open() {
+    let mut story = Story::new();
+    let busy = || Input::NobodyViable { seat: 0, outlook: Outlook::Busy, decision: None };
+    story.pass(5).input(&busy()).pass(5_000).input(&Input::BackoffOver { seat: 0 }).assign(0, "a");
+    story.pass(1_100).input(&Input::AssignmentTimeout { seat: 0 }).input(&busy());
+    story.pass(10_000).input(&Input::BackoffOver { seat: 0 }).assign(0, "b").pass(20).finish("b", 0);
+    assert_eq!(found(&story.evidence()), []);
+}
+
 fn told(names: &[&str]) -> Evidence {
     let mut evidence = Story::taken_over().evidence();
     evidence.clients.executions.insert("execution-1".to_owned());

@@ -114,6 +114,8 @@ struct Walk<'a> {
     status: Status,
     is_paused: bool,
     is_resting: bool,
+    /// All devices were busy, and nobody has accepted since: that they are still busy is not written down again.
+    is_queued: bool,
     /// Since when somebody is wanted.
     open: Option<i64>,
     /// Since when the last holder is silent.
@@ -137,6 +139,7 @@ impl<'a> Walk<'a> {
             status: Status::Created,
             is_paused: false,
             is_resting: false,
+            is_queued: false,
             open: None,
             silent: None,
             counted: 0,
@@ -174,7 +177,7 @@ impl<'a> Walk<'a> {
 
     /// Somebody is wanted from now on, if it is not paused and not for people to decide.
     fn want(&mut self, at: i64) {
-        let is_wanted = self.status.is_open() && !self.is_paused && !self.is_resting;
+        let is_wanted = self.status.is_open() && !self.is_paused && !self.is_resting && !self.is_queued;
         self.open = (is_wanted && self.run.assign == Assign::Auto).then_some(at);
     }
 
@@ -195,8 +198,8 @@ impl<'a> Walk<'a> {
         self.status = entry.to;
         if entry.to.is_held() {
             self.close(at);
-            if matches!(entry.to, Status::Claimed) {
-                self.rounds = 0;
+            if entry.to == Status::Claimed {
+                (self.rounds, self.is_queued) = (0, false);
             }
             if entry.from != Some(entry.to) {
                 self.counted = at;
@@ -211,10 +214,12 @@ impl<'a> Walk<'a> {
             if entry.why.as_deref() == Some("all devices have declined") {
                 self.rounds += 1;
                 self.rest = Some((at, millis(settings.backoff.rest(self.rounds - 1))));
+            } else if entry.why.as_deref() == Some("all devices are busy") {
+                self.is_queued = true;
             }
         } else if entry.to.is_open() {
             if entry.word == Word::Retry {
-                self.rounds = 0;
+                (self.rounds, self.is_queued) = (0, false);
             }
             self.want(at);
             if self.open.is_none() {

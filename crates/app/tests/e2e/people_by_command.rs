@@ -1,0 +1,66 @@
+//! Work for people from the command line: queues, imports, who has what, and where it stands.
+
+use std::process::Output;
+
+use millstream_testkit::Mode;
+use serde_json::{Value, json};
+
+use crate::world::start;
+
+both_modes!(a_queue_is_filled_worked_off_and_counted_from_the_command_line);
+
+#[track_caller]
+fn shown(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("not JSON ({error}): {output:?}"))
+}
+
+#[track_caller]
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+async fn a_queue_is_filled_worked_off_and_counted_from_the_command_line(mode: Mode) {
+    let world = start(mode).await;
+    let cli = |arguments: &[&str]| world.fleet.cli(arguments);
+    let write = |name: &str, contents: &str| {
+        let path = world.fleet.directory().join(name);
+        std::fs::write(&path, contents).expect("write a file");
+        path.display().to_string()
+    };
+    let queue = write("review.yaml", "name: review\nskills: [german]\n");
+    assert!(text(&cli(&["queue", "put", &queue])).contains("review is made"));
+    assert!(text(&cli(&["queue", "list"])).contains("german"));
+    assert!(text(&cli(&["person", "put", "ann", "--skill", "german"])).contains("german"));
+    assert_eq!(shown(&cli(&["--json", "person", "list"]))["items"][0]["person"], "ann");
+
+    let items =
+        write("items.ndjson", "{\"item_id\":\"s-1\",\"payload\":1}\n{\"item_id\":\"s-2\",\"payload\":2}\n");
+    let done = shown(&cli(&["--json", "queue", "import", "review", &items]));
+    assert_eq!((&done["created"], &done["done"]), (&json!(2), &json!(true)), "{done}");
+    assert_eq!(shown(&cli(&["--json", "queue", "import", "review", &items]))["repeated"], 2);
+    let wrong = write("wrong.ndjson", "{\"item_id\":\"s-3\",\"payload\":3}\n{\"item\":\"s-4\"}\n");
+    let refused = cli(&["queue", "import", "review", &wrong]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("line 2") && said.contains("import the file again"), "{said}");
+
+    let next = json!({"person": "ann", "start": true});
+    let work = world.api.client.post("/v1/assignments/next", &next).await.expect(200);
+    let id = work["assignment"]["assignment_id"].as_str().expect("an id").to_owned();
+    assert!(text(&cli(&["assignment", "list", "--person", "ann"])).contains(&id));
+    let stats = text(&cli(&["queue", "stats", "review"]));
+    assert!(stats.contains("review") && stats.contains('▓'), "{stats}");
+    let stats = shown(&cli(&["--json", "queue", "stats", "--by", "person"]));
+    assert!(stats.to_string().contains("\"ann\""), "{stats}");
+    assert!(cli(&["assignment", "reassign", &id]).status.success());
+
+    assert!(text(&cli(&["queue", "pause", "review"])).contains("review is paused"));
+    assert!(text(&cli(&["queue", "resume", "review"])).contains("review is active"));
+    assert!(cli(&["person", "pause", "ann"]).status.success());
+    assert_eq!(shown(&cli(&["queue", "get", "review"]))["config"]["overlap"], 1);
+    let nobody = cli(&["queue", "get", "nobody"]);
+    assert_eq!(nobody.status.code(), Some(3), "{nobody:?}");
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("millstream queue list"), "{nobody:?}");
+}
