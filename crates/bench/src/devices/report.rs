@@ -28,7 +28,7 @@ pub struct DevicesRun {
     pub created: usize,
     /// `create`, from when it was due; `accept`, `start` and `complete`, from when they were sent.
     pub calls: Vec<CallFigure>,
-    /// How late creations were sent, because of us: part of the latency of `create`.
+    /// How late creations were sent, because of us or for want of a connection: part of the latency of `create`.
     pub send_delay: Percentiles,
     /// Of accepting, starting and completing them.
     pub seconds: f64,

@@ -120,8 +120,7 @@ impl Callers {
         if !item.skills.is_subset(&Shape::skills(person)) {
             return wrong("which asks for skills that they do not have");
         }
-        let had = self.asking == Asking::AfterTheHead && number <= self.shape.head();
-        if had || Shape::barred(number) == person {
+        if self.asking == Asking::AfterTheHead && number <= self.shape.head() {
             return wrong("which they may not have");
         }
         Ok(number)
@@ -178,7 +177,6 @@ mod tests {
         says(&callers, 0, &asked("i-5", &["s0", "s7", "s1"]), "skills");
         says(&callers, 0, &asked("i-1001", &[]), "not in the line");
         says(&callers, 0, &asked("other", &[]), "not in the line");
-        says(&callers, Shape::barred(5), &asked("i-5", &[]), "may not have");
         assert!(callers.check(17, &asked("i-10", &["s1"])).is_ok());
         says(&after, 17, &asked("i-10", &["s1"]), "may not have");
     }

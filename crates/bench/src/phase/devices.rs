@@ -11,7 +11,6 @@ use crate::error::{BenchError, Result};
 use crate::generator::{self, Opened, Pace, on_own_thread};
 use crate::plan::Target;
 use crate::target::{Subject, Workers};
-use crate::usage::as_f64;
 use crate::verify;
 use crate::workload::Hands;
 use crate::world::World;
@@ -71,6 +70,7 @@ async fn course(
     verify::nothing_left(subject).await?;
 
     let (engine, seconds) = (subject.engine_roles(), (driven.ended - driven.began).as_secs_f64());
+    let create_seconds = (opened.sent.ended - opened.sent.began).as_secs_f64();
     Ok(DevicesRun {
         created: runs,
         calls: vec![
@@ -84,7 +84,7 @@ async fn course(
         runs_per_second: per_second(runs, seconds),
         pushed_back: opened.sent.pushed_back + driven.pushed_back,
         heartbeats,
-        create_cost: create_spent.cost(&engine, as_f64(runs) / wanted.per_second),
+        create_cost: create_spent.cost(&engine, create_seconds),
         drive_cost: drive_spent.cost(&engine, seconds),
     })
 }

@@ -141,6 +141,12 @@ fn judge(given: &[(usize, usize)]) -> std::result::Result<(), String> {
         }
     }
     let too_often = by_item.iter().filter(|(_, people)| people.len() > MOST_PER_ITEM);
+    // Who may not have an item is written in the line alone. It is written anew from what is known about the item as
+    // soon as somebody is given it: only who was given it first is sure to have been looked for there.
+    let barred = by_item.iter().filter(|(item, people)| people.iter().eq([&Shape::barred(**item)]));
+    wrong.extend(
+        barred.map(|(item, people)| format!("i-{item} was given to {people:?}, who may not have it")),
+    );
     wrong.extend(too_often.map(|(item, people)| format!("i-{item} was given to {} people", people.len())));
     nothing_wrong(&wrong)
 }
@@ -153,6 +159,9 @@ mod tests {
     fn an_item_goes_to_two_different_people_at_the_most() {
         assert_eq!(judge(&[(1, 1), (1, 2), (2, 1)]), Ok(()));
         assert!(judge(&[(1, 1), (1, 1)]).unwrap_err().contains("i-1 was given to p1 twice"));
+        let barred = Shape::barred(1);
+        assert!(judge(&[(1, barred)]).unwrap_err().contains("who may not have it"));
+        assert_eq!(judge(&[(1, barred + 1), (1, barred)]), Ok(()), "it was given before");
         assert!(judge(&[(1, 1), (1, 2), (1, 3)]).unwrap_err().contains("i-1 was given to 3 people"));
     }
 }
