@@ -46,7 +46,7 @@ pub fn describe() {
     describe_gauge!("millstream_open_actions", "Actions that are not settled.");
     describe_counter!(
         "millstream_people_total",
-        "What happened to items of people's work at this door, by queue and by the words of their logs."
+        "What happened to items of people's work here, by queue and by the words of their logs."
     );
     describe_counter!("millstream_people_idle_total", "Requests for work that were given nothing.");
     describe_counter!("millstream_items_imported_total", "Items that were imported, by queue.");

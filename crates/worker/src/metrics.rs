@@ -41,6 +41,8 @@ pub(crate) const GRAPH_SECONDS: &str = "millstream_worker_graph_seconds";
 pub(crate) const GRAPHS_ENDED: &str = "millstream_worker_graphs_ended_total";
 pub(crate) const ACTIVE_GRAPHS: &str = "millstream_active_graphs";
 pub(crate) const NODES: &str = "millstream_graph_nodes";
+/// The doors count by the same name.
+pub(crate) const PEOPLE: &str = "millstream_people_total";
 pub(crate) const ITEMS_DUE: &str = "millstream_worker_items_due_total";
 pub(crate) const PUBLISHED: &str = "millstream_outbound_published_total";
 pub(crate) const PUBLISH_FAILURES: &str = "millstream_outbound_failures_total";
@@ -98,6 +100,7 @@ pub(crate) fn describe() {
     describe_counter!(GRAPHS_ENDED, "Graphs that have ended, by how");
     describe_gauge!(ACTIVE_GRAPHS, "Graphs that have not ended");
     describe_gauge!(NODES, "Nodes of graphs that have not ended, by status");
+    describe_counter!(PEOPLE, "What happened to items of people's work here, by queue and by the words of their logs");
     describe_counter!(ITEMS_DUE, "People's work whose time was over, by what: an assignment, or an item");
     describe_counter!(PUBLISHED, "Events of graphs that a sink has taken");
     describe_counter!(PUBLISH_FAILURES, "Batches of events that a sink has not taken");

@@ -9,6 +9,7 @@ use millstream_store::tending::{self, Around, Told, Written};
 use millstream_store::{Result, StoreError, Stores};
 
 use crate::aftermath::Aftermath;
+use crate::metrics;
 use crate::programs::Unusable;
 use crate::worker::Worker;
 
@@ -46,6 +47,10 @@ impl Around for Worker {
     }
 
     async fn written(&self, written: Written) {
+        for entry in written.items.iter().flat_map(|(_, log)| log) {
+            let queue = entry.queue.to_string();
+            ::metrics::counter!(metrics::PEOPLE, "queue" => queue, "what" => entry.what.as_str()).increment(1);
+        }
         let mut after = Aftermath::default();
         for (settlement, verdict) in written.settled {
             match verdict {

@@ -1,9 +1,11 @@
 //! One round after the other: what others were faster with is looked at again, a few times.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_core::claim::Candidate;
+use millstream_core::claim::{Candidate, Due, overdue};
 use millstream_core::id::{DeviceKey, RunKey};
+use millstream_core::time::Timestamp;
 
 use super::around::Around;
 use super::committing::{Outcome, commit};
@@ -42,13 +44,15 @@ async fn round(
     open: &[usize],
     answers: &mut BTreeMap<usize, Result<Answer>>,
 ) {
-    let open: Vec<(usize, &Order)> = open.iter().filter_map(|at| Some((*at, orders.get(*at)?))).collect();
+    let mut open: Vec<(usize, &Order)> =
+        open.iter().filter_map(|at| Some((*at, orders.get(*at)?))).collect();
     let (loaded, unreadable) = load(around, &open).await;
     let takers = match takers(around, &open).await {
         Ok(takers) => takers,
         Err(error) => return fail_all(&open, &error, answers),
     };
     let now = around.now();
+    open.sort_by_key(|(_, order)| turn(order, loaded.get(&order.key), now));
     let mut planned;
     let mut trust = Trust::Known;
     let drafts = loop {
@@ -92,6 +96,20 @@ async fn round(
         if let Some(answer) = answer {
             answers.insert(at, answer);
         }
+    }
+}
+
+/// Of what is due, first what frees devices, so that those who wait for one find it; then the most important.
+fn turn(order: &Order, page: Option<&Page>, now: Timestamp) -> (bool, Reverse<i32>) {
+    match (&order.want, page) {
+        (Want::Ask(Ask::Due), Some(Page { run, .. })) => {
+            let frees = overdue(run, now).iter().any(|(_, what)| match what {
+                Due::AssignmentTimeout | Due::ClaimExpiry | Due::HeartbeatTimeout => true,
+                Due::Place | Due::BackoffOver => false,
+            });
+            (!frees, Reverse(run.priority))
+        }
+        (Want::Ask(_) | Want::Create(_), Some(_) | None) => (false, Reverse(0)),
     }
 }
 
