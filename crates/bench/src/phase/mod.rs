@@ -2,7 +2,7 @@
 //!
 //! [`throughput`] is the common course; [`backlog`] and [`history`] differ in what comes before and
 //! after; [`latency`] sends at set rates; [`pollers`] lets workers outside the engine wait; [`graph`] runs graphs;
-//! [`people`] and [`line`] are about people, [`devices`] about devices.
+//! [`people`] and [`mod@line`] are about people, [`devices`] about devices.
 
 pub(crate) mod backlog;
 pub(crate) mod devices;
