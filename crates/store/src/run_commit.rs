@@ -47,9 +47,15 @@ pub fn keys(units: &[Unit]) -> BTreeSet<&RunKey> {
 pub fn plan<'a>(units: &'a [Unit], present: &BTreeMap<RunKey, Present>) -> Result<Plan<'a>> {
     let mut plan =
         Plan { refused: Vec::with_capacity(units.len()), runs: BTreeMap::new(), writes: Vec::new() };
+    // What comes after one that does not count was decided on what that one would have left. The version may be the
+    // expected one all the same: somebody else's.
+    let mut astray: BTreeSet<&RunKey> = BTreeSet::new();
     for unit in units {
-        let refused = in_the_way(unit, &plan, present);
-        if refused.is_none() {
+        let rests = unit.writes.iter().map(|write| &write.key).find(|key| astray.contains(key));
+        let refused = rests.cloned().or_else(|| in_the_way(unit, &plan, present));
+        if refused.is_some() {
+            astray.extend(unit.writes.iter().map(|write| &write.key));
+        } else {
             for write in &unit.writes {
                 let mut run = write.run.clone();
                 if let Some(there) = present.get(&write.key) {
@@ -110,4 +116,58 @@ pub fn verdicts(
         }
     };
     units.iter().zip(refused).map(verdict).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::claim::{RunSpec, create};
+    use millstream_core::id::{Name, RunId, TenantId};
+    use millstream_core::raw::RawJson;
+
+    use super::*;
+
+    fn key(text: &str) -> RunKey {
+        RunKey { tenant: TenantId::default_tenant(), run: RunId::parse(text).unwrap() }
+    }
+
+    fn write(text: &str, expected: i64) -> RunWrite {
+        let spec = RunSpec::of(Name::parse("film").unwrap(), RawJson::null());
+        let change = create(spec, None, Timestamp::EPOCH);
+        RunWrite {
+            key: key(text),
+            expected: Expected::Version(expected),
+            run: change.run,
+            log: change.log,
+            unheard: Vec::new(),
+            settlement: None,
+        }
+    }
+
+    fn refused(units: &[&[RunWrite]], versions: &[(&str, i64)]) -> Vec<bool> {
+        let units: Vec<Unit> = units.iter().map(|writes| Unit { writes: writes.to_vec() }).collect();
+        let present = versions.iter().map(|(text, version)| {
+            (key(text), Present { version: *version, heard: Vec::new() })
+        });
+        let plan = plan(&units, &present.collect()).unwrap();
+        plan.refused.iter().map(Option::is_some).collect()
+    }
+
+    #[test]
+    fn units_on_one_run_count_one_after_the_other() {
+        let (first, second) = ([write("r", 5)], [write("r", 6)]);
+        assert_eq!(refused(&[&first, &second], &[("r", 5)]), [false, false]);
+    }
+
+    #[test]
+    fn what_rests_on_a_unit_that_does_not_count_does_not_count_though_others_made_its_version() {
+        let (first, second) = ([write("r", 5)], [write("r", 6)]);
+        assert_eq!(refused(&[&first, &second], &[("r", 6)]), [true, true]);
+    }
+
+    #[test]
+    fn nor_what_rests_on_the_other_run_of_such_a_unit() {
+        let (both, second) = ([write("a", 5), write("b", 5)], [write("b", 6)]);
+        let other = [write("c", 1)];
+        assert_eq!(refused(&[&both, &second, &other], &[("a", 9), ("b", 6), ("c", 1)]), [true, true, false]);
+    }
 }

@@ -1,5 +1,7 @@
 //! The drafts of a round on their way into the store: one transaction, one verdict for each.
 
+use std::collections::BTreeSet;
+
 use millstream_core::id::{DeviceKey, RunKey};
 use millstream_core::time::Timestamp;
 
@@ -25,7 +27,7 @@ pub(super) enum Outcome {
 
 /// In the order of the drafts.
 pub(super) async fn commit(around: &dyn Around, drafts: &[Draft], now: Timestamp) -> Vec<Outcome> {
-    let units = settled(around, drafts).await;
+    let units = without_astray(settled(around, drafts).await);
     let ready: Vec<Unit> = units.iter().filter_map(|unit| unit.as_ref().ok().cloned()).collect();
     let mut verdicts = write(around, &ready, now).await.into_iter();
     let mut written = Written::default();
@@ -53,12 +55,43 @@ pub(super) async fn commit(around: &dyn Around, drafts: &[Draft], now: Timestamp
     outcomes
 }
 
+/// What rests on a draft that is not even tried is not tried either.
+fn without_astray(units: Vec<Result<Unit, Untried>>) -> Vec<Result<Unit, StoreError>> {
+    let mut astray: BTreeSet<RunKey> = BTreeSet::new();
+    let tried = |unit| match unit {
+        Ok(unit) if names_any(&unit, &astray) => {
+            astray.extend(unit.writes.into_iter().map(|write| write.key));
+            Err(resting())
+        }
+        Ok(unit) => Ok(unit),
+        Err(Untried { error, keys }) => {
+            astray.extend(keys);
+            Err(error)
+        }
+    };
+    units.into_iter().map(tried).collect()
+}
+
+fn names_any(unit: &Unit, keys: &BTreeSet<RunKey>) -> bool {
+    unit.writes.iter().any(|write| keys.contains(&write.key))
+}
+
+fn resting() -> StoreError {
+    StoreError::Contention("what it rests on was not written".to_owned())
+}
+
 fn silent() -> StoreError {
     StoreError::Unavailable("the store gave no verdict".to_owned())
 }
 
+/// A draft that cannot be written, and its runs.
+struct Untried {
+    error: StoreError,
+    keys: BTreeSet<RunKey>,
+}
+
 /// The units of the drafts, with what settles the actions that wait for runs that end.
-async fn settled(around: &dyn Around, drafts: &[Draft]) -> Vec<Result<Unit, StoreError>> {
+async fn settled(around: &dyn Around, drafts: &[Draft]) -> Vec<Result<Unit, Untried>> {
     let mut ended = Vec::new();
     for draft in drafts {
         for (place, write) in draft.writes.iter().enumerate() {
@@ -95,7 +128,12 @@ async fn settled(around: &dyn Around, drafts: &[Draft]) -> Vec<Result<Unit, Stor
                 settlement,
             });
         }
-        failed.map_or(Ok(Unit { writes }), Err)
+        match failed {
+            None => Ok(Unit { writes }),
+            Some(error) => {
+                Err(Untried { error, keys: writes.into_iter().map(|write| write.key).collect() })
+            }
+        }
     };
     drafts.iter().map(unit).collect()
 }
@@ -116,11 +154,21 @@ async fn write(around: &dyn Around, units: &[Unit], now: Timestamp) -> Vec<Verdi
         Err(error) => return units.iter().map(|_| Err(error.clone())).collect(),
     };
     let mut all = Vec::with_capacity(one_by_one.len());
+    let mut astray: BTreeSet<RunKey> = BTreeSet::new();
     for unit in one_by_one {
+        if names_any(unit, &astray) {
+            astray.extend(unit.writes.iter().map(|write| write.key.clone()));
+            all.push(Err(resting()));
+            continue;
+        }
         let committed = runs.commit_runs(std::slice::from_ref(unit), now).await;
-        all.push(committed.and_then(|CommittedRuns { verdicts, unleased }| {
+        let verdict = committed.and_then(|CommittedRuns { verdicts, unleased }| {
             verdicts.into_iter().next().map(|verdict| (verdict, unleased)).ok_or_else(silent)
-        }));
+        });
+        if !matches!(verdict, Ok((RunVerdict::Done { .. }, _))) {
+            astray.extend(unit.writes.iter().map(|write| write.key.clone()));
+        }
+        all.push(verdict);
     }
     all
 }
