@@ -145,9 +145,9 @@ mod tests {
 
     fn refused(units: &[&[RunWrite]], versions: &[(&str, i64)]) -> Vec<bool> {
         let units: Vec<Unit> = units.iter().map(|writes| Unit { writes: writes.to_vec() }).collect();
-        let present = versions.iter().map(|(text, version)| {
-            (key(text), Present { version: *version, heard: Vec::new() })
-        });
+        let present = versions
+            .iter()
+            .map(|(text, version)| (key(text), Present { version: *version, heard: Vec::new() }));
         let plan = plan(&units, &present.collect()).unwrap();
         plan.refused.iter().map(Option::is_some).collect()
     }

@@ -100,7 +100,10 @@ pub(crate) fn describe() {
     describe_counter!(GRAPHS_ENDED, "Graphs that have ended, by how");
     describe_gauge!(ACTIVE_GRAPHS, "Graphs that have not ended");
     describe_gauge!(NODES, "Nodes of graphs that have not ended, by status");
-    describe_counter!(PEOPLE, "What happened to items of people's work here, by queue and by the words of their logs");
+    describe_counter!(
+        PEOPLE,
+        "What happened to items of people's work here, by queue and by the words of their logs"
+    );
     describe_counter!(ITEMS_DUE, "People's work whose time was over, by what: an assignment, or an item");
     describe_counter!(PUBLISHED, "Events of graphs that a sink has taken");
     describe_counter!(PUBLISH_FAILURES, "Batches of events that a sink has not taken");

@@ -130,9 +130,7 @@ async fn settled(around: &dyn Around, drafts: &[Draft]) -> Vec<Result<Unit, Untr
         }
         match failed {
             None => Ok(Unit { writes }),
-            Some(error) => {
-                Err(Untried { error, keys: writes.into_iter().map(|write| write.key).collect() })
-            }
+            Some(error) => Err(Untried { error, keys: writes.into_iter().map(|write| write.key).collect() }),
         }
     };
     drafts.iter().map(unit).collect()

@@ -44,8 +44,7 @@ async fn round(
     open: &[usize],
     answers: &mut BTreeMap<usize, Result<Answer>>,
 ) {
-    let mut open: Vec<(usize, &Order)> =
-        open.iter().filter_map(|at| Some((*at, orders.get(*at)?))).collect();
+    let mut open: Vec<(usize, &Order)> = open.iter().filter_map(|at| Some((*at, orders.get(*at)?))).collect();
     let (loaded, unreadable) = load(around, &open).await;
     let takers = match takers(around, &open).await {
         Ok(takers) => takers,
