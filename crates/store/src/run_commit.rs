@@ -47,14 +47,19 @@ pub fn keys(units: &[Unit]) -> BTreeSet<&RunKey> {
 pub fn plan<'a>(units: &'a [Unit], present: &BTreeMap<RunKey, Present>) -> Result<Plan<'a>> {
     let mut plan =
         Plan { refused: Vec::with_capacity(units.len()), runs: BTreeMap::new(), writes: Vec::new() };
-    // What comes after one that does not count was decided on what that one would have left. The version may be the
-    // expected one all the same: somebody else's.
-    let mut astray: BTreeSet<&RunKey> = BTreeSet::new();
+    // What expects more than one that does not count was decided on what that one would have left. The version may be
+    // there all the same: somebody else's.
+    let mut astray: BTreeMap<&RunKey, i64> = BTreeMap::new();
     for unit in units {
-        let rests = unit.writes.iter().map(|write| &write.key).find(|key| astray.contains(key));
-        let refused = rests.cloned().or_else(|| in_the_way(unit, &plan, present));
+        let rests =
+            |write: &&RunWrite| astray.get(&write.key).is_some_and(|made| next(write.expected) > *made);
+        let resting = unit.writes.iter().find(rests).map(|write| write.key.clone());
+        let refused = resting.or_else(|| in_the_way(unit, &plan, present));
         if refused.is_some() {
-            astray.extend(unit.writes.iter().map(|write| &write.key));
+            for write in &unit.writes {
+                let made = astray.entry(&write.key).or_insert(i64::MAX);
+                *made = next(write.expected).min(*made);
+            }
         } else {
             for write in &unit.writes {
                 let mut run = write.run.clone();
@@ -162,6 +167,12 @@ mod tests {
     fn what_rests_on_a_unit_that_does_not_count_does_not_count_though_others_made_its_version() {
         let (first, second) = ([write("r", 5)], [write("r", 6)]);
         assert_eq!(refused(&[&first, &second], &[("r", 6)]), [true, true]);
+    }
+
+    #[test]
+    fn what_does_not_rest_on_it_is_judged_by_itself() {
+        let (torn, whole) = ([write("a", 5), write("b", 5)], [write("b", 5)]);
+        assert_eq!(refused(&[&torn, &whole], &[("a", 9), ("b", 5)]), [true, false]);
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub trait RunStore: Send + Sync {
     async fn load_runs(&self, keys: &[RunKey]) -> Result<Vec<Option<StoredRun>>>;
 
     /// Writes units, in one transaction, one verdict per unit, in order. A unit that comes later sees what the ones
-    /// before it wrote, and does not count if one before it that names one of its runs does not. Runs are locked before
-    /// everything else, in the order of their keys.
+    /// before it wrote, and does not count if it expects what one that does not count would have left. Runs are locked
+    /// before everything else, in the order of their keys.
     ///
     /// A settlement whose lease has passed on (its execution was cancelled, say) is stale and does not keep the run
     /// from ending.
