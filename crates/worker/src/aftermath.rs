@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use millstream_core::id::{DeviceKey, EventId, ExecutionKey, Seq};
-use millstream_store::action_store::LeasedAction;
+use millstream_store::action_store::{AfterFailure, LeasedAction, SettleVerdict, Settlement, Settling};
 use millstream_stream::announce::News;
 use millstream_stream::doorbell::Bell;
 use tokio::time::Instant;
@@ -44,6 +44,32 @@ impl Aftermath {
 
     pub(crate) fn news(&mut self, execution: &ExecutionKey, seq: Seq, event: EventId) {
         self.news.push(News { execution: execution.clone(), seq, event: Some(event) });
+    }
+
+    /// An action that waited for a device or for people is settled. Whose it is, unless its lease had passed on.
+    pub(crate) fn settled(
+        &mut self,
+        settlement: Settlement,
+        verdict: &SettleVerdict,
+    ) -> Option<ExecutionKey> {
+        match verdict {
+            SettleVerdict::Recorded { event: _ } => {}
+            SettleVerdict::Stale => return None,
+        }
+        let key = settlement.lease.key;
+        self.news(&key.execution, key.seq, settlement.event_id);
+        match settlement.outcome {
+            Settling::Succeeded { emit: Some(_), .. }
+            | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
+                self.ring_mailbox(key.execution.clone());
+            }
+            Settling::Succeeded { emit: None, .. }
+            | Settling::Retry { .. }
+            | Settling::Postponed { .. }
+            | Settling::Awaiting { .. }
+            | Settling::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
+        }
+        Some(key.execution)
     }
 
     /// What a device has, or is asked about, is different.

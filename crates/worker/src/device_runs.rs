@@ -5,9 +5,7 @@ use std::sync::atomic::Ordering;
 use millstream_core::claim::{Told, WaitingAction, Weights};
 use millstream_core::id::{ActionKey, DefinitionRef, ExecutionKey};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{
-    AfterFailure, Begun, Lease, LeasedAction, SettleVerdict, Settlement, Settling,
-};
+use millstream_store::action_store::{Begun, Lease, LeasedAction, Settlement};
 use millstream_store::running::{Around, Rosters, Tally, Written};
 use millstream_store::views::ActionView;
 use millstream_store::{Result, Stores};
@@ -63,25 +61,9 @@ impl Around for Worker {
         let mut after = Aftermath::default();
         written.devices.iter().for_each(|device| after.device(device));
         for (settlement, verdict) in written.settled {
-            match verdict {
-                SettleVerdict::Recorded { event: _ } => {}
-                SettleVerdict::Stale => continue,
-            }
-            let key = settlement.lease.key;
-            after.news(&key.execution, key.seq, settlement.event_id);
-            match settlement.outcome {
-                Settling::Succeeded { emit: Some(_), .. }
-                | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
-                    after.ring_mailbox(key.execution.clone());
-                }
-                Settling::Succeeded { emit: None, .. }
-                | Settling::Retry { .. }
-                | Settling::Postponed { .. }
-                | Settling::Awaiting { .. }
-                | Settling::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
-            }
+            let Some(execution) = after.settled(settlement, &verdict) else { continue };
             if written.unleased > 0 {
-                after.ring_actions(key.execution);
+                after.ring_actions(execution);
                 self.hunger.set(tokio::time::Instant::now());
             }
         }

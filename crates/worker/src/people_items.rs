@@ -4,7 +4,7 @@ use millstream_core::assignment::Waiter;
 use millstream_core::entropy;
 use millstream_core::id::{AssignmentId, WorkerId};
 use millstream_core::time::Timestamp;
-use millstream_store::action_store::{AfterFailure, SettleVerdict, Settlement, Settling};
+use millstream_store::action_store::Settlement;
 use millstream_store::tending::{self, Around, Told, Written};
 use millstream_store::{Result, StoreError, Stores};
 
@@ -54,25 +54,9 @@ impl Around for Worker {
         }
         let mut after = Aftermath::default();
         for (settlement, verdict) in written.settled {
-            match verdict {
-                SettleVerdict::Recorded { event: _ } => {}
-                SettleVerdict::Stale => continue,
-            }
-            let key = settlement.lease.key;
-            after.news(&key.execution, key.seq, settlement.event_id);
-            match settlement.outcome {
-                Settling::Succeeded { emit: Some(_), .. }
-                | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
-                    after.ring_mailbox(key.execution.clone());
-                }
-                Settling::Succeeded { emit: None, .. }
-                | Settling::Retry { .. }
-                | Settling::Postponed { .. }
-                | Settling::Awaiting { .. }
-                | Settling::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
-            }
+            let Some(execution) = after.settled(settlement, &verdict) else { continue };
             // Nothing that became ready because of it was leased with the write.
-            after.ring_actions(key.execution);
+            after.ring_actions(execution);
             self.hunger.set(tokio::time::Instant::now());
         }
         after.tell(self, std::future::ready(())).await;
