@@ -1,12 +1,11 @@
 //! Which device gets a seat: those that can take it, scored, with a card for each that says why.
 
-use std::cmp::Ordering;
 use std::fmt;
 
 use serde::Serialize;
 
 use super::device::unit;
-use super::fit::{Unfit, fitness};
+use super::fit::{Bar, Unfit, bar};
 use super::roster::{Listed, Roster};
 use super::row::Run;
 use super::status::Status;
@@ -123,102 +122,120 @@ pub fn choose(
     rotation: u64,
     now: Timestamp,
 ) -> Choice {
-    let look = |listed| (listed, fitness(run, seat, listed, now).map(|()| score(run, listed, weights)));
-    let mut looks: Vec<Look<'_>> = roster.iter().map(look).collect();
+    let (mut able, mut barred): (Vec<Able<'_>>, Vec<Barred<'_>>) = (Vec::new(), Vec::new());
+    for (listed, open) in roster.iter() {
+        match bar(run, seat, &listed.device, open, now) {
+            None => able.push((listed, score(run, listed, open, weights))),
+            Some(bar) => barred.push((listed, open, bar)),
+        }
+    }
     // The roster is in the order of ids, and equals stay in theirs.
-    looks.sort_by(|(_, one), (_, other)| match (one, other) {
-        (Ok(one), Ok(other)) => other.sum().total_cmp(&one.sum()),
-        (Ok(_), Err(_)) => Ordering::Less,
-        (Err(_), Ok(_)) => Ordering::Greater,
-        (Err(one), Err(other)) => distance(one).cmp(&distance(other)),
-    });
-    let chosen = creator(run, seat, &looks)
+    able.sort_by(|(_, one), (_, other)| other.sum().total_cmp(&one.sum()));
+    let chosen = creator(run, seat, &able)
         .map(|device| (device, How::Creator))
-        .or_else(|| coordinator(run, roster, &looks, now).map(|device| (device, How::Coordinator)))
-        .or_else(|| best(&looks, rotation).map(|device| (device, How::Score)));
+        .or_else(|| coordinator(run, roster, &able, now).map(|device| (device, How::Coordinator)))
+        .or_else(|| best(&able, rotation).map(|device| (device, How::Score)));
     let how = chosen.as_ref().map(|(_, how)| *how);
-    let left_out = looks.len().saturating_sub(MAX_CARDS);
-    let decision =
-        Box::new(Decision { how, cards: looks.iter().take(MAX_CARDS).map(card).collect(), left_out });
+    let (count, outlook) = (able.len() + barred.len(), outlook(&barred));
+    let mut cards: Vec<Card> = able.iter().take(MAX_CARDS).map(Card::of_able).collect();
+    if cards.len() < MAX_CARDS {
+        barred.sort_by_key(|(_, _, bar)| distance(*bar));
+        let rest = MAX_CARDS - cards.len();
+        cards.extend(barred.iter().take(rest).map(|barred| Card::of_barred(run, barred)));
+    }
+    let decision = Box::new(Decision { how, left_out: count - cards.len(), cards });
     match chosen {
         Some((device, how)) => Choice::Chosen { device, how, decision },
-        None => Choice::Nobody { outlook: outlook(&looks), decision },
+        None => Choice::Nobody { outlook, decision },
     }
 }
 
-/// A device, and what it is worth or why it cannot.
-type Look<'a> = (&'a Listed, Result<Parts, Unfit>);
+/// A device, and what it is worth.
+type Able<'a> = (&'a Listed, Parts);
+/// A device, what it has, and why it cannot.
+type Barred<'a> = (&'a Listed, u32, Bar);
 
-fn card((listed, found): &Look<'_>) -> Card {
-    let device = listed.device.id.clone();
-    match found {
-        Ok(parts) => Card { device, score: Some(parts.sum()), parts: Some(*parts), unfit: None },
-        Err(unfit) => Card { device, score: None, parts: None, unfit: Some(unfit.clone()) },
+impl Card {
+    /// In hundredths: what is told to people and kept for years, a hundred at a time.
+    fn of_able((listed, parts): &Able<'_>) -> Self {
+        let hundredths = |value: f64| (value * 100.0).round() / 100.0;
+        let told = Parts {
+            load: hundredths(parts.load),
+            quality: hundredths(parts.quality),
+            rank: hundredths(parts.rank),
+            relevant: hundredths(parts.relevant),
+        };
+        let (device, score) = (listed.device.id.clone(), hundredths(parts.sum()));
+        Self { device, score: Some(score), parts: Some(told), unfit: None }
+    }
+
+    fn of_barred(run: &Run, (listed, open, bar): &Barred<'_>) -> Self {
+        let unfit = Unfit::of(*bar, run, &listed.device, *open);
+        Self { device: listed.device.id.clone(), score: None, parts: None, unfit: Some(unfit) }
     }
 }
 
 /// How far somebody is from being asked: the cards of those who are only busy are not the ones left out.
-fn distance(unfit: &Unfit) -> u8 {
-    match unfit {
-        Unfit::NoRoom { .. } => 0,
-        Unfit::PassedOver | Unfit::OnAnotherSeat => 1,
-        Unfit::Incapable { .. } | Unfit::Unreachable { .. } | Unfit::Paused | Unfit::Battery { .. } => 2,
+fn distance(bar: Bar) -> u8 {
+    match bar {
+        Bar::NoRoom => 0,
+        Bar::PassedOver | Bar::OnAnotherSeat => 1,
+        Bar::Incapable | Bar::Unreachable | Bar::Paused | Bar::Battery => 2,
     }
 }
 
-fn score(run: &Run, listed: &Listed, weights: &Weights) -> Parts {
+fn score(run: &Run, listed: &Listed, open: u32, weights: &Weights) -> Parts {
     let device = &*listed.device;
     let has = run.prefer.intersection(&device.capabilities).count();
     #[expect(clippy::cast_precision_loss, reason = "a hundred at most")]
     let relevant = if run.prefer.is_empty() { 1.0 } else { has as f64 / run.prefer.len() as f64 };
     Parts {
-        load: weights.load * (1.0 - device.load_with(listed.open)),
+        load: weights.load * (1.0 - device.load_with(open)),
         quality: weights.quality * unit(device.quality),
         rank: weights.rank * listed.rank,
         relevant: weights.relevant * relevant,
     }
 }
 
-fn is_fit(looks: &[Look<'_>], device: &DeviceId) -> bool {
-    looks.iter().any(|(listed, found)| listed.device.id == *device && found.is_ok())
+fn is_able(able: &[Able<'_>], device: &DeviceId) -> bool {
+    able.iter().any(|(listed, _)| listed.device.id == *device)
 }
 
 /// The device that created the run comes first, once: for a seat that nobody was asked about yet.
-fn creator(run: &Run, seat: u16, looks: &[Look<'_>]) -> Option<DeviceId> {
+fn creator(run: &Run, seat: u16, able: &[Able<'_>]) -> Option<DeviceId> {
     let is_new = run.seat(seat)?.status() == Status::Created;
     let creator = run.created_by.as_ref().filter(|_| run.creator_willing && is_new)?;
-    is_fit(looks, creator).then(|| creator.clone())
+    is_able(able, creator).then(|| creator.clone())
 }
 
 /// Of those that may be elected and are there.
-fn coordinator(run: &Run, roster: &Roster, looks: &[Look<'_>], now: Timestamp) -> Option<DeviceId> {
+fn coordinator(run: &Run, roster: &Roster, able: &[Able<'_>], now: Timestamp) -> Option<DeviceId> {
     if !run.prefer_coordinator {
         return None;
     }
-    let there = roster.iter().filter(|listed| {
+    let there = roster.iter().map(|(listed, _)| listed).filter(|listed| {
         let device = &listed.device;
         device.coordinates && !device.paused && now.since(device.seen_at) <= run.settings.reachable
     });
     let elected = election::coordinator(there.map(Listed::member))?;
-    is_fit(looks, elected).then(|| elected.clone())
+    is_able(able, elected).then(|| elected.clone())
 }
 
 /// The best, or one of those that are equally good.
-fn best(looks: &[Look<'_>], rotation: u64) -> Option<DeviceId> {
+fn best(able: &[Able<'_>], rotation: u64) -> Option<DeviceId> {
     const EQUAL: f64 = 1e-9;
-    let score = |(_, found): &Look<'_>| found.as_ref().ok().map(Parts::sum);
-    let most = score(looks.first()?)?;
-    let is_equal = |look: &&Look<'_>| score(look).is_some_and(|score| most - score <= EQUAL);
-    let count = looks.iter().take_while(is_equal).count();
+    let (_, first) = able.first()?;
+    let is_equal = |(_, parts): &&Able<'_>| first.sum() - parts.sum() <= EQUAL;
+    let count = able.iter().take_while(is_equal).count();
     let turn = rotation % u64::try_from(count).unwrap_or(1).max(1);
-    looks.get(usize::try_from(turn).unwrap_or(0)).map(|(listed, _)| listed.device.id.clone())
+    able.get(usize::try_from(turn).unwrap_or(0)).map(|(listed, _)| listed.device.id.clone())
 }
 
-fn outlook(looks: &[Look<'_>]) -> Outlook {
-    let any = |meant: fn(&Unfit) -> bool| looks.iter().any(|(_, found)| found.as_ref().is_err_and(meant));
-    if any(|unfit| matches!(unfit, Unfit::NoRoom { .. })) {
+fn outlook(barred: &[Barred<'_>]) -> Outlook {
+    let any = |meant: Bar| barred.iter().any(|(_, _, bar)| *bar == meant);
+    if any(Bar::NoRoom) {
         Outlook::Busy
-    } else if any(|unfit| matches!(unfit, Unfit::PassedOver)) {
+    } else if any(Bar::PassedOver) {
         Outlook::Declined
     } else {
         Outlook::Nobody

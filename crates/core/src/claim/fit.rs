@@ -6,7 +6,6 @@ use std::fmt;
 use serde::Serialize;
 
 use super::device::{Candidate, Device};
-use super::roster::Listed;
 use super::row::Run;
 use crate::id::Name;
 use crate::time::Timestamp;
@@ -34,42 +33,66 @@ pub enum Unfit {
     },
 }
 
-/// Whether it can take this seat. What is named first stands in the way for longest: one that has no room has
-/// everything else.
+/// What stands in the way of a device: an [`Unfit`] without its particulars, for those who look at many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bar {
+    Incapable,
+    Unreachable,
+    Paused,
+    Battery,
+    OnAnotherSeat,
+    PassedOver,
+    NoRoom,
+}
+
+/// Whether it can take this seat.
 pub fn fit(run: &Run, seat: u16, candidate: &Candidate, now: Timestamp) -> Result<(), Unfit> {
-    with_room(run, seat, &candidate.device, candidate.open, now)
+    let (device, open) = (&candidate.device, candidate.open);
+    match bar(run, seat, device, open, now) {
+        Some(bar) => Err(Unfit::of(bar, run, device, open)),
+        None => Ok(()),
+    }
 }
 
-pub(super) fn fitness(run: &Run, seat: u16, listed: &Listed, now: Timestamp) -> Result<(), Unfit> {
-    with_room(run, seat, &listed.device, listed.open, now)
-}
-
-fn with_room(run: &Run, seat: u16, device: &Device, open: u32, now: Timestamp) -> Result<(), Unfit> {
+/// What is named first stands in the way for longest: one that has no room has everything else.
+pub(super) fn bar(run: &Run, seat: u16, device: &Device, open: u32, now: Timestamp) -> Option<Bar> {
     if !run.requires.is_subset(&device.capabilities) {
-        let missing = run.requires.difference(&device.capabilities).cloned().collect();
-        return Err(Unfit::Incapable { missing });
+        return Some(Bar::Incapable);
     }
     if now.since(device.seen_at) > run.settings.reachable {
-        return Err(Unfit::Unreachable { seen_at: device.seen_at });
+        return Some(Bar::Unreachable);
     }
     if device.paused {
-        return Err(Unfit::Paused);
+        return Some(Bar::Paused);
     }
     if let (true, Some(percent), Some(least)) = (device.on_battery, device.battery, run.min_battery)
         && percent < least
     {
-        return Err(Unfit::Battery { percent });
+        return Some(Bar::Battery);
     }
     if run.seat_of(&device.id).is_some_and(|other| other != seat) {
-        return Err(Unfit::OnAnotherSeat);
+        return Some(Bar::OnAnotherSeat);
     }
     if run.seat(seat).is_some_and(|seat| seat.passed_over.contains(&device.id)) {
-        return Err(Unfit::PassedOver);
+        return Some(Bar::PassedOver);
     }
-    if !device.has_room_with(open) {
-        return Err(Unfit::NoRoom { open });
+    (!device.has_room_with(open)).then_some(Bar::NoRoom)
+}
+
+impl Unfit {
+    pub(super) fn of(bar: Bar, run: &Run, device: &Device, open: u32) -> Self {
+        match bar {
+            Bar::Incapable => {
+                Self::Incapable { missing: run.requires.difference(&device.capabilities).cloned().collect() }
+            }
+            Bar::Unreachable => Self::Unreachable { seen_at: device.seen_at },
+            Bar::Paused => Self::Paused,
+            Bar::Battery => Self::Battery { percent: device.battery.unwrap_or_default() },
+            Bar::OnAnotherSeat => Self::OnAnotherSeat,
+            Bar::PassedOver => Self::PassedOver,
+            Bar::NoRoom => Self::NoRoom { open },
+        }
     }
-    Ok(())
 }
 
 /// Whether it may take this seat by itself, without being asked: one that had its chance may come back.

@@ -1,7 +1,8 @@
 //! All devices that a choice is made from: in the order of their ids, ranked once, each with what it has been given.
 //!
-//! Copies are cheap: whoever tries something out does so on a copy.
+//! Copies are cheap: whoever tries something out does so on a copy, which holds what is different.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::device::{Candidate, Device};
@@ -9,13 +10,17 @@ use crate::election::{self, Member};
 use crate::id::DeviceId;
 
 #[derive(Debug, Clone, Default)]
-pub struct Roster(Vec<Listed>);
+pub struct Roster {
+    listed: Arc<Vec<Listed>>,
+    /// By place: what this copy has given more, or fewer.
+    shifted: BTreeMap<usize, i64>,
+}
 
 /// A device, and what is counted of it.
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
     pub(super) device: Arc<Device>,
-    pub(super) open: u32,
+    open: u32,
     /// Its place in the election over all that are registered, 0 to 1.
     pub(super) rank: f64,
 }
@@ -23,94 +28,168 @@ pub(super) struct Listed {
 impl FromIterator<Candidate> for Roster {
     fn from_iter<I: IntoIterator<Item = Candidate>>(candidates: I) -> Self {
         let listed = |Candidate { device, open }| Listed { device: Arc::new(device), open, rank: 0.0 };
-        let mut roster = Self(candidates.into_iter().map(listed).collect());
-        roster.0.sort_by(|one, other| one.device.id.cmp(&other.device.id));
-        roster.elect();
-        roster
+        let mut all: Vec<Listed> = candidates.into_iter().map(listed).collect();
+        all.sort_by(|one, other| one.device.id.cmp(&other.device.id));
+        elect(&mut all);
+        Self { listed: Arc::new(all), shifted: BTreeMap::new() }
     }
 }
 
 impl Roster {
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.listed.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.listed.is_empty()
     }
 
     pub fn get(&self, device: &DeviceId) -> Option<&Device> {
         let at = self.find(device).ok()?;
-        self.0.get(at).map(|listed| &*listed.device)
+        self.listed.get(at).map(|listed| &*listed.device)
     }
 
     /// What is known of a device now.
     pub fn put(&mut self, candidate: Candidate) {
         let Candidate { device, open } = candidate;
-        match self.find(&device.id) {
+        let found = self.find(&device.id);
+        let all = self.own();
+        match found {
             Ok(at) => {
-                let Some(listed) = self.0.get_mut(at) else { return };
+                let Some(listed) = all.get_mut(at) else { return };
                 let is_ranked_alike = listed.device.capability == device.capability;
                 (listed.device, listed.open) = (Arc::new(device), open);
                 if is_ranked_alike {
                     return;
                 }
             }
-            Err(at) => self.0.insert(at, Listed { device: Arc::new(device), open, rank: 0.0 }),
+            Err(at) => all.insert(at, Listed { device: Arc::new(device), open, rank: 0.0 }),
         }
-        self.elect();
+        elect(all);
     }
 
     /// What a device says of itself, whatever it has been given. Whether it is paused is not its own word.
     pub fn hear(&mut self, mut device: Device) {
-        let known = self.find(&device.id).ok().and_then(|at| self.0.get(at));
-        let open = known.map_or(0, |listed| listed.open);
-        device.paused = known.is_some_and(|listed| listed.device.paused);
+        let known = self.find(&device.id).ok();
+        let open = known.map_or(0, |at| self.open(at));
+        let before = known.and_then(|at| self.listed.get(at));
+        device.paused = before.is_some_and(|listed| listed.device.paused);
         self.put(Candidate { device, open });
     }
 
     pub fn remove(&mut self, device: &DeviceId) {
         if let Ok(at) = self.find(device) {
-            self.0.remove(at);
-            self.elect();
+            let all = self.own();
+            all.remove(at);
+            elect(all);
         }
     }
 
     /// A device has so many seats more, or fewer.
     pub fn shift(&mut self, device: &DeviceId, seats: i64) {
-        if let Ok(at) = self.find(device)
-            && let Some(listed) = self.0.get_mut(at)
-        {
-            let open = i64::from(listed.open).saturating_add(seats).max(0);
-            listed.open = u32::try_from(open).unwrap_or(u32::MAX);
+        let Ok(at) = self.find(device) else { return };
+        match Arc::get_mut(&mut self.listed).and_then(|all| all.get_mut(at)) {
+            // Nobody else has this list.
+            Some(listed) if self.shifted.is_empty() => listed.open = shifted(listed.open, seats),
+            Some(_) | None => *self.shifted.entry(at).or_default() += seats,
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Listed> {
-        self.0.iter()
+    /// Each with what it has.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Listed, u32)> {
+        let mut moved = self.shifted.iter().peekable();
+        self.listed.iter().enumerate().map(move |(at, listed)| {
+            let by = moved.next_if(|(place, _)| **place == at).map_or(0, |(_, seats)| *seats);
+            (listed, shifted(listed.open, by))
+        })
+    }
+
+    fn open(&self, at: usize) -> u32 {
+        let by = self.shifted.get(&at).copied().unwrap_or_default();
+        self.listed.get(at).map_or(0, |listed| shifted(listed.open, by))
     }
 
     fn find(&self, device: &DeviceId) -> Result<usize, usize> {
-        self.0.binary_search_by(|listed| listed.device.id.cmp(device))
+        self.listed.binary_search_by(|listed| listed.device.id.cmp(device))
     }
 
-    fn elect(&mut self) {
-        let order = election::order((0..self.0.len()).map_while(|at| self.0.get(at)).map(Listed::member));
-        let of = order.len();
-        let mut ranks: Vec<(DeviceId, f64)> = order
-            .into_iter()
-            .enumerate()
-            .map(|(place, id)| (id.clone(), election::rank(place, of)))
-            .collect();
-        ranks.sort_by(|one, other| one.0.cmp(&other.0));
-        for (listed, (_, rank)) in self.0.iter_mut().zip(ranks) {
-            listed.rank = rank;
+    /// The list as this copy has it, to be changed.
+    fn own(&mut self) -> &mut Vec<Listed> {
+        let all = Arc::make_mut(&mut self.listed);
+        for (at, seats) in std::mem::take(&mut self.shifted) {
+            if let Some(listed) = all.get_mut(at) {
+                listed.open = shifted(listed.open, seats);
+            }
         }
+        all
+    }
+}
+
+fn shifted(open: u32, by: i64) -> u32 {
+    u32::try_from(i64::from(open).saturating_add(by).max(0)).unwrap_or(u32::MAX)
+}
+
+fn elect(all: &mut [Listed]) {
+    let order = election::order(all.iter().map(Listed::member));
+    let of = order.len();
+    let mut ranks: Vec<(DeviceId, f64)> =
+        order.into_iter().enumerate().map(|(place, id)| (id.clone(), election::rank(place, of))).collect();
+    ranks.sort_by(|one, other| one.0.cmp(&other.0));
+    for (listed, (_, rank)) in all.iter_mut().zip(ranks) {
+        listed.rank = rank;
     }
 }
 
 impl Listed {
     pub(super) fn member(&self) -> Member<'_, DeviceId> {
         Member { id: &self.device.id, capability: u64::from(self.device.capability) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    fn device(id: &str) -> Device {
+        Device {
+            id: DeviceId::parse(id).unwrap(),
+            capabilities: std::collections::BTreeSet::new(),
+            capability: 1,
+            capacity: None,
+            load: 0.0,
+            quality: 1.0,
+            battery: None,
+            on_battery: false,
+            coordinates: false,
+            paused: false,
+            seen_at: Timestamp::EPOCH,
+        }
+    }
+
+    fn opens(roster: &Roster) -> Vec<u32> {
+        roster.iter().map(|(_, open)| open).collect()
+    }
+
+    #[test]
+    fn what_is_tried_out_on_a_copy_is_not_seen_elsewhere() {
+        let candidates = ["a", "b", "c"].map(|id| Candidate { device: device(id), open: 1 });
+        let mut roster: Roster = candidates.into_iter().collect();
+        let id = |text: &str| DeviceId::parse(text).unwrap();
+        roster.shift(&id("b"), 1);
+        let mut copy = roster.clone();
+        copy.shift(&id("b"), 2);
+        copy.shift(&id("c"), -5);
+        roster.shift(&id("a"), 1);
+        assert_eq!(opens(&copy), [1, 4, 0]);
+        assert_eq!(opens(&roster), [2, 2, 1]);
+        // What is heard of a device leaves what it has as it was.
+        copy.hear(device("b"));
+        copy.put(Candidate { device: device("d"), open: 7 });
+        copy.remove(&id("a"));
+        assert_eq!(opens(&copy), [4, 0, 7]);
+        drop(copy);
+        roster.shift(&id("a"), 1);
+        assert_eq!(opens(&roster), [3, 2, 1]);
     }
 }
