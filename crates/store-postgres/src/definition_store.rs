@@ -1,6 +1,6 @@
 //! Definitions: versioned, immutable once written.
 //!
-//! A version number is taken by inserting it. Who finds it taken looks at the latest version again.
+//! Whoever puts a version of a definition waits for whoever else does.
 
 use async_trait::async_trait;
 use millstream_core::id::{DefinitionRef, Name, TenantId};
@@ -8,11 +8,11 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::definition_store::{DefinitionStore, NewDefinition, PutDefinition, StoredDefinition};
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row};
+use sqlx::{PgExecutor, PgPool, Row};
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::{Attempt, Failure};
+use crate::errors::Attempt;
 
 #[async_trait]
 impl DefinitionStore for PostgresStore {
@@ -58,9 +58,11 @@ async fn put(
 ) -> Attempt<PutDefinition> {
     const INSERT: &str = "
 INSERT INTO definitions (tenant, name, version, dialect, source, checksum, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (tenant, name, version) DO NOTHING";
-    let latest = read_latest(pool, tenant, &definition.name).await?;
+VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 6))";
+    let mut transaction = pool.begin().await?;
+    sqlx::query(LOCK).bind(tenant.as_str()).bind(definition.name.as_str()).execute(&mut *transaction).await?;
+    let latest = read_latest(&mut *transaction, tenant, &definition.name).await?;
     if let Some(latest) = latest.as_ref().filter(|latest| latest.checksum == definition.checksum) {
         return Ok(PutDefinition::Unchanged(latest.clone()));
     }
@@ -74,7 +76,7 @@ ON CONFLICT (tenant, name, version) DO NOTHING";
         checksum: definition.checksum.clone(),
         created_at: now,
     };
-    let inserted = sqlx::query(INSERT)
+    sqlx::query(INSERT)
         .bind(tenant.as_str())
         .bind(stored.definition.name.as_str())
         .bind(stored.definition.version)
@@ -82,20 +84,22 @@ ON CONFLICT (tenant, name, version) DO NOTHING";
         .bind(&stored.source)
         .bind(&stored.checksum)
         .bind(now.as_millis())
-        .execute(pool)
+        .execute(&mut *transaction)
         .await?;
-    if inserted.rows_affected() == 0 {
-        return Err(Failure::Unsettled("another definition took the version"));
-    }
+    transaction.commit().await?;
     Ok(PutDefinition::Created(stored))
 }
 
-async fn read_latest(pool: &PgPool, tenant: &TenantId, name: &Name) -> Attempt<Option<StoredDefinition>> {
+async fn read_latest(
+    executor: impl PgExecutor<'_>,
+    tenant: &TenantId,
+    name: &Name,
+) -> Attempt<Option<StoredDefinition>> {
     const READ: &str = "
 SELECT name AS definition, version, dialect, source, checksum, created_at
 FROM definitions WHERE tenant = $1 AND name = $2
 ORDER BY version DESC LIMIT 1";
-    let row = sqlx::query(READ).bind(tenant.as_str()).bind(name.as_str()).fetch_optional(pool).await?;
+    let row = sqlx::query(READ).bind(tenant.as_str()).bind(name.as_str()).fetch_optional(executor).await?;
     row.as_ref().map(stored).transpose()
 }
 
