@@ -25,10 +25,12 @@ use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::Attempt;
 use crate::item_rows::{self, item_key};
-use crate::item_store;
+use crate::item_store::Wish;
+use crate::item_write;
 use crate::line::{self, Search};
 use crate::queue_store::{Configs, list_queues, read_queues};
-use crate::skill_sets::Sets;
+use crate::skill_sets::Shelf;
+use crate::totals::{self, Sums};
 
 /// Queues that somebody who names none is given work of.
 const MOST_QUEUES: usize = 1_000;
@@ -99,29 +101,26 @@ ORDER BY due_at, tenant, item LIMIT $2";
 impl PostgresStore {
     /// `None` for who has to look again. Each person occurs once.
     async fn next_once(&self, callers: &[Caller], now: Timestamp) -> Attempt<Vec<Option<Given>>> {
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.hold().await?;
+        let mut transaction = held.begin().await?;
         lock_people(&mut transaction, callers).await?;
         let known = read_known(&mut transaction, callers).await?;
         let mut desk = Desk::read(&mut transaction, &self.configs, callers, &known).await?;
-        let queues: BTreeSet<(TenantId, Name)> = desk.queues_asked();
-        let sets = if queues.is_empty() {
-            HashMap::new()
-        } else {
-            self.skills.of(&mut transaction, &queues).await?
-        };
+        let mut sets = self.skills.shelf(desk.queues_asked());
         for group in desk.groups() {
-            desk.serve(&mut transaction, &sets, &group, now).await?;
+            desk.serve(&mut transaction, &mut sets, &group, now).await?;
             // Those whom the group's items did not suit, one by one.
             if group.len() > 1 {
                 for at in group.into_iter().filter(|at| !desk.is_served(*at)).collect::<Vec<_>>() {
-                    desk.serve(&mut transaction, &sets, &[at], now).await?;
+                    desk.serve(&mut transaction, &mut sets, &[at], now).await?;
                 }
             }
         }
         desk.give_back(&mut transaction).await?;
-        item_rows::add_totals(&mut transaction, &item_rows::sums_of(&desk.commits), now).await?;
+        let given = desk.close(&mut transaction, now).await?;
         transaction.commit().await?;
-        Ok(desk.given)
+        held.keep();
+        Ok(given)
     }
 }
 
@@ -185,7 +184,10 @@ struct Desk<'a> {
     asking: BTreeMap<usize, Asking>,
     pending: BTreeMap<usize, Assignment>,
     given: Vec<Option<Given>>,
-    commits: Vec<ItemCommit>,
+    /// What is to be written, wave after wave: each has every item once.
+    waves: Vec<Vec<ItemCommit>>,
+    /// What they add to sums that are not written.
+    sums: Sums,
 }
 
 impl<'a> Desk<'a> {
@@ -201,7 +203,8 @@ impl<'a> Desk<'a> {
             asking: BTreeMap::new(),
             pending: BTreeMap::new(),
             given: vec![None; callers.len()],
-            commits: Vec::new(),
+            waves: Vec::new(),
+            sums: Sums::new(),
         };
         let mut fresh = Vec::new();
         for (at, (caller, known)) in callers.iter().zip(known).enumerate() {
@@ -249,7 +252,9 @@ impl<'a> Desk<'a> {
             let tenant = self.callers.get(*at)?.tenant.clone();
             Some(ItemRef::Item(ItemKey { tenant, item: one.item.clone() }))
         });
-        let loaded = item_store::load(connection, &wanted.collect::<Vec<_>>()).await?;
+        let wanted: Vec<ItemRef> = wanted.collect();
+        let wish = Wish::of(&wanted);
+        let loaded = wish.granted(&wish.query().fetch_all(connection).await?)?;
         for ((at, assignment), loaded) in pending.into_iter().zip(loaded) {
             let Some(LoadedItem { work, .. }) = loaded else { continue };
             let again = GivenWork { assignment, item: work.item, payload: work.payload, again: true };
@@ -293,18 +298,20 @@ impl<'a> Desk<'a> {
         groups
     }
 
+    /// What was given is written when somebody else looks, or at last.
     async fn serve(
         &mut self,
         connection: &mut PgConnection,
-        sets: &HashMap<(TenantId, Name), Sets>,
+        sets: &mut Shelf<'_>,
         group: &[usize],
         now: Timestamp,
     ) -> Attempt<()> {
+        self.write_waves(connection, now).await?;
         let first = group.first().and_then(|at| Some((self.callers.get(*at)?, self.asking.get(at)?)));
         let Some((caller, asking)) = first else { return Ok(()) };
         let tenant = caller.tenant.clone();
-        let search = Search { tenant: &tenant, asking, sets, count: group.len() };
-        let found = line::look(connection, &search).await?;
+        let search = Search { tenant: &tenant, asking, count: group.len() };
+        let found = line::look(connection, &search, sets).await?;
         let locked = line::lock(connection, &found, group.len()).await?;
         let standings: HashMap<&ItemKey, &Candidate> = found.iter().map(|(key, one)| (key, one)).collect();
         let mut items = Vec::new();
@@ -324,7 +331,6 @@ impl<'a> Desk<'a> {
         let candidates: Vec<Candidate> = items.iter().map(|(_, candidate)| candidate.clone()).collect();
         let chosen = hand_out(&callers, &candidates);
         let mut items: Vec<LoadedItem> = items.into_iter().map(|(loaded, _)| loaded).collect();
-        let mut waves: Vec<Vec<ItemCommit>> = Vec::new();
         for (at, chosen) in group.iter().zip(chosen) {
             let Some((caller, chosen)) = self.callers.get(*at).zip(chosen) else {
                 if found.is_empty() && group.len() == 1 {
@@ -337,21 +343,42 @@ impl<'a> Desk<'a> {
             let Some(commit) = giving::give(loaded, queue, caller, now) else { continue };
             *loaded = giving::after(&commit);
             let given = given(&commit, caller.next);
-            let wave =
-                waves.iter().take_while(|wave| wave.iter().any(|other| other.key == commit.key)).count();
-            if wave == waves.len() {
-                waves.push(Vec::new());
-            }
-            if let Some(wave) = waves.get_mut(wave) {
-                wave.push(commit);
-            }
             self.answer(*at, given);
-        }
-        for wave in waves {
-            item_rows::write_items(connection, &wave.iter().collect::<Vec<_>>()).await?;
-            self.commits.extend(wave);
+            self.put_in_a_wave(commit);
         }
         Ok(())
+    }
+
+    fn put_in_a_wave(&mut self, commit: ItemCommit) {
+        let has_it = |wave: &&Vec<ItemCommit>| wave.iter().any(|other| other.key == commit.key);
+        let wave = self.waves.iter().take_while(has_it).count();
+        match self.waves.get_mut(wave) {
+            Some(wave) => wave.push(commit),
+            None => self.waves.push(vec![commit]),
+        }
+    }
+
+    async fn write_waves(&mut self, connection: &mut PgConnection, now: Timestamp) -> Attempt<()> {
+        for wave in std::mem::take(&mut self.waves) {
+            for (key, sum) in totals::of(&wave) {
+                self.sums.entry(key).or_default().merge(&sum);
+            }
+            let commits: Vec<&ItemCommit> = wave.iter().collect();
+            item_write::write(connection, &commits, &Sums::new(), now).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rest, and with the last of it the sums, which nothing is locked after.
+    async fn close(mut self, connection: &mut PgConnection, now: Timestamp) -> Attempt<Vec<Option<Given>>> {
+        let last = self.waves.pop().unwrap_or_default();
+        self.write_waves(connection, now).await?;
+        let mut sums = totals::of(&last);
+        for (key, sum) in self.sums {
+            sums.entry(key).or_default().merge(&sum);
+        }
+        item_write::write(connection, &last.iter().collect::<Vec<_>>(), &sums, now).await?;
+        Ok(self.given)
     }
 
     fn queue(&self, tenant: &TenantId, name: &Name) -> Option<&QueueView> {

@@ -60,7 +60,7 @@ CROSS JOIN LATERAL (
             return Ok(Vec::new());
         }
         self.once(async {
-            let rows = DeviceColumns::of(keys).bound(READ).fetch_all(&self.pool).await?;
+            let rows = self.warm.rows(DeviceColumns::of(keys).bound(READ)).await?;
             let found = rows
                 .iter()
                 .map(|row| Ok((device_key(row)?, candidate(row)?)))

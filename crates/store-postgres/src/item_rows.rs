@@ -1,21 +1,17 @@
-//! The rows of items: themselves, their assignments, openings, logs, and the sums that they add to.
+//! The rows of items: themselves, their assignments, openings and logs. How a change is written is in
+//! [`crate::item_write`].
 //!
-//! Whoever writes here holds the items' rows; assignments, openings and logs belong to them. Sums come last, in the
-//! order of their keys: they are the rows that people share with themselves alone.
+//! Whoever writes here holds the items' rows; assignments, openings and logs belong to them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use millstream_core::assignment::item::FORMAT;
-use millstream_core::assignment::next::OpeningChange;
-use millstream_core::assignment::stats::{self, Totals};
 use millstream_core::assignment::{Assignment, Item, LogEntry, Work};
 use millstream_core::id::{ItemKey, Name, PersonId, TenantId};
 use millstream_core::raw::RawJson;
-use millstream_core::time::Timestamp;
-use millstream_store::item_store::{ItemCommit, LoadedItem};
+use millstream_store::item_store::LoadedItem;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
-use uuid::Uuid;
 
 use crate::decode;
 use crate::errors::{Attempt, Failure};
@@ -85,111 +81,11 @@ CROSS JOIN LATERAL (
     Ok(items)
 }
 
-/// Writes changes of items whose rows are held and have the versions that are expected, each item once. Sums are
-/// written apart, when all items are: see [`sums_of`].
-pub(crate) async fn write_items(connection: &mut PgConnection, commits: &[&ItemCommit]) -> Attempt<()> {
-    // All of it in one statement: what hangs on an item is held with its row.
-    const WRITE: &str = "
-WITH closed AS (
-    DELETE FROM openings o USING unnest($8::text[], $9::text[]) AS k(tenant, item)
-    WHERE o.item = k.item AND o.tenant = k.tenant
-), taken AS (
-    UPDATE openings o
-    SET needs = k.needs, barred = ARRAY(SELECT json_array_elements_text(k.barred::json))
-    FROM unnest($10::text[], $11::text[], $12::int[], $13::text[]) AS k(tenant, item, needs, barred)
-    WHERE o.item = k.item AND o.tenant = k.tenant
-), given AS (
-    INSERT INTO assignments (tenant, assignment, item, person, queue, status, is_open, due_at, body)
-    SELECT k.* FROM unnest($14::text[], $15::uuid[], $16::text[], $17::text[], $18::text[], $19::text[],
-                           $20::boolean[], $21::bigint[], $22::text[]) AS k
-    ON CONFLICT (assignment, tenant) DO UPDATE SET
-        status = excluded.status, is_open = excluded.is_open, due_at = excluded.due_at, body = excluded.body
-), logged AS (
-    INSERT INTO item_log (tenant, item, no, at, body)
-    SELECT k.* FROM unnest($23::text[], $24::text[], $25::bigint[], $26::bigint[], $27::text[]) AS k
-)
-UPDATE items i
-SET queue = k.queue, status = k.status, version = i.version + 1, due_at = k.due_at, ended_at = k.ended_at,
-    body = k.body
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[])
-    AS k(tenant, item, queue, status, due_at, ended_at, body)
-WHERE i.item = k.item AND i.tenant = k.tenant";
-    if commits.is_empty() {
-        return Ok(());
-    }
-    let which = |wanted: OpeningChange| commits.iter().filter(move |one| one.change.opening.change == wanted);
-    let openings = || which(OpeningChange::Update).map(|commit| &commit.change.opening);
-    let changed = || {
-        commits.iter().flat_map(|commit| {
-            let work = &commit.change.work;
-            let changed = commit.change.changed.iter().filter_map(|id| work.assignments.get(id));
-            changed.map(|one| (&commit.key.tenant, one))
-        })
-    };
-    let log = || commits.iter().flat_map(|commit| commit.change.log.iter().map(|entry| (&commit.key, entry)));
-    let items = || commits.iter().map(|commit| &commit.change.work.item);
-    let (tenants, ids) = key_columns(commits.iter().map(|commit| &commit.key));
-    let closed = key_columns(which(OpeningChange::Close).map(|commit| &commit.key));
-    let taken = key_columns(which(OpeningChange::Update).map(|commit| &commit.key));
-    let logged = key_columns(log().map(|(key, _)| key));
-    sqlx::query(WRITE)
-        .bind(&tenants)
-        .bind(&ids)
-        .bind(items().map(|item| item.queue.as_str()).collect::<Vec<_>>())
-        .bind(items().map(|item| item.status.as_str()).collect::<Vec<_>>())
-        .bind(items().map(|item| item.due_at.map(Timestamp::as_millis)).collect::<Vec<_>>())
-        .bind(items().map(|item| item.ended_at.map(Timestamp::as_millis)).collect::<Vec<_>>())
-        .bind(items().map(text_of).collect::<Vec<_>>())
-        .bind(&closed.0)
-        .bind(&closed.1)
-        .bind(&taken.0)
-        .bind(&taken.1)
-        .bind(openings().map(|opening| small(opening.needs)).collect::<Vec<_>>())
-        .bind(openings().map(|opening| text_of(&opening.barred)).collect::<Vec<_>>())
-        .bind(changed().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.id.0).collect::<Vec<Uuid>>())
-        .bind(changed().map(|(_, one)| one.item.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.person.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.queue.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.status.as_str()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.status.is_open()).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| one.deadline.map(Timestamp::as_millis)).collect::<Vec<_>>())
-        .bind(changed().map(|(_, one)| text_of(one)).collect::<Vec<_>>())
-        .bind(&logged.0)
-        .bind(&logged.1)
-        .bind(log().map(|(_, entry)| i64::from(entry.no)).collect::<Vec<_>>())
-        .bind(log().map(|(_, entry)| entry.at.as_millis()).collect::<Vec<_>>())
-        .bind(log().map(|(_, entry)| text_of(entry)).collect::<Vec<_>>())
-        .execute(&mut *connection)
-        .await?;
-    let placed: Vec<_> = which(OpeningChange::Place)
-        .map(|commit| Placed {
-            key: &commit.key,
-            work: &commit.change.work,
-            barred: &commit.change.opening.barred,
-            position: None,
-        })
-        .collect();
-    place(connection, &placed).await
-}
-
-fn text_of<T: serde::Serialize>(value: &T) -> String {
+pub(crate) fn text_of<T: serde::Serialize>(value: &T) -> String {
     RawJson::of(value).as_str().to_owned()
 }
 
-/// What changes add to the sums.
-pub(crate) fn sums_of<'c>(commits: impl IntoIterator<Item = &'c ItemCommit>) -> Sums {
-    let mut sums: Sums = BTreeMap::new();
-    for commit in commits {
-        for ((queue, person), added) in &commit.totals {
-            let key = (commit.key.tenant.clone(), queue.clone(), person.clone());
-            sums.entry(key).or_default().merge(added);
-        }
-    }
-    sums
-}
-
-fn small(count: usize) -> i32 {
+pub(crate) fn small(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
@@ -228,7 +124,7 @@ ON CONFLICT (item, tenant) DO UPDATE SET
         .bind(items().map(|item| item.class.number()).collect::<Vec<_>>())
         .bind(placed.iter().map(|one| one.position).collect::<Vec<_>>())
         .bind(placed.iter().map(|one| small(one.work.needs())).collect::<Vec<_>>())
-        .bind(placed.iter().map(|one| RawJson::of(one.barred).as_str().to_owned()).collect::<Vec<_>>())
+        .bind(placed.iter().map(|one| text_of(one.barred)).collect::<Vec<_>>())
         .execute(connection)
         .await?;
     Ok(())
@@ -309,51 +205,7 @@ SELECT k.* FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::t
         .bind(&ids)
         .bind(log.iter().map(|(_, entry)| i64::from(entry.no)).collect::<Vec<_>>())
         .bind(log.iter().map(|(_, entry)| entry.at.as_millis()).collect::<Vec<_>>())
-        .bind(log.iter().map(|(_, entry)| RawJson::of(entry).as_str().to_owned()).collect::<Vec<_>>())
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
-/// In the order in which their rows are locked.
-pub(crate) type Sums = BTreeMap<(TenantId, Name, Option<PersonId>), Totals>;
-
-pub(crate) async fn add_totals(connection: &mut PgConnection, sums: &Sums, now: Timestamp) -> Attempt<()> {
-    const ADD: &str = "
-INSERT INTO queue_totals AS t (tenant, queue, person, day, created, started, completed, skipped, expired_pending,
-    expired_started, completing_millis, completed_attempts, items_imported, items_done, items_failed,
-    items_withdrawn, items_escalated)
-SELECT k.tenant, k.queue, k.person, $4, s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12], s[13]
-FROM unnest($1::text[], $2::text[], $3::text[], $5::text[]) AS k(tenant, queue, person, sums),
-     LATERAL (SELECT k.sums::bigint[] AS s) AS v
-ON CONFLICT (tenant, queue, person, day) DO UPDATE SET
-    created = t.created + excluded.created, started = t.started + excluded.started,
-    completed = t.completed + excluded.completed, skipped = t.skipped + excluded.skipped,
-    expired_pending = t.expired_pending + excluded.expired_pending,
-    expired_started = t.expired_started + excluded.expired_started,
-    completing_millis = t.completing_millis + excluded.completing_millis,
-    completed_attempts = t.completed_attempts + excluded.completed_attempts,
-    items_imported = t.items_imported + excluded.items_imported,
-    items_done = t.items_done + excluded.items_done, items_failed = t.items_failed + excluded.items_failed,
-    items_withdrawn = t.items_withdrawn + excluded.items_withdrawn,
-    items_escalated = t.items_escalated + excluded.items_escalated";
-    if sums.is_empty() {
-        return Ok(());
-    }
-    let written = |totals: &Totals| {
-        let sums: Vec<String> = totals.0.iter().map(ToString::to_string).collect();
-        format!("{{{}}}", sums.join(","))
-    };
-    sqlx::query(ADD)
-        .bind(sums.keys().map(|(tenant, _, _)| tenant.as_str()).collect::<Vec<_>>())
-        .bind(sums.keys().map(|(_, queue, _)| queue.as_str()).collect::<Vec<_>>())
-        .bind(
-            sums.keys()
-                .map(|(_, _, person)| person.as_ref().map_or("", PersonId::as_str))
-                .collect::<Vec<_>>(),
-        )
-        .bind(stats::day(now))
-        .bind(sums.values().map(written).collect::<Vec<_>>())
+        .bind(log.iter().map(|(_, entry)| text_of(entry)).collect::<Vec<_>>())
         .execute(connection)
         .await?;
     Ok(())

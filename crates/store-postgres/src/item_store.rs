@@ -17,7 +17,9 @@ use millstream_store::giving::no_slots;
 use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
 use millstream_store::notices::of_items;
 use millstream_store::queue_store::QueueView;
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::connect::PostgresStore;
@@ -25,7 +27,7 @@ use crate::errors::Attempt;
 use crate::item_rows::{self, Placed, item_key, key_columns};
 use crate::queue_store::read_queues;
 use crate::settle::settle_within;
-use crate::{decode, notices};
+use crate::{decode, item_write, notices, totals};
 
 #[async_trait]
 impl ItemStore for PostgresStore {
@@ -47,8 +49,8 @@ impl ItemStore for PostgresStore {
             return Ok(Vec::new());
         }
         self.once(async {
-            let mut connection = self.pool.acquire().await?;
-            load(&mut connection, wanted).await
+            let wish = Wish::of(wanted);
+            wish.granted(&self.warm.rows(wish.query()).await?)
         })
         .await
     }
@@ -61,6 +63,13 @@ impl ItemStore for PostgresStore {
     ) -> Result<Vec<ItemCommitted>> {
         if batch.is_empty() {
             return Ok(Vec::new());
+        }
+        if item_write::are_plain(batch)
+            && self.patiently(|| item_write::write_alone(&self.warm, batch, now)).await?
+        {
+            let done =
+                |commit: &ItemCommit| ItemCommitted::Done { version: commit.expected + 1, settled: None };
+            return Ok(batch.iter().map(done).collect());
         }
         self.patiently(|| self.commit_items_once(worker, batch, now)).await
     }
@@ -101,47 +110,77 @@ WHERE i.item = k.item AND i.tenant = k.tenant",
     }
 }
 
-pub(crate) async fn load(
-    connection: &mut PgConnection,
-    wanted: &[ItemRef],
-) -> Attempt<Vec<Option<LoadedItem>>> {
-    const WHOSE: &str = "
-SELECT a.tenant, a.assignment, a.item FROM unnest($1::text[], $2::uuid[]) AS k(tenant, assignment)
-JOIN assignments a ON a.assignment = k.assignment AND a.tenant = k.tenant";
-    const READ: &str = "
+/// Items and assignments that are asked for.
+pub(crate) struct Wish<'a> {
+    wanted: &'a [ItemRef],
+    tenants: Vec<&'a str>,
+    items: Vec<&'a str>,
+    assignment_tenants: Vec<&'a str>,
+    assignments: Vec<Uuid>,
+}
+
+impl<'a> Wish<'a> {
+    pub(crate) fn of(wanted: &'a [ItemRef]) -> Self {
+        let mut wish = Self {
+            wanted,
+            tenants: Vec::new(),
+            items: Vec::new(),
+            assignment_tenants: Vec::new(),
+            assignments: Vec::new(),
+        };
+        for one in wanted {
+            match one {
+                ItemRef::Item(key) => {
+                    wish.tenants.push(key.tenant.as_str());
+                    wish.items.push(key.item.as_str());
+                }
+                ItemRef::Assignment(tenant, id) => {
+                    wish.assignment_tenants.push(tenant.as_str());
+                    wish.assignments.push(id.0);
+                }
+            }
+        }
+        wish
+    }
+
+    /// One statement for the items and their assignments: a version says what both are.
+    pub(crate) fn query(&self) -> Query<'_, Postgres, PgArguments> {
+        const READ: &str = "
 SELECT i.tenant, i.item, i.version, i.body, i.payload,
        ARRAY(SELECT a.body FROM assignments a WHERE a.item = i.item AND a.tenant = i.tenant) AS assignments
-FROM unnest($1::text[], $2::text[]) AS k(tenant, item)
-JOIN items i ON i.item = k.item AND i.tenant = k.tenant";
-    let assignments: Vec<(&str, Uuid)> = wanted
-        .iter()
-        .filter_map(|wanted| match wanted {
-            ItemRef::Item(_) => None,
-            ItemRef::Assignment(tenant, id) => Some((tenant.as_str(), id.0)),
-        })
-        .collect();
-    let mut whose: HashMap<(TenantId, AssignmentId), ItemKey> = HashMap::new();
-    if !assignments.is_empty() {
-        let (tenants, ids): (Vec<&str>, Vec<Uuid>) = assignments.into_iter().unzip();
-        for row in &sqlx::query(WHOSE).bind(&tenants).bind(&ids).fetch_all(&mut *connection).await? {
-            let key = item_key(row)?;
-            whose.insert((key.tenant.clone(), AssignmentId(row.try_get("assignment")?)), key);
-        }
+FROM (
+    SELECT u.tenant, u.item FROM unnest($1::text[], $2::text[]) AS u(tenant, item)
+    UNION
+    SELECT a.tenant, a.item FROM unnest($3::text[], $4::uuid[]) AS u(tenant, assignment)
+    CROSS JOIN LATERAL (
+        SELECT a.tenant, a.item FROM assignments a
+        WHERE a.assignment = u.assignment AND a.tenant = u.tenant OFFSET 0) a
+) k
+CROSS JOIN LATERAL (
+    SELECT i.* FROM items i WHERE i.item = k.item AND i.tenant = k.tenant OFFSET 0) i";
+        sqlx::query(READ)
+            .bind(&self.tenants)
+            .bind(&self.items)
+            .bind(&self.assignment_tenants)
+            .bind(&self.assignments)
     }
-    let keys: Vec<Option<ItemKey>> = wanted
-        .iter()
-        .map(|wanted| match wanted {
-            ItemRef::Item(key) => Some(key.clone()),
-            ItemRef::Assignment(tenant, id) => whose.get(&(tenant.clone(), *id)).cloned(),
-        })
-        .collect();
-    let unique: BTreeSet<&ItemKey> = keys.iter().flatten().collect();
-    let (tenants, ids) = key_columns(unique.into_iter());
-    // One statement for the items and their assignments: a version says what both are.
-    let rows = sqlx::query(READ).bind(&tenants).bind(&ids).fetch_all(connection).await?;
-    let found = rows.iter().map(item_rows::with_assignments).collect::<Attempt<Vec<_>>>()?;
-    let found: HashMap<ItemKey, LoadedItem> = found.into_iter().map(|one| (one.key.clone(), one)).collect();
-    Ok(keys.iter().map(|key| found.get(key.as_ref()?).cloned()).collect())
+
+    /// In the order asked.
+    pub(crate) fn granted(&self, rows: &[PgRow]) -> Attempt<Vec<Option<LoadedItem>>> {
+        let mut found: HashMap<ItemKey, LoadedItem> = HashMap::with_capacity(rows.len());
+        let mut whose: HashMap<(TenantId, AssignmentId), ItemKey> = HashMap::new();
+        for row in rows {
+            let loaded = item_rows::with_assignments(row)?;
+            let ids = loaded.work.assignments.keys();
+            whose.extend(ids.map(|id| ((loaded.key.tenant.clone(), *id), loaded.key.clone())));
+            found.insert(loaded.key.clone(), loaded);
+        }
+        let grant = |wanted: &ItemRef| match wanted {
+            ItemRef::Item(key) => found.get(key).cloned(),
+            ItemRef::Assignment(tenant, id) => found.get(whose.get(&(tenant.clone(), *id))?).cloned(),
+        };
+        Ok(self.wanted.iter().map(grant).collect())
+    }
 }
 
 impl PostgresStore {
@@ -155,7 +194,8 @@ impl PostgresStore {
 SELECT i.tenant, i.item, i.version FROM unnest($1::text[], $2::text[]) AS k(tenant, item)
 JOIN items i ON i.item = k.item AND i.tenant = k.tenant
 ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.hold().await?;
+        let mut transaction = held.begin().await?;
         let unique: BTreeSet<&ItemKey> = batch.iter().map(|commit| &commit.key).collect();
         let (tenants, ids) = key_columns(unique.into_iter());
         let rows = sqlx::query(LOCK).bind(&tenants).bind(&ids).fetch_all(&mut *transaction).await?;
@@ -177,6 +217,7 @@ ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
         }
         if good.is_empty() {
             transaction.rollback().await?;
+            held.keep();
             return Ok(verdicts);
         }
         let settlements: Vec<Settlement> =
@@ -192,11 +233,11 @@ ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
                 }
             }
         }
-        item_rows::write_items(&mut transaction, &good).await?;
         notices::write(&mut transaction, &of_items(good.iter().copied())).await?;
-        let sums = item_rows::sums_of(good.iter().copied());
-        item_rows::add_totals(&mut transaction, &sums, now).await?;
+        let sums = totals::of(good.iter().copied());
+        item_write::write(&mut transaction, &good, &sums, now).await?;
         transaction.commit().await?;
+        held.keep();
         Ok(verdicts)
     }
 
@@ -323,7 +364,7 @@ RETURNING item, position";
         }
         let key = (self.tenant.clone(), self.queue.config.name.clone(), None);
         let sums = stats::imported(i64::try_from(placed.len()).unwrap_or(i64::MAX));
-        item_rows::add_totals(connection, &[(key, sums)].into(), self.now).await
+        totals::add(connection, &[(key, sums)].into(), self.now).await
     }
 
     /// What was there already is a repeat, or another item.

@@ -57,14 +57,17 @@ mod device_store;
 mod run_rows;
 mod run_store;
 mod run_views;
+mod run_write;
 
 mod assignment_views;
 mod assignments;
 mod item_rows;
 mod item_store;
+mod item_write;
 mod line;
 mod queue_store;
 mod skill_sets;
+mod totals;
 
 mod definition_store;
 mod event_views;

@@ -16,7 +16,7 @@ use sqlx::{PgConnection, Row};
 use crate::decode;
 use crate::errors::Attempt;
 use crate::item_rows::{self, item_key, key_columns};
-use crate::skill_sets::Sets;
+use crate::skill_sets::Shelf;
 
 /// How far the lines of all queues together are looked along at first, and then if many sets of skills suit.
 const LOOKS: [usize; 2] = [32, 256];
@@ -66,7 +66,6 @@ ORDER BY o.urgency, o.class, o.position LIMIT $6";
 pub(crate) struct Search<'a> {
     pub(crate) tenant: &'a TenantId,
     pub(crate) asking: &'a Asking,
-    pub(crate) sets: &'a HashMap<(TenantId, Name), Sets>,
     /// How many callers like this one there are.
     pub(crate) count: usize,
 }
@@ -75,33 +74,37 @@ pub(crate) struct Search<'a> {
 pub(crate) async fn look(
     connection: &mut PgConnection,
     search: &Search<'_>,
+    sets: &mut Shelf<'_>,
 ) -> Attempt<Vec<(ItemKey, Candidate)>> {
     let enough = search.count.max(1);
-    let lines = search.lines();
     let [first, further] = LOOKS.map(|all| all.max(enough) / search.asking.queues.len().max(1));
-    let looks = if lines.len() < FEW_LINES { vec![first] } else { vec![first, further] };
-    for depth in looks {
-        let depth = i64::try_from(depth.max(8)).unwrap_or(i64::MAX);
-        let (found, exhausted) = look_along(connection, search, depth).await?;
-        if exhausted || found.len() >= enough {
-            return Ok(found);
+    let head = look_along(connection, search, sets, first).await?;
+    if head.is_all || head.found.len() >= enough {
+        return Ok(head.found);
+    }
+    sets.complete(connection).await?;
+    let lines = search.lines(sets);
+    if lines.len() >= FEW_LINES {
+        let head = look_along(connection, search, sets, further).await?;
+        if head.is_all || head.found.len() >= enough {
+            return Ok(head.found);
         }
     }
     if lines.len() >= MANY_LINES && search.count <= 1 {
-        let found = look_beyond(connection, search).await?;
+        let found = look_beyond(connection, search, sets).await?;
         if found.len() >= enough {
             return Ok(found);
         }
     }
-    look_in_sets(connection, search, lines).await
+    look_in_sets(connection, search, sets, lines).await
 }
 
 impl Search<'_> {
     /// The queues and sets of skills that suit.
-    fn lines(&self) -> Vec<(&str, i64)> {
+    fn lines(&self, sets: &Shelf<'_>) -> Vec<(&str, i64)> {
         let mut lines = Vec::new();
         for queue in &self.asking.queues {
-            let sets = self.sets.get(&(self.tenant.clone(), queue.clone()));
+            let sets = sets.of(&(self.tenant.clone(), queue.clone()));
             let suiting = sets.into_iter().flat_map(|sets| sets.iter());
             let suiting = suiting.filter(|(_, skills)| skills.is_subset(&self.asking.skills));
             lines.extend(suiting.map(|(number, _)| (queue.as_str(), *number)));
@@ -110,31 +113,54 @@ impl Search<'_> {
     }
 }
 
-/// The head of each queue, and whether that was all of it.
+/// What suits at the heads of queues.
+struct Head {
+    found: Vec<(ItemKey, Candidate)>,
+    /// Whether that was all of them.
+    is_all: bool,
+}
+
 async fn look_along(
     connection: &mut PgConnection,
     search: &Search<'_>,
-    depth: i64,
-) -> Attempt<(Vec<(ItemKey, Candidate)>, bool)> {
+    sets: &mut Shelf<'_>,
+    depth: usize,
+) -> Attempt<Head> {
+    let depth = i64::try_from(depth.max(8)).unwrap_or(i64::MAX);
     let queues: Vec<&str> = search.asking.queues.iter().map(Name::as_str).collect();
     let rows = sqlx::query(LINE)
         .bind(search.tenant.as_str())
         .bind(&queues)
         .bind(depth)
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await?;
     let mut seen: HashMap<&str, i64> = HashMap::new();
     for row in &rows {
         *seen.entry(row.try_get("queue")?).or_default() += 1;
     }
-    let exhausted = seen.values().all(|count| *count < depth);
-    Ok((suiting(search, &rows)?, exhausted))
+    let is_all = seen.values().all(|count| *count < depth);
+    if !all_known(search, sets, &rows)? {
+        sets.complete(connection).await?;
+    }
+    Ok(Head { found: suiting(search, sets, &rows)?, is_all })
+}
+
+/// Whether nobody asks for a set of skills that was not read yet.
+fn all_known(search: &Search<'_>, sets: &Shelf<'_>, rows: &[PgRow]) -> Attempt<bool> {
+    for row in rows {
+        let (queue, number): (Name, i64) = (decode::parsed(row, "queue")?, row.try_get("set_id")?);
+        if sets.of(&(search.tenant.clone(), queue)).is_none_or(|sets| !sets.contains_key(&number)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What the person has not had, behind what they have had.
 async fn look_beyond(
     connection: &mut PgConnection,
     search: &Search<'_>,
+    sets: &Shelf<'_>,
 ) -> Attempt<Vec<(ItemKey, Candidate)>> {
     let queues: Vec<&str> = search.asking.queues.iter().map(Name::as_str).collect();
     let each = PASSED / queues.len().max(1);
@@ -146,12 +172,13 @@ async fn look_beyond(
         .bind(i64::try_from(each).unwrap_or(i64::MAX))
         .fetch_all(connection)
         .await?;
-    suiting(search, &rows)
+    suiting(search, sets, &rows)
 }
 
 async fn look_in_sets(
     connection: &mut PgConnection,
     search: &Search<'_>,
+    sets: &Shelf<'_>,
     lines: Vec<(&str, i64)>,
 ) -> Attempt<Vec<(ItemKey, Candidate)>> {
     let (queues, numbers): (Vec<&str>, Vec<i64>) = lines.into_iter().unzip();
@@ -170,17 +197,17 @@ async fn look_in_sets(
         .bind(most)
         .fetch_all(connection)
         .await?;
-    suiting(search, &rows)
+    suiting(search, sets, &rows)
 }
 
 /// What suits, in order. A group of callers shares its skills; who of them is barred is not looked at here.
-fn suiting(search: &Search<'_>, rows: &[PgRow]) -> Attempt<Vec<(ItemKey, Candidate)>> {
+fn suiting(search: &Search<'_>, sets: &Shelf<'_>, rows: &[PgRow]) -> Attempt<Vec<(ItemKey, Candidate)>> {
     let mut found = Vec::new();
     for row in rows {
         let queue: Name = decode::parsed(row, "queue")?;
         let number: i64 = row.try_get("set_id")?;
-        let sets = search.sets.get(&(search.tenant.clone(), queue.clone()));
-        let Some(skills) = sets.and_then(|sets| sets.get(&number)) else { continue };
+        let theirs = sets.of(&(search.tenant.clone(), queue.clone()));
+        let Some(skills) = theirs.and_then(|sets| sets.get(&number)) else { continue };
         if !skills.is_subset(&search.asking.skills) {
             continue;
         }

@@ -12,9 +12,9 @@ use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::queue_store::{PeopleStore, PutQueue, QueueStore, QueueView};
-use sqlx::PgConnection;
-use sqlx::Row;
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
 
 use crate::connect::PostgresStore;
 use crate::decode;
@@ -73,8 +73,7 @@ RETURNING (xmax = 0) AS created";
             return Ok(Vec::new());
         }
         self.once(async {
-            let mut connection = self.pool.acquire().await?;
-            let found = read_queues(&mut connection, &self.configs, keys).await?;
+            let found = queue_views(&self.warm.rows(by_keys(keys)).await?, &self.configs)?;
             let of = |key: &(TenantId, Name)| {
                 found.iter().find(|(tenant, view)| (tenant, &view.config.name) == (&key.0, &key.1))
             };
@@ -106,15 +105,16 @@ pub(crate) async fn read_queues(
     configs: &Configs,
     keys: &[(TenantId, Name)],
 ) -> Attempt<Vec<(TenantId, QueueView)>> {
+    queue_views(&by_keys(keys).fetch_all(connection).await?, configs)
+}
+
+fn by_keys(keys: &[(TenantId, Name)]) -> Query<'_, Postgres, PgArguments> {
     const READ: &str = "
 SELECT q.* FROM unnest($1::text[], $2::text[]) AS k(tenant, queue)
 JOIN queues q ON q.tenant = k.tenant AND q.queue = k.queue";
-    let rows = sqlx::query(READ)
+    sqlx::query(READ)
         .bind(keys.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
         .bind(keys.iter().map(|(_, queue)| queue.as_str()).collect::<Vec<_>>())
-        .fetch_all(connection)
-        .await?;
-    rows.iter().map(|row| queue_view(row, configs)).collect()
 }
 
 /// By name, after `after`.
@@ -132,7 +132,7 @@ pub(crate) async fn list_queues(
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .fetch_all(connection)
         .await?;
-    rows.iter().map(|row| queue_view(row, configs)).collect()
+    queue_views(&rows, configs)
 }
 
 /// Configurations that have been read, by their text: reading one compiles its expressions.
@@ -156,6 +156,10 @@ impl Configs {
         kept.insert(text.to_owned(), config.clone());
         Ok(config)
     }
+}
+
+fn queue_views(rows: &[PgRow], configs: &Configs) -> Attempt<Vec<(TenantId, QueueView)>> {
+    rows.iter().map(|row| queue_view(row, configs)).collect()
 }
 
 fn queue_view(row: &PgRow, configs: &Configs) -> Attempt<(TenantId, QueueView)> {

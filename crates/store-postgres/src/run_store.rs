@@ -1,8 +1,8 @@
 //! Runs of devices: load, commit, signs of life, what is due.
 //!
 //! A commit locks the runs that it names, then their seats, each in the order of their keys; asks
-//! [`run_commit`] which units count; writes everything in one statement per table;
-//! and settles the actions that wait, whose locks come after these.
+//! [`run_commit`] which units count; writes everything in one statement;
+//! and settles the actions that wait, whose locks come after these. New runs alone are that one statement.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,13 +17,15 @@ use millstream_store::action_store::{Settled, Settlement};
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::notices::of_runs;
 use millstream_store::run_commit;
-use millstream_store::run_store::{CommittedRuns, RunStore, SeatBeat, SeatPulse, StoredRun, Unit};
+use millstream_store::run_store::{
+    CommittedRuns, RunStore, RunVerdict, SeatBeat, SeatPulse, StoredRun, Unit,
+};
 use sqlx::{PgPool, Row};
 
 use crate::connect::PostgresStore;
 use crate::errors::{Attempt, Failure};
 use crate::run_rows::{self, RunColumns};
-use crate::{decode, notices, settle};
+use crate::{decode, notices, run_write, settle};
 
 #[async_trait]
 impl RunStore for PostgresStore {
@@ -32,7 +34,7 @@ impl RunStore for PostgresStore {
             return Ok(Vec::new());
         }
         self.once(async {
-            let found = run_rows::load(&self.pool, keys).await?;
+            let found = run_rows::load(&self.warm, keys).await?;
             Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
         })
         .await
@@ -41,6 +43,10 @@ impl RunStore for PostgresStore {
     async fn commit_runs(&self, units: &[Unit], now: Timestamp) -> Result<CommittedRuns> {
         if units.is_empty() {
             return Ok(CommittedRuns::default());
+        }
+        if run_write::only_creates(units) && self.patiently(|| self.create_runs_once(units, now)).await? {
+            let done = |_| RunVerdict::Done { settled: Vec::new() };
+            return Ok(CommittedRuns { verdicts: units.iter().map(done).collect(), unleased: 0 });
         }
         let (refused, settled) = self.patiently(|| self.commit_runs_once(units, now)).await?;
         let in_the_way: Vec<RunKey> = refused.iter().flatten().cloned().collect();
@@ -79,6 +85,12 @@ ORDER BY min(d.due_at), d.tenant, d.run_id";
 }
 
 impl PostgresStore {
+    /// As if none of them were there: whether that was so.
+    async fn create_runs_once(&self, units: &[Unit], now: Timestamp) -> Attempt<bool> {
+        let plan = run_commit::plan(units, &BTreeMap::new()).map_err(Failure::from_store)?;
+        run_write::create_alone(&self.warm, &plan, now).await
+    }
+
     /// By unit what stands in its way, and what became of the settlements of those that count.
     async fn commit_runs_once(
         &self,
@@ -86,14 +98,16 @@ impl PostgresStore {
         now: Timestamp,
     ) -> Attempt<(Vec<Option<RunKey>>, Settled)> {
         let keys = run_commit::keys(units);
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.hold().await?;
+        let mut transaction = held.begin().await?;
         let present = run_rows::lock(&mut transaction, &keys).await?;
         let plan = run_commit::plan(units, &present).map_err(Failure::from_store)?;
         if plan.writes.is_empty() {
             transaction.rollback().await?;
+            held.keep();
             return Ok((plan.refused, Settled::default()));
         }
-        run_rows::write(&mut transaction, &plan, now).await?;
+        run_write::write(&mut transaction, &plan, now).await?;
         notices::write(&mut transaction, &of_runs(plan.writes.iter().copied())).await?;
         let settlements: Vec<Settlement> =
             plan.writes.iter().filter_map(|write| write.settlement.clone()).collect();
@@ -103,6 +117,7 @@ impl PostgresStore {
             settled = settle::settle_within(&mut transaction, &worker, &settlements, &grant, now).await?;
         }
         transaction.commit().await?;
+        held.keep();
         Ok((plan.refused, settled))
     }
 }

@@ -7,12 +7,13 @@ use millstream_core::claim::{Occupied, Token};
 use millstream_core::id::{DeviceKey, RunKey, TenantId};
 use millstream_store::Result;
 use millstream_store::run_store::{RunEntry, RunFilter, RunViews, StoredRun};
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row};
 
 use crate::connect::PostgresStore;
 use crate::device_store::DeviceColumns;
 use crate::errors::Attempt;
+use crate::warm::Warm;
 use crate::{decode, run_rows};
 
 #[async_trait]
@@ -24,7 +25,7 @@ impl RunViews for PostgresStore {
         after: Option<i64>,
         limit: usize,
     ) -> Result<Vec<StoredRun>> {
-        self.once(list(&self.pool, tenant, filter, after, limit)).await
+        self.once(list(&self.warm, tenant, filter, after, limit)).await
     }
 
     async fn seats_of(&self, devices: &[DeviceKey], limit: usize) -> Result<Vec<Vec<Occupied>>> {
@@ -97,7 +98,7 @@ fn entry(row: &PgRow) -> Attempt<RunEntry> {
 
 /// Each statement has an index for its first conditions; the rest are filters.
 async fn list(
-    pool: &PgPool,
+    warm: &Warm,
     tenant: &TenantId,
     filter: &RunFilter,
     after: Option<i64>,
@@ -127,16 +128,15 @@ ORDER BY r.position DESC LIMIT $3";
         (None, None, Some(_)) => OF_KIND,
         (None, None, None) => ALL,
     };
-    let rows = sqlx::query(sql)
+    let query = sqlx::query(sql)
         .bind(tenant.as_str())
         .bind(after.unwrap_or(i64::MAX))
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .bind(filter.status.map(|status| status.as_str()))
         .bind(filter.kind.as_ref().map(|kind| kind.as_str()))
-        .bind(filter.execution.as_ref().map(|execution| execution.as_str()))
-        .fetch_all(pool)
-        .await?;
-    run_rows::assemble(pool, &rows).await
+        .bind(filter.execution.as_ref().map(|execution| execution.as_str()));
+    let rows = warm.rows(query).await?;
+    run_rows::assemble(warm, &rows).await
 }
 
 fn occupied(row: &PgRow) -> Attempt<Occupied> {

@@ -3,7 +3,7 @@
 //! They are never changed and numbered under a lock, so whoever knows all up to a number asks for those above it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_core::id::{Name, TenantId};
 use sqlx::{PgConnection, Row};
@@ -18,12 +18,34 @@ pub(crate) type Sets = Arc<BTreeMap<i64, BTreeSet<Name>>>;
 pub(crate) struct SkillSets(Mutex<HashMap<(TenantId, Name), Sets>>);
 
 impl SkillSets {
-    /// All sets of these queues.
-    pub(crate) async fn of(
-        &self,
-        connection: &mut PgConnection,
-        queues: &BTreeSet<(TenantId, Name)>,
-    ) -> Attempt<HashMap<(TenantId, Name), Sets>> {
+    /// What is known of the sets of these queues.
+    pub(crate) fn shelf(&self, queues: BTreeSet<(TenantId, Name)>) -> Shelf<'_> {
+        let kept = self.lock();
+        let known = queues.iter().map(|queue| (queue.clone(), kept.get(queue).cloned().unwrap_or_default()));
+        Shelf { sets: known.collect(), queues, is_complete: false, all: self }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(TenantId, Name), Sets>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The sets of some queues, as far as they were read. A set that is known is known for ever.
+#[derive(Debug)]
+pub(crate) struct Shelf<'a> {
+    queues: BTreeSet<(TenantId, Name)>,
+    sets: HashMap<(TenantId, Name), Sets>,
+    is_complete: bool,
+    all: &'a SkillSets,
+}
+
+impl Shelf<'_> {
+    pub(crate) fn of(&self, queue: &(TenantId, Name)) -> Option<&Sets> {
+        self.sets.get(queue)
+    }
+
+    /// All sets that there are, once for all.
+    pub(crate) async fn complete(&mut self, connection: &mut PgConnection) -> Attempt<()> {
         const READ: &str = "
 SELECT s.tenant, s.queue, s.set_id, s.skills
 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k(tenant, queue, known)
@@ -31,34 +53,33 @@ CROSS JOIN LATERAL (
     SELECT * FROM skill_sets s
     WHERE s.tenant = k.tenant AND s.queue = k.queue AND s.set_id > k.known OFFSET 0
 ) s";
-        let mut known: HashMap<(TenantId, Name), Sets> = {
-            let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            queues.iter().map(|queue| (queue.clone(), kept.get(queue).cloned().unwrap_or_default())).collect()
-        };
+        if std::mem::replace(&mut self.is_complete, true) {
+            return Ok(());
+        }
         let last = |queue: &(TenantId, Name)| {
-            known.get(queue).and_then(|sets| sets.last_key_value()).map_or(0, |(number, _)| *number)
+            self.of(queue).and_then(|sets| sets.last_key_value()).map_or(0, |(number, _)| *number)
         };
         let rows = sqlx::query(READ)
-            .bind(queues.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
-            .bind(queues.iter().map(|(_, queue)| queue.as_str()).collect::<Vec<_>>())
-            .bind(queues.iter().map(last).collect::<Vec<_>>())
+            .bind(self.queues.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
+            .bind(self.queues.iter().map(|(_, queue)| queue.as_str()).collect::<Vec<_>>())
+            .bind(self.queues.iter().map(last).collect::<Vec<_>>())
             .fetch_all(connection)
             .await?;
         if rows.is_empty() {
-            return Ok(known);
+            return Ok(());
         }
         for row in &rows {
             let queue = (decode::parsed(row, "tenant")?, decode::parsed(row, "queue")?);
-            let sets = Arc::make_mut(known.entry(queue).or_default());
+            let sets = Arc::make_mut(self.sets.entry(queue).or_default());
             sets.insert(row.try_get("set_id")?, decode::list(row, "skills")?);
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (queue, sets) in &known {
+        let mut kept = self.all.lock();
+        for (queue, sets) in &self.sets {
             let there = kept.entry(queue.clone()).or_default();
             if there.len() < sets.len() {
                 *there = sets.clone();
             }
         }
-        Ok(known)
+        Ok(())
     }
 }

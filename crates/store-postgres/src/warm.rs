@@ -1,5 +1,5 @@
-//! Connections for single statements: the one that was used last is used first, and nobody asks it in
-//! between how it is.
+//! Connections of the hot paths: the one that was used last is used first, and nobody asks it in between how it
+//! is.
 //!
 //! A pool asks each connection that comes back, which is a round trip and two wake-ups for what the next
 //! statement finds out by itself, and it hands out the one that has been idle the longest, whose server
@@ -10,7 +10,8 @@
 //! are connections.
 //!
 //! Statements here are their own transactions, and their answers are read to the end: the server commits
-//! after the last row, and rows may arrive before that.
+//! after the last row, and rows may arrive before that. Whoever needs several statements holds a connection
+//! ([`Held`]) and says when its transaction is over.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgDatabaseError, PgRow, PgSeverity};
 use sqlx::query::Query;
-use sqlx::{PgPool, Postgres};
+use sqlx::{Connection, PgPool, PgTransaction, Postgres};
 
 use crate::errors::Attempt;
 
@@ -81,6 +82,11 @@ impl Warm {
         Ok(self.rows(query).await?.pop().ok_or(sqlx::Error::RowNotFound)?)
     }
 
+    /// A connection for a transaction of several statements.
+    pub(crate) async fn hold(&self) -> Attempt<Held<'_>> {
+        Ok(Held { taken: self.take().await?, warm: self })
+    }
+
     /// Gives everything back to the pool.
     pub(crate) fn forget(&self) {
         let given_back = std::mem::take(&mut *self.idle());
@@ -106,6 +112,34 @@ impl Warm {
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection in somebody's hands. Unless it is kept it goes back to the pool, which finds out how it is and
+/// undoes what was not committed.
+#[derive(Debug)]
+pub(crate) struct Held<'w> {
+    taken: Idle,
+    warm: &'w Warm,
+}
+
+impl Held<'_> {
+    /// Begins a transaction. Where that fails on a connection that was warm, its server may have been restarted: then
+    /// all of them are tested.
+    pub(crate) async fn begin(&mut self) -> Attempt<PgTransaction<'_>> {
+        let Self { taken, warm } = self;
+        let begun = taken.connection.begin().await;
+        if let Err(error) = &begun
+            && ends_connection(error)
+        {
+            warm.forget();
+        }
+        Ok(begun?)
+    }
+
+    /// Its transaction was committed, or rolled back, and the answer to that has come.
+    pub(crate) fn keep(self) {
+        self.warm.put(self.taken);
     }
 }
 

@@ -1,16 +1,18 @@
-//! Handing out reads what it hands out, and not the line.
+//! Handing out reads what it hands out, and not the line; work on an item reads that item, whatever the statistics say.
 
-use millstream_core::assignment::NewItem;
+use std::time::Instant;
+
 use millstream_core::assignment::next::Profile;
-use millstream_core::assignment::{QueueConfig, QueueState};
+use millstream_core::assignment::{Input, NewItem, QueueConfig, QueueState, Setting, Stepped, step};
 use millstream_core::definition::Format;
-use millstream_core::id::{AssignmentId, ItemId, Name, PersonId, TenantId};
+use millstream_core::id::{AssignmentId, ItemId, Name, PersonId, TenantId, WorkerId};
 use millstream_core::raw::RawJson;
-use millstream_store::assignments::{Assignments, Caller, Given};
+use millstream_store::assignments::{AssignmentFilter, AssignmentViews, Assignments, Caller, Given};
 use millstream_store::housekeeping::Housekeeping;
-use millstream_store::item_store::ItemStore;
+use millstream_store::item_store::{ItemCommit, ItemCommitted, ItemRef, ItemStore};
 use millstream_store::queue_store::{PeopleStore, QueueStore};
 use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::support::{Fixture, rows_read};
@@ -62,4 +64,101 @@ async fn the_next_opening_is_found_without_reading_the_line() {
     store.close().await;
     let read = rows_read(&fixture).await - before;
     assert!(read < 8_000, "{CALLS} calls read {read} index entries, the line has {ITEMS}");
+}
+
+#[tokio::test]
+async fn work_on_an_item_reads_that_item_and_nothing_else() {
+    let fixture = Fixture::fresh().await;
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    for table in ["items", "assignments", "openings", "item_log", "queue_totals"] {
+        let off = format!("ALTER TABLE {table} SET (autovacuum_enabled = false)");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(off)).execute(&mut connection).await.unwrap();
+    }
+    connection.close().await.unwrap();
+    let tenant = TenantId::default_tenant();
+    let now = fixture.store.ping().await.unwrap();
+    let queue = QueueConfig::parse("{name: q, overlap: 2}", Format::Yaml).unwrap();
+    fixture.store.put_queue(&tenant, &queue, now).await.unwrap();
+    let item = |n: usize| NewItem::plain(ItemId::parse(format!("i-{n}")).unwrap(), RawJson::null());
+    let items: Vec<NewItem> = (0..4_000).map(item).collect();
+    for batch in items.chunks(1_000) {
+        fixture.store.import(&tenant, &name("q"), batch, now).await.unwrap();
+    }
+    let callers: Vec<Caller> = (0..200)
+        .map(|n| Caller {
+            tenant: tenant.clone(),
+            person: PersonId::parse(format!("p{n}")).unwrap(),
+            queues: [name("q")].into(),
+            next: AssignmentId(Uuid::now_v7()),
+        })
+        .collect();
+    let given = fixture.store.next(&callers, now).await.unwrap();
+    fixture.store.close().await;
+
+    let before = rows_read(&fixture).await;
+    let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
+    for given in given.into_iter().take(20) {
+        let Given::Assigned(given) = given else { panic!("{given:?}") };
+        let (assignment, person) = (given.assignment.id, given.assignment.person);
+        let submit = Input::Submit { assignment, person: person.clone(), answer: RawJson::null() };
+        for input in [Input::Start { assignment, person }, submit] {
+            let wanted = [ItemRef::Assignment(tenant.clone(), assignment)];
+            let loaded = store.load_items(&wanted).await.unwrap().remove(0).unwrap();
+            let setting = Setting { queue: &queue, state: QueueState::Active, escalates_to: None };
+            let stepped = step(&loaded.work, setting, &input, now).unwrap();
+            let Stepped::Changed(change) = stepped else { panic!("{stepped:?}") };
+            let commit = ItemCommit::of(&loaded, *change, None);
+            let done = store.commit_items(&WorkerId::nobody(), &[commit], now).await.unwrap();
+            assert!(matches!(done[..], [ItemCommitted::Done { .. }]), "{done:?}");
+        }
+    }
+    store.close().await;
+    let read = rows_read(&fixture).await - before;
+    assert!(read < 20 * 100, "20 items were worked on and {read} rows read, of 4,000");
+}
+
+/// Somebody goes away while they are served: at whatever moment that is, nothing stays open, and nobody is given two.
+#[tokio::test]
+async fn a_call_that_is_given_up_leaves_nothing_half_done() {
+    const OPEN: &str = "
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'";
+    let fixture = Fixture::fresh().await;
+    let tenant = TenantId::default_tenant();
+    let now = fixture.store.ping().await.unwrap();
+    let queue = QueueConfig::parse("{name: q}", Format::Yaml).unwrap();
+    fixture.store.put_queue(&tenant, &queue, now).await.unwrap();
+    let item = |n: usize| NewItem::plain(ItemId::parse(format!("i-{n}")).unwrap(), RawJson::null());
+    let items: Vec<NewItem> = (0..300).map(item).collect();
+    fixture.store.import(&tenant, &name("q"), &items, now).await.unwrap();
+    let caller = |n: usize| Caller {
+        tenant: tenant.clone(),
+        person: PersonId::parse(format!("p{n}")).unwrap(),
+        queues: [name("q")].into(),
+        next: AssignmentId(Uuid::now_v7()),
+    };
+    // How long it takes when nobody goes away.
+    let began = Instant::now();
+    for n in 200..210 {
+        fixture.store.next(&[caller(n)], now).await.unwrap();
+    }
+    let length = began.elapsed() / 10;
+    let mut given_up = 0;
+    for n in 0..200 {
+        let callers = [caller(n)];
+        let call = fixture.store.next(&callers, now);
+        let patience = length * u32::try_from(n).unwrap() / 50;
+        given_up += usize::from(tokio::time::timeout(patience, call).await.is_err());
+    }
+    assert!(given_up >= 10, "{given_up} of 200 were given up");
+    for n in 0..210 {
+        let given = fixture.store.next(&[caller(n)], now).await.unwrap().remove(0);
+        assert!(matches!(given, Given::Assigned(_)), "p{n}: {given:?}");
+    }
+    let filter = AssignmentFilter::default();
+    let all = fixture.store.list_assignments(&tenant, &filter, None, 1_000).await.unwrap();
+    assert_eq!(all.len(), 210, "each has one");
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    let open: i64 = sqlx::query_scalar(OPEN).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(open, 0);
 }
