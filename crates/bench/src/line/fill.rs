@@ -50,7 +50,9 @@ pub(crate) async fn fill(front: &mut Connection, database: &str, shape: Shape, n
     for statement in [ITEMS, OPENINGS, "SELECT setval('standing', $1)"] {
         sqlx::query(statement).bind(items).execute(&mut connection).await.map_err(failed)?;
     }
-    execute(&mut connection, "VACUUM ANALYZE").await
+    execute(&mut connection, "VACUUM ANALYZE").await?;
+    // A line gets this long in days. What it left in the caches of database and system is not written while people ask.
+    execute(&mut connection, "CHECKPOINT").await
 }
 
 /// These people have had the head of the line: the worst that one item in a hundred can mean.
@@ -59,7 +61,8 @@ pub(crate) async fn bar_from_the_head(database: &str, shape: Shape, people: &[us
     let people: Vec<String> = people.iter().copied().map(Shape::person).collect();
     let head = i64::try_from(shape.head()).unwrap_or(i64::MAX);
     sqlx::query(BAR).bind(&people).bind(head).execute(&mut connection).await.map_err(failed)?;
-    execute(&mut connection, "VACUUM ANALYZE openings").await
+    execute(&mut connection, "VACUUM ANALYZE openings").await?;
+    execute(&mut connection, "CHECKPOINT").await
 }
 
 /// What is stored for an item of each set, with words where its id and its queue belong.
