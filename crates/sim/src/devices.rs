@@ -7,7 +7,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::device_store::DeviceStore;
 use millstream_store::run_store::{
-    CommittedRuns, RunEntry, RunFilter, RunStore, RunViews, SeatBeat, SeatPulse, StoredRun, Unit,
+    CommittedRuns, FleetCounts, RunEntry, RunFilter, RunStore, RunViews, SeatBeat, SeatPulse, StoredRun, Unit,
 };
 
 use crate::stores::Scheduled;
@@ -94,5 +94,9 @@ impl RunViews for Scheduled {
 
     async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>> {
         self.role.call("run_log_end", || runs([run]), self.truth.run_views.run_log_end(run, limit)).await
+    }
+
+    async fn count_fleet(&self, since: Timestamp) -> Result<FleetCounts> {
+        self.role.call("count_fleet", String::new, self.truth.run_views.count_fleet(since)).await
     }
 }

@@ -1,5 +1,7 @@
 //! The store of a simulation, continued: people's work.
 
+use std::ops::RangeInclusive;
+
 use millstream_core::assignment::next::Profile;
 use millstream_core::assignment::stats::Totals;
 use millstream_core::assignment::{Assignment, LogEntry, NewItem, QueueConfig, QueueState};
@@ -153,5 +155,10 @@ impl AssignmentViews for Scheduled {
     ) -> Result<Vec<(Name, Option<PersonId>, Totals)>> {
         let effect = self.truth.assignment_views.totals(tenant, filter);
         self.role.call("totals", String::new, effect).await
+    }
+
+    async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>> {
+        let effect = self.truth.assignment_views.totals_by_queue(days);
+        self.role.call("totals_by_queue", String::new, effect).await
     }
 }

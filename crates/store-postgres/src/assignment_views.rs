@@ -1,5 +1,7 @@
 //! Looking at people's work. Nothing in here writes. Each list walks the index that its filter begins with.
 
+use std::ops::RangeInclusive;
+
 use async_trait::async_trait;
 use millstream_core::assignment::stats::Totals;
 use millstream_core::assignment::{Assignment, AssignmentStatus, LogEntry};
@@ -7,11 +9,22 @@ use millstream_core::id::{AssignmentId, ItemId, ItemKey, Name, PersonId, TenantI
 use millstream_store::Result;
 use millstream_store::assignments::{AssignmentFilter, AssignmentViews, ItemFilter, ItemView, TotalsFilter};
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::connect::PostgresStore;
 use crate::decode;
+use crate::errors::Attempt;
 use crate::item_rows;
+
+/// All sums as one array.
+macro_rules! sums {
+    () => {
+        "ARRAY[sum(created), sum(started), sum(completed), sum(skipped), sum(expired_pending), sum(expired_started),
+             sum(completing_millis), sum(completed_attempts), sum(items_imported), sum(items_done),
+             sum(items_failed), sum(items_withdrawn), sum(items_escalated)]::bigint[] AS sums"
+    };
+}
 
 fn rows_at_most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
@@ -140,15 +153,15 @@ SELECT body FROM item_log WHERE item = $2 AND tenant = $1 AND no > $3 ORDER BY n
         tenant: &TenantId,
         filter: &TotalsFilter,
     ) -> Result<Vec<(Name, Option<PersonId>, Totals)>> {
-        const SUM: &str = "
-SELECT queue, person,
-       ARRAY[sum(created), sum(started), sum(completed), sum(skipped), sum(expired_pending), sum(expired_started),
-             sum(completing_millis), sum(completed_attempts), sum(items_imported), sum(items_done),
-             sum(items_failed), sum(items_withdrawn), sum(items_escalated)]::bigint[] AS sums
-FROM queue_totals
+        const SUM: &str = concat!(
+            "
+SELECT queue, person, ",
+            sums!(),
+            " FROM queue_totals
 WHERE tenant = $1 AND ($2::text IS NULL OR queue = $2) AND ($3::text IS NULL OR person = $3)
   AND day >= $4 AND day <= $5
-GROUP BY queue, person ORDER BY queue, person";
+GROUP BY queue, person ORDER BY queue, person"
+        );
         self.once(async {
             let rows = sqlx::query(SUM)
                 .bind(tenant.as_str())
@@ -160,10 +173,7 @@ GROUP BY queue, person ORDER BY queue, person";
                 .await?;
             rows.iter()
                 .map(|row| {
-                    let mut totals = Totals::default();
-                    for (sum, read) in totals.0.iter_mut().zip(row.try_get::<Vec<i64>, _>("sums")?) {
-                        *sum = read;
-                    }
+                    let totals = summed(row)?;
                     let person: &str = row.try_get("person")?;
                     let person = if person.is_empty() { None } else { Some(decode::parsed(row, "person")?) };
                     Ok((decode::parsed(row, "queue")?, person, totals))
@@ -172,4 +182,29 @@ GROUP BY queue, person ORDER BY queue, person";
         })
         .await
     }
+
+    async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>> {
+        const SUM: &str = concat!(
+            "
+SELECT tenant, queue, ",
+            sums!(),
+            " FROM queue_totals WHERE day >= $1 AND day <= $2 GROUP BY tenant, queue ORDER BY tenant, queue"
+        );
+        self.once(async {
+            let query = sqlx::query(SUM).bind(*days.start()).bind(*days.end());
+            let rows = query.fetch_all(&self.pool).await?;
+            rows.iter()
+                .map(|row| Ok((decode::parsed(row, "tenant")?, decode::parsed(row, "queue")?, summed(row)?)))
+                .collect()
+        })
+        .await
+    }
+}
+
+fn summed(row: &PgRow) -> Attempt<Totals> {
+    let mut totals = Totals::default();
+    for (sum, read) in totals.0.iter_mut().zip(row.try_get::<Vec<i64>, _>("sums")?) {
+        *sum = read;
+    }
+    Ok(totals)
 }

@@ -24,6 +24,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (6, "devices", include_str!("../../../migrations/postgres/0006_devices.sql")),
     (7, "people", include_str!("../../../migrations/postgres/0007_people.sql")),
     (8, "notices", include_str!("../../../migrations/postgres/0008_notices.sql")),
+    (9, "standings", include_str!("../../../migrations/postgres/0009_standings.sql")),
 ];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {

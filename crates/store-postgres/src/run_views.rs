@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use millstream_core::claim::{Occupied, Token};
 use millstream_core::id::{DeviceKey, RunKey, TenantId};
+use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::run_store::{RunEntry, RunFilter, RunViews, StoredRun};
+use millstream_store::run_store::{FleetCounts, RunEntry, RunFilter, RunViews, StoredRun};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -90,6 +91,28 @@ ORDER BY l.position DESC LIMIT $3";
         })
         .await
     }
+
+    async fn count_fleet(&self, since: Timestamp) -> Result<FleetCounts> {
+        const DEVICES: &str = "
+SELECT count(*) AS devices, count(*) FILTER (WHERE seen_at >= $1) AS heard FROM devices";
+        const SEATS: &str = "
+SELECT s.status, count(*) AS seats FROM run_seats s WHERE s.due_at IS NOT NULL GROUP BY s.status";
+        self.once(async {
+            let devices = sqlx::query(DEVICES).bind(since.as_millis()).fetch_one(&self.pool).await?;
+            let seats = sqlx::query(SEATS).fetch_all(&self.pool).await?;
+            let by_status = |row: &PgRow| Ok((decode::parsed(row, "status")?, count(row, "seats")?));
+            Ok(FleetCounts {
+                devices: count(&devices, "devices")?,
+                heard: count(&devices, "heard")?,
+                seats: seats.iter().map(by_status).collect::<Attempt<_>>()?,
+            })
+        })
+        .await
+    }
+}
+
+fn count(row: &PgRow, column: &str) -> Attempt<u64> {
+    Ok(row.try_get::<i64, _>(column)?.unsigned_abs())
 }
 
 fn entry(row: &PgRow) -> Attempt<RunEntry> {

@@ -1,5 +1,7 @@
 //! Looking at people's work. Nothing in here writes.
 
+use std::ops::RangeInclusive;
+
 use millstream_core::assignment::stats::Totals;
 use millstream_core::assignment::{Assignment, LogEntry};
 use millstream_core::id::{AssignmentId, ItemKey, Name, PersonId, TenantId};
@@ -10,8 +12,18 @@ use rusqlite::types::Value;
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
+use crate::errors::Attempt;
 use crate::item_rows::item;
 use crate::param;
+
+/// All sums, one after the other.
+macro_rules! sums {
+    () => {
+        "sum(created), sum(started), sum(completed), sum(skipped), sum(expired_pending), sum(expired_started),
+         sum(completing_millis), sum(completed_attempts), sum(items_imported), sum(items_done), sum(items_failed),
+         sum(items_withdrawn), sum(items_escalated)"
+    };
+}
 
 /// Conditions that are there, with their values; each is one that an index begins with, or filters what that finds.
 #[derive(Default)]
@@ -137,10 +149,11 @@ impl AssignmentViews for SqliteStore {
             wanted.and("day <= ?", to);
         }
         let list = format!(
-            "SELECT queue, person, sum(created), sum(started), sum(completed), sum(skipped), sum(expired_pending),
-                    sum(expired_started), sum(completing_millis), sum(completed_attempts), sum(items_imported),
-                    sum(items_done), sum(items_failed), sum(items_withdrawn), sum(items_escalated)
-             FROM queue_totals {} GROUP BY queue, person ORDER BY queue, person",
+            concat!(
+                "SELECT queue, person, ",
+                sums!(),
+                " FROM queue_totals {} GROUP BY queue, person ORDER BY queue, person"
+            ),
             wanted.text
         );
         self.read(move |connection| {
@@ -149,10 +162,7 @@ impl AssignmentViews for SqliteStore {
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 let row = Fields(row);
-                let mut totals = Totals::default();
-                for (at, sum) in (2usize..).zip(&mut totals.0) {
-                    *sum = row.int(at)?;
-                }
+                let totals = summed(row, 2)?;
                 let person = if row.text(1)?.is_empty() { None } else { Some(row.id(1)?) };
                 found.push((row.id(0)?, person, totals));
             }
@@ -160,4 +170,32 @@ impl AssignmentViews for SqliteStore {
         })
         .await
     }
+
+    async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>> {
+        const SUM: &str = concat!(
+            "SELECT tenant, queue, ",
+            sums!(),
+            " FROM queue_totals WHERE day >= ?1 AND day <= ?2 GROUP BY tenant, queue ORDER BY tenant, queue"
+        );
+        self.read(move |connection| {
+            let mut read = connection.prepare_cached(SUM)?;
+            let mut rows = read.query((*days.start(), *days.end()))?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                found.push((row.id(0)?, row.id(1)?, summed(row, 2)?));
+            }
+            Ok(found)
+        })
+        .await
+    }
+}
+
+/// The sums that begin at this column.
+fn summed(row: Fields<'_>, first: usize) -> Attempt<Totals> {
+    let mut totals = Totals::default();
+    for (at, sum) in (first..).zip(&mut totals.0) {
+        *sum = row.int(at)?;
+    }
+    Ok(totals)
 }

@@ -2,8 +2,9 @@
 
 use millstream_core::claim::{Occupied, Status, Token};
 use millstream_core::id::{DeviceKey, ExecutionId, Name, RunKey, TenantId};
+use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::run_store::{RunEntry, RunFilter, RunViews, StoredRun};
+use millstream_store::run_store::{FleetCounts, RunEntry, RunFilter, RunViews, StoredRun};
 use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
@@ -88,6 +89,28 @@ impl RunViews for SqliteStore {
             }
             entries.reverse();
             Ok(entries)
+        })
+        .await
+    }
+
+    async fn count_fleet(&self, since: Timestamp) -> Result<FleetCounts> {
+        const DEVICES: &str = "SELECT count(*), count(*) FILTER (WHERE seen_at >= ?1) FROM devices";
+        const SEATS: &str = "SELECT status, count(*) FROM run_seats WHERE due_at IS NOT NULL GROUP BY status";
+        self.read(move |connection| {
+            let mut counts = FleetCounts::default();
+            let mut read = connection.prepare_cached(DEVICES)?;
+            let mut rows = read.query([since.as_millis()])?;
+            if let Some(row) = rows.next()? {
+                let row = Fields(row);
+                (counts.devices, counts.heard) = (row.count(0)?, row.count(1)?);
+            }
+            let mut read = connection.prepare_cached(SEATS)?;
+            let mut rows = read.query(())?;
+            while let Some(row) = rows.next()? {
+                let row = Fields(row);
+                counts.seats.insert(row.word(0, Status::parse)?, row.count(1)?);
+            }
+            Ok(counts)
         })
         .await
     }

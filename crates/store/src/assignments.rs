@@ -1,6 +1,7 @@
 //! Who is given what, what is due, and looking at all of it.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use millstream_core::assignment::next::Idle;
 use millstream_core::assignment::stats::Totals;
@@ -52,6 +53,9 @@ pub trait AssignmentViews: Send + Sync {
         tenant: &TenantId,
         filter: &TotalsFilter,
     ) -> Result<Vec<(Name, Option<PersonId>, Totals)>>;
+
+    /// Sums of these days by queue, of all tenants; in order.
+    async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>>;
 }
 
 /// Somebody who asks for work.

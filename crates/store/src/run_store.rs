@@ -8,6 +8,8 @@
 //! it sees them. A change that rests on somebody's silence says so ([`RunWrite::unheard`]), and does not count if
 //! they were heard of meanwhile.
 
+use std::collections::BTreeMap;
+
 use millstream_core::claim::{Entry, Occupied, Progress, Run, Status, Token};
 use millstream_core::id::{DeviceId, DeviceKey, ExecutionId, Name, RunKey, TenantId};
 use millstream_core::status::PauseState;
@@ -140,6 +142,17 @@ pub trait RunViews: Send + Sync {
 
     /// The last that happened to a run, in order.
     async fn run_log_end(&self, run: &RunKey, limit: usize) -> Result<Vec<RunEntry>>;
+
+    /// How many devices there are, and how many of them were heard of since `since`; and the seats that somebody has to
+    /// look at sooner or later, by status. Of all tenants.
+    async fn count_fleet(&self, since: Timestamp) -> Result<FleetCounts>;
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FleetCounts {
+    pub devices: u64,
+    pub heard: u64,
+    pub seats: BTreeMap<Status, u64>,
 }
 
 #[derive(Debug, Clone, Default)]

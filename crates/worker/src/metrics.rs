@@ -55,6 +55,16 @@ pub(crate) const RUN_ASSIGNMENTS: &str = "millstream_run_assignments_total";
 pub(crate) const RUN_REASSIGNMENTS: &str = "millstream_run_reassignments_total";
 pub(crate) const RUNS_ENDED: &str = "millstream_runs_ended_total";
 pub(crate) const RUN_CLAIM_SECONDS: &str = "millstream_run_claim_seconds";
+pub(crate) const QUEUE_ASSIGNMENTS: &str = "millstream_queue_assignments";
+pub(crate) const QUEUE_ITEMS: &str = "millstream_queue_items";
+pub(crate) const QUEUE_COMPLETION: &str = "millstream_queue_completion_ratio";
+pub(crate) const QUEUE_SKIPS: &str = "millstream_queue_skip_ratio";
+pub(crate) const QUEUE_EXPIRIES: &str = "millstream_queue_expiry_ratio";
+pub(crate) const QUEUE_SECONDS: &str = "millstream_queue_average_seconds_to_complete";
+pub(crate) const QUEUE_ATTEMPTS: &str = "millstream_queue_average_attempts";
+pub(crate) const DEVICES: &str = "millstream_devices";
+pub(crate) const DEVICES_REACHABLE: &str = "millstream_devices_reachable";
+pub(crate) const RUN_SEATS: &str = "millstream_run_seats";
 pub(crate) const LANE_PENDING: &str = "millstream_stream_pending";
 pub(crate) const LANE_LAG: &str = "millstream_stream_lag";
 
@@ -116,6 +126,20 @@ pub(crate) fn describe() {
     describe_counter!(RUN_REASSIGNMENTS, "Seats that went back to be given on, by reason");
     describe_counter!(RUNS_ENDED, "Runs of devices that have ended, by status");
     describe_histogram!(RUN_CLAIM_SECONDS, Unit::Seconds, "From the creation of a run to its first claim");
+    describe_gauge!(QUEUE_ASSIGNMENTS, "Assignments that people were ever given, by queue and status");
+    describe_gauge!(QUEUE_ITEMS, "Items that ever came into a queue, by status");
+    describe_gauge!(QUEUE_COMPLETION, "Completed ones of all assignments of a queue");
+    describe_gauge!(QUEUE_SKIPS, "Skipped ones of all assignments of a queue");
+    describe_gauge!(QUEUE_EXPIRIES, "Expired ones of all assignments of a queue");
+    describe_gauge!(
+        QUEUE_SECONDS,
+        Unit::Seconds,
+        "From the start of an assignment to its completion, on average"
+    );
+    describe_gauge!(QUEUE_ATTEMPTS, "Attempts that completed assignments took, on average");
+    describe_gauge!(DEVICES, "Devices that are registered");
+    describe_gauge!(DEVICES_REACHABLE, "Devices that were heard of lately");
+    describe_gauge!(RUN_SEATS, "Seats of runs that somebody has or waits for, by status");
     describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");
     describe_gauge!(LANE_LAG, "Doorbells not yet delivered, per lane");
 }

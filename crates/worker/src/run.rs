@@ -16,7 +16,7 @@ use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
     beat, clock, consumers, due_actions, due_nodes, due_timers, ended_graphs, executors, gauges, graph_times,
-    items, missed_schedules, overdue, publish, retention, ring_all, runs,
+    items, missed_schedules, overdue, publish, retention, ring_all, runs, standings,
 };
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
@@ -119,4 +119,7 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     duties.spawn(every(w(), "graph times", graph_times::PERIOD, graph_times::measure));
     duties.spawn(every(w(), "clock", clock::PERIOD, clock::measure));
     duties.spawn(every(w(), "gauges", gauges::PERIOD, gauges::measure));
+    let known = Arc::default();
+    let measure = move |worker| standings::measure(worker, Arc::clone(&known));
+    duties.spawn(every(w(), "standings", standings::PERIOD, measure));
 }

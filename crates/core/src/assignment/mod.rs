@@ -29,6 +29,7 @@ pub mod queue;
 mod queue_read;
 pub mod refusal;
 pub mod rules;
+pub mod standings;
 pub mod stats;
 pub mod status;
 pub mod step;

@@ -111,6 +111,7 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
         "0006 devices",
         "0007 people",
         "0008 notices",
+        "0009 standings",
     ];
     assert_eq!(store.pending().await.unwrap(), all);
     store.migrate().await.unwrap();

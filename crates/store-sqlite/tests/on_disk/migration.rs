@@ -79,6 +79,7 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
         "0006 devices",
         "0007 people",
         "0008 notices",
+        "0009 standings",
     ];
     assert_eq!(store.pending().await.unwrap(), all);
     store.migrate().await.unwrap();
@@ -149,6 +150,7 @@ async fn a_migration_that_fails_leaves_the_file_as_it_was() {
         "0006 devices",
         "0007 people",
         "0008 notices",
+        "0009 standings",
     ];
     assert_eq!(store.pending().await.unwrap(), all);
     let actions: i64 = shell.query_row("SELECT count(*) FROM actions", (), |row| row.get(0)).unwrap();

@@ -92,6 +92,7 @@ async fn an_empty_file_says_what_it_lacks_until_it_is_migrated() {
         "0006 devices",
         "0007 people",
         "0008 notices",
+        "0009 standings",
     ];
     assert_eq!(store.pending().await.unwrap(), all);
     store.migrate().await.unwrap();

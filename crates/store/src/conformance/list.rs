@@ -389,6 +389,7 @@ macro_rules! conformance_tests {
             run_views {
                 runs_are_listed_newest_first_in_pages,
                 runs_are_found_by_status_kind_and_execution,
+                a_fleet_is_counted_with_what_it_has_and_what_waits,
                 seats_of_a_device_come_by_priority_and_then_by_age,
                 a_log_is_kept_in_order_and_read_in_pages,
             }
@@ -442,6 +443,7 @@ macro_rules! conformance_tests {
                 assignments_are_found_by_queue_status_person_and_item,
                 items_come_in_pages_the_newest_first,
                 totals_are_summed_by_queue_person_and_day,
+                totals_of_all_tenants_are_summed_by_queue_over_days,
             }
             people_races {
                 sixty_four_who_ask_at_once_get_each_item_once,

@@ -7,7 +7,7 @@ use millstream_core::assignment::{AssignmentStatus, ItemStatus};
 
 use super::Bench;
 use super::fixture::{name, tenant};
-use super::people::{acme, item, item_id, person, skip};
+use super::people::{acme, item, item_id, new_item, person, skip};
 use crate::assignments::{AssignmentFilter, ItemFilter, TotalsFilter};
 
 pub async fn assignments_are_found_by_queue_status_person_and_item(bench: Bench) {
@@ -102,4 +102,35 @@ pub async fn totals_are_summed_by_queue_person_and_day(bench: Bench) {
     let so_far = TotalsFilter { from_day: Some(today - 1), to_day: Some(today), ..ann };
     assert_eq!(sums(so_far).await.len(), 1);
     assert_eq!(views.totals(&tenant("other"), &TotalsFilter::default()).await.unwrap(), []);
+}
+
+pub async fn totals_of_all_tenants_are_summed_by_queue_over_days(bench: Bench) {
+    let views = &bench.stores.assignment_views;
+    assert_eq!(views.totals_by_queue(i64::MIN..=i64::MAX).await.unwrap(), []);
+    bench.queue("overlap: 2").await;
+    bench.import_many(3).await;
+    bench.work("ann").await;
+    bench.work("bob").await;
+    let (config, other) = (bench.stores.queues.list_queues(&acme(), None, 1).await.unwrap(), tenant("other"));
+    let now = bench.now().await;
+    bench.stores.queues.put_queue(&other, &config[0].config, now).await.unwrap();
+    let next_day = now.plus(std::time::Duration::from_secs(86_400));
+    for (id, at) in [("a", now), ("b", next_day)] {
+        let imported = bench.stores.items.import(&other, &name("q"), &[new_item(id)], at).await.unwrap();
+        assert_eq!(imported.len(), 1);
+    }
+    let today = stats::day(now);
+    let found = async |days: std::ops::RangeInclusive<i64>| {
+        let found = views.totals_by_queue(days).await.unwrap();
+        let of = |(tenant, queue, totals): (millstream_core::id::TenantId, _, Totals)| {
+            let report = Report::of(&totals);
+            let imported: i64 = report.items.values().sum();
+            (tenant.to_string(), queue, report.by_status["completed"], imported)
+        };
+        found.into_iter().map(of).collect::<Vec<_>>()
+    };
+    let row = |tenant: &str, completed, items| (tenant.to_owned(), name("q"), completed, items);
+    assert_eq!(found(i64::MIN..=i64::MAX).await, [row("acme", 2, 3), row("other", 0, 2)]);
+    assert_eq!(found(today + 1..=today + 1).await, [row("other", 0, 1)]);
+    assert_eq!(found(i64::MIN..=today - 1).await, []);
 }

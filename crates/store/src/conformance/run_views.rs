@@ -5,9 +5,9 @@ use millstream_core::id::{ActionKey, Epoch, Seq};
 use millstream_core::time::Timestamp;
 
 use super::Bench;
-use super::device_fixture::{act, assign, device, device_of, run_key, run_of, self_claim, spec};
+use super::device_fixture::{act, assign, device, device_of, new_device, run_key, run_of, self_claim, spec};
 use super::fixture::{HOUR, execution, name, tenant};
-use crate::run_store::{RunFilter, StoredRun};
+use crate::run_store::{FleetCounts, RunFilter, StoredRun};
 
 fn ids(rows: &[StoredRun]) -> Vec<&str> {
     rows.iter().map(|row| row.key.run.as_str()).collect()
@@ -98,4 +98,24 @@ pub async fn a_log_is_kept_in_order_and_read_in_pages(bench: Bench) {
     assert_eq!([first, rest].concat(), all);
     assert_eq!(views.run_log_end(&key, 2).await.unwrap(), all[2..]);
     assert_eq!(views.run_log_end(&key, 9).await.unwrap(), all);
+}
+
+pub async fn a_fleet_is_counted_with_what_it_has_and_what_waits(bench: Bench) {
+    let now = bench.now().await;
+    let views = &bench.stores.run_views;
+    assert_eq!(views.count_fleet(now).await.unwrap(), FleetCounts::default());
+    let earlier = now.minus(HOUR);
+    let beat =
+        async |id: &str, at| bench.stores.devices.beat_devices(&[(tenant("acme"), new_device(id))], at).await;
+    beat("d1", earlier).await.unwrap();
+    beat("d2", now).await.unwrap();
+    bench.run_after(&run_key("claimed"), spec(), &[self_claim("d2")]).await;
+    bench.run_after(&run_of("other", "claimed"), spec(), &[self_claim("d1")]).await;
+    bench.run_after(&run_key("waits"), spec(), &[]).await;
+    let cancelled = [self_claim("d2"), Input::Cancel { reason: None }];
+    bench.run_after(&run_key("ended"), spec(), &cancelled).await;
+    let counts = views.count_fleet(now).await.unwrap();
+    assert_eq!((counts.devices, counts.heard), (2, 1));
+    let seats: Vec<(Status, u64)> = counts.seats.into_iter().collect();
+    assert_eq!(seats, [(Status::Created, 1), (Status::Claimed, 2)]);
 }

@@ -1,6 +1,7 @@
 //! Looking at people's work, in memory.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use millstream_core::assignment::stats::Totals;
 use millstream_core::assignment::{Assignment, LogEntry};
@@ -81,5 +82,16 @@ impl AssignmentViews for Memory {
             }
         }
         Ok(sums.into_iter().map(|((queue, person), totals)| (queue, person, totals)).collect())
+    }
+
+    async fn totals_by_queue(&self, days: RangeInclusive<i64>) -> Result<Vec<(TenantId, Name, Totals)>> {
+        let tables = self.tables();
+        let mut sums: BTreeMap<(TenantId, Name), Totals> = BTreeMap::new();
+        for ((tenant, queue, _, day), totals) in &tables.people.totals {
+            if days.contains(day) {
+                sums.entry((tenant.clone(), queue.clone())).or_default().merge(totals);
+            }
+        }
+        Ok(sums.into_iter().map(|((tenant, queue), totals)| (tenant, queue, totals)).collect())
     }
 }

@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 
 use millstream_core::claim::Occupied;
 use millstream_core::id::{DeviceKey, RunKey, TenantId};
+use millstream_core::time::Timestamp;
 
 use super::Memory;
 use crate::Result;
-use crate::run_store::{RunEntry, RunFilter, RunViews, StoredRun};
+use crate::run_seats;
+use crate::run_store::{FleetCounts, RunEntry, RunFilter, RunViews, StoredRun};
 
 #[async_trait::async_trait]
 impl RunViews for Memory {
@@ -73,5 +75,17 @@ impl RunViews for Memory {
         let mut entries: Vec<RunEntry> = last.map(|(_, entry)| entry.clone()).collect();
         entries.reverse();
         Ok(entries)
+    }
+
+    async fn count_fleet(&self, since: Timestamp) -> Result<FleetCounts> {
+        let tables = self.tables();
+        let mut counts = FleetCounts { devices: tables.devices.len() as u64, ..FleetCounts::default() };
+        counts.heard = tables.devices.values().filter(|device| device.seen_at >= since).count() as u64;
+        for seat in tables.runs.values().flat_map(|stored| run_seats::rows(&stored.run)) {
+            if seat.due_at.is_some() {
+                *counts.seats.entry(seat.status).or_default() += 1;
+            }
+        }
+        Ok(counts)
     }
 }

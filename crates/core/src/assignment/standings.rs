@@ -1,0 +1,89 @@
+//! Where queues stand over all days, without adding up all days each time: what happened on a day is counted on that
+//! day, so that one that is over for long enough adds nothing any more.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use super::stats::Totals;
+use crate::id::{Name, TenantId};
+
+/// By queue.
+pub type Standing = BTreeMap<(TenantId, Name), Totals>;
+
+/// The sums of the days that are over.
+#[derive(Debug, Default)]
+pub struct Standings {
+    /// The last of those days.
+    through: Option<i64>,
+    sums: Standing,
+}
+
+impl Standings {
+    /// Days that are over and were not read yet. Yesterday is not over for whoever's clock is behind.
+    pub fn to_close(&self, today: i64) -> Option<RangeInclusive<i64>> {
+        let from = self.through.map_or(i64::MIN, |through| through.saturating_add(1));
+        let to = today.saturating_sub(2);
+        (from <= to).then_some(from..=to)
+    }
+
+    /// The sums of these days are known from now on.
+    pub fn close(&mut self, days: &RangeInclusive<i64>, sums: Vec<(TenantId, Name, Totals)>) {
+        add(&mut self.sums, sums);
+        self.through = Some(*days.end());
+    }
+
+    /// Days that are read each time.
+    pub fn open(&self) -> RangeInclusive<i64> {
+        self.through.map_or(i64::MIN, |through| through.saturating_add(1))..=i64::MAX
+    }
+
+    /// All days, with the sums of those that are open.
+    #[must_use]
+    pub fn with(&self, open: Vec<(TenantId, Name, Totals)>) -> Standing {
+        let mut all = self.sums.clone();
+        add(&mut all, open);
+        all
+    }
+}
+
+fn add(all: &mut Standing, sums: Vec<(TenantId, Name, Totals)>) {
+    for (tenant, queue, totals) in sums {
+        all.entry((tenant, queue)).or_default().merge(&totals);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::assignment::stats::imported;
+
+    /// As a store has them: what was imported on which day.
+    fn read(days: &RangeInclusive<i64>, stored: &[(i64, i64)]) -> Vec<(TenantId, Name, Totals)> {
+        let queue = Name::parse("q").unwrap();
+        let within = stored.iter().filter(|(day, _)| days.contains(day));
+        within.map(|(_, items)| (TenantId::default_tenant(), queue.clone(), imported(*items))).collect()
+    }
+
+    fn total(standings: &mut Standings, today: i64, stored: &[(i64, i64)]) -> Totals {
+        if let Some(days) = standings.to_close(today) {
+            standings.close(&days, read(&days, stored));
+        }
+        let all = standings.with(read(&standings.open(), stored));
+        all.into_values().next().unwrap_or_default()
+    }
+
+    #[test]
+    fn every_day_is_counted_once_whenever_it_is_read() {
+        let mut standings = Standings::default();
+        assert_eq!(total(&mut standings, 10, &[]), Totals::default());
+        assert_eq!(total(&mut standings, 10, &[(3, 1), (9, 2), (10, 4)]), imported(6), "day 3 was over");
+        let stored = [(9, 2), (10, 8), (11, 16), (12, 32)];
+        for _ in 0..3 {
+            assert_eq!(total(&mut standings, 12, &stored), imported(58));
+        }
+        // A clock that goes back a day counts nothing twice.
+        assert_eq!(total(&mut standings, 11, &stored), imported(58));
+        assert_eq!(total(&mut standings, 40, &stored), imported(58));
+        assert_eq!(standings.to_close(40), None);
+    }
+}

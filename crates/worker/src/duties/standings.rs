@@ -1,0 +1,116 @@
+//! Measures where queues of people's work stand, and how many devices and seats there are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::metrics::gauge;
+use millstream_core::assignment::standings::{Standing, Standings};
+use millstream_core::assignment::stats::{Report, day};
+use millstream_core::claim::{Settings, Status};
+use tokio::sync::Mutex;
+
+use super::every::Undone;
+use crate::metrics;
+use crate::worker::Worker;
+
+pub(crate) const PERIOD: Duration = Duration::from_secs(15);
+/// Queues beyond these are not told: each is two dozen series.
+const QUEUES: usize = 500;
+
+/// `known` is what was read before, and does not change any more.
+pub(crate) async fn measure(worker: Arc<Worker>, known: Arc<Mutex<Standings>>) -> Result<(), Undone> {
+    let views = &worker.deps.stores.assignment_views;
+    let mut known = known.lock().await;
+    if let Some(days) = known.to_close(day(worker.now())) {
+        let sums = views.totals_by_queue(days.clone()).await?;
+        known.close(&days, sums);
+    }
+    tell_queues(&known.with(views.totals_by_queue(known.open()).await?));
+    tell_fleet(&worker).await
+}
+
+#[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+fn tell_queues(standing: &Standing) {
+    for ((tenant, queue), totals) in standing.iter().take(QUEUES) {
+        let report = Report::of(totals);
+        let of = |status: &'static str| {
+            [("tenant", tenant.to_string()), ("queue", queue.to_string()), ("status", status.to_owned())]
+        };
+        for (status, count) in &report.by_status {
+            gauge!(metrics::QUEUE_ASSIGNMENTS, &of(status)).set(*count as f64);
+        }
+        for (status, count) in &report.items {
+            gauge!(metrics::QUEUE_ITEMS, &of(status)).set(*count as f64);
+        }
+        let figures = [
+            (metrics::QUEUE_COMPLETION, report.completion_rate),
+            (metrics::QUEUE_SKIPS, report.skip_rate),
+            (metrics::QUEUE_EXPIRIES, report.expiry_rate),
+            (metrics::QUEUE_SECONDS, report.average_seconds_to_complete),
+            (metrics::QUEUE_ATTEMPTS, report.average_attempts),
+        ];
+        for (name, figure) in figures {
+            let labels = [("tenant", tenant.to_string()), ("queue", queue.to_string())];
+            figure.into_iter().for_each(|figure| gauge!(name, &labels).set(figure));
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "gauges are doubles")]
+async fn tell_fleet(worker: &Worker) -> Result<(), Undone> {
+    let since = worker.now().minus(Settings::default().reachable);
+    let counts = worker.deps.stores.run_views.count_fleet(since).await?;
+    gauge!(metrics::DEVICES).set(counts.devices as f64);
+    gauge!(metrics::DEVICES_REACHABLE).set(counts.heard as f64);
+    for status in Status::ALL.iter().filter(|status| status.is_held() || status.is_open()) {
+        let seats = counts.seats.get(status).copied().unwrap_or(0);
+        gauge!(metrics::RUN_SEATS, "status" => status.as_str()).set(seats as f64);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use millstream_core::assignment::stats::{Counter, Totals};
+    use millstream_core::id::{Name, TenantId};
+
+    use super::*;
+
+    #[test]
+    fn a_queue_is_told_by_status_with_its_rates() {
+        let mut totals = Totals::default();
+        let counted = [
+            (Counter::ItemsImported, 9),
+            (Counter::ItemsDone, 2),
+            (Counter::Created, 5),
+            (Counter::Started, 4),
+            (Counter::Completed, 2),
+            (Counter::Skipped, 1),
+            (Counter::CompletingMillis, 3_000),
+            (Counter::CompletedAttempts, 3),
+        ];
+        counted.into_iter().for_each(|(counter, count)| totals.add(counter, count));
+        let queue = (TenantId::default_tenant(), Name::parse("review").unwrap());
+        let idle = (TenantId::default_tenant(), Name::parse("idle").unwrap());
+        let recorder = PrometheusBuilder::new().build_recorder();
+        ::metrics::with_local_recorder(&recorder, || {
+            tell_queues(&[(queue, totals), (idle, Totals::default())].into());
+        });
+        let told = recorder.handle().render();
+        for line in [
+            "millstream_queue_items{tenant=\"default\",queue=\"review\",status=\"open\"} 7",
+            "millstream_queue_assignments{tenant=\"default\",queue=\"review\",status=\"pending\"} 1",
+            "millstream_queue_assignments{tenant=\"default\",queue=\"review\",status=\"in_progress\"} 1",
+            "millstream_queue_completion_ratio{tenant=\"default\",queue=\"review\"} 0.4",
+            "millstream_queue_skip_ratio{tenant=\"default\",queue=\"review\"} 0.2",
+            "millstream_queue_expiry_ratio{tenant=\"default\",queue=\"review\"} 0",
+            "millstream_queue_average_seconds_to_complete{tenant=\"default\",queue=\"review\"} 1.5",
+            "millstream_queue_average_attempts{tenant=\"default\",queue=\"review\"} 1.5",
+            "millstream_queue_items{tenant=\"default\",queue=\"idle\",status=\"open\"} 0",
+        ] {
+            assert!(told.lines().any(|told| told == line), "{line} is not in\n{told}");
+        }
+        assert!(!told.contains("ratio{tenant=\"default\",queue=\"idle\"}"), "there is no rate of nothing");
+    }
+}
