@@ -86,15 +86,19 @@ impl Told {
         key: &str,
         attempts: u32,
     ) -> Option<Conclusion> {
-        let spec = machine.action(action)?;
+        let spec = self.spec(machine, machine.action(action)?);
+        Some(action::conclude(&spec, key, attempts, self.attempt(), 0.0))
+    }
+
+    /// What the action is concluded by.
+    pub fn spec<'s>(&self, machine: &Machine, spec: &'s ActionSpec) -> Cow<'s, ActionSpec> {
         let instead = self.event.as_ref().filter(|event| machine.mentions(event));
-        let spec = match (instead, &spec.failure) {
+        match (instead, &spec.failure) {
             (Some(event), FailureRule::Emit(_) | FailureRule::Incident) => {
                 Cow::Owned(ActionSpec { failure: FailureRule::Emit(event.clone()), ..spec.clone() })
             }
             (Some(_), FailureRule::Compensate(_)) | (None, _) => Cow::Borrowed(spec),
-        };
-        Some(action::conclude(&spec, key, attempts, self.attempt(), 0.0))
+        }
     }
 
     /// What that is for the action that waits: the end of its attempt.

@@ -165,6 +165,10 @@ async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
     };
     Performed::Settle(match done {
         Done::Attempt(attempt) => conclude(worker, &spec, action, attempt),
+        Done::Told(told) => {
+            let instead = program.machine().map(|machine| told.spec(machine, &spec));
+            conclude(worker, instead.as_deref().unwrap_or(&spec), action, told.attempt())
+        }
         Done::Postponed { at } => Settling::Postponed { at },
         Done::Awaiting { until } => Settling::Awaiting { until },
         Done::Lost => lost(worker, &spec, action),
@@ -276,7 +280,7 @@ async fn perform_within(
     ::metrics::histogram!(metrics::ATTEMPT_SECONDS, "kind" => kind).record(started.elapsed().as_secs_f64());
     match done {
         Done::Attempt(attempt) => Done::Attempt(finished(worker, program, action, &filled, attempt)),
-        Done::Postponed { .. } | Done::Awaiting { .. } | Done::Lost => done,
+        Done::Told(_) | Done::Postponed { .. } | Done::Awaiting { .. } | Done::Lost => done,
     }
 }
 

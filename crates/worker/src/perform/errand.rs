@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
+use millstream_core::assignment::Told;
 use millstream_core::definition::{ActionSpec, Method, StatusPattern};
 use millstream_core::id::Name;
 use millstream_core::machine::{ActionInput, CallInput, HttpInput};
@@ -56,6 +57,8 @@ pub(crate) struct Performers {
 #[derive(Debug)]
 pub(crate) enum Done {
     Attempt(Attempt),
+    /// An item of people's work that had ended before.
+    Told(Box<Told>),
     /// It is not time yet.
     Postponed {
         at: Timestamp,

@@ -40,7 +40,7 @@ pub(crate) async fn perform(
     timeouts: &Timeouts,
 ) -> Done {
     match begin(worker, action, input).await {
-        Ok(Some(attempt)) => Done::Attempt(attempt),
+        Ok(Some(done)) => done,
         Ok(None) => {
             let left = schedule::left(timeouts, action.ready_at, worker.now());
             Done::Awaiting { until: left.map(|left| worker.now().plus(left)) }
@@ -50,7 +50,7 @@ pub(crate) async fn perform(
 }
 
 /// `None` while somebody else will tell the outcome.
-async fn begin(worker: &Worker, action: &LeasedAction, input: &TaskForInput) -> Result<Option<Attempt>> {
+async fn begin(worker: &Worker, action: &LeasedAction, input: &TaskForInput) -> Result<Option<Done>> {
     let lease = &action.lease;
     let tenant = &lease.key.execution.tenant;
     for number in 1..=ITEMS {
@@ -62,25 +62,27 @@ async fn begin(worker: &Worker, action: &LeasedAction, input: &TaskForInput) -> 
             Some(Imported::Created) => {}
             Some(Imported::Repeat) => match adopt(worker, action, &item).await? {
                 Adoption::Ours => {}
-                Adoption::Told(attempt) => return Ok(Some(attempt)),
+                Adoption::Over(done) => return Ok(Some(done)),
                 Adoption::OfEarlierLife => continue,
             },
-            Some(Imported::Taken) => return Ok(Some(of_another(&item))),
-            Some(Imported::Refused(problems)) => return Ok(Some(refused(&input.queue, &problems))),
-            Some(Imported::NoQueue) => return Ok(Some(no_queue(&input.queue))),
+            Some(Imported::Taken) => return Ok(Some(Done::Attempt(of_another(&item)))),
+            Some(Imported::Refused(problems)) => {
+                return Ok(Some(Done::Attempt(refused(&input.queue, &problems))));
+            }
+            Some(Imported::NoQueue) => return Ok(Some(Done::Attempt(no_queue(&input.queue)))),
             None => return Err(StoreError::Unavailable("the store gave no verdict".to_owned())),
         }
         follow_execution(worker, &lease.key.execution, &item).await?;
         return Ok(None);
     }
     let message = format!("people were asked {ITEMS} times");
-    Ok(Some(Attempt::Pause { error: internal(message) }))
+    Ok(Some(Done::Attempt(Attempt::Pause { error: internal(message) })))
 }
 
 /// What there is after an attempt to take over an item that was there.
 enum Adoption {
     Ours,
-    Told(Attempt),
+    Over(Done),
     OfEarlierLife,
 }
 
@@ -90,20 +92,21 @@ async fn adopt(worker: &Worker, action: &LeasedAction, item: &ItemKey) -> Result
     Ok(match adopted.unwrap_or(Ok(Tended::NoSuchItem))? {
         Tended::Done { told: None, .. } => Adoption::Ours,
         Tended::Done { told: Some(told), work, .. } => match told.status {
-            ItemStatus::Done => Adoption::Told(told.attempt()),
+            ItemStatus::Done => Adoption::Over(Done::Told(Box::new(told))),
             ItemStatus::Open | ItemStatus::Failed | ItemStatus::Withdrawn | ItemStatus::Escalated => {
                 let earlier = work.item.ended_at.is_some_and(|ended| ended <= action.ready_at);
-                if earlier { Adoption::OfEarlierLife } else { Adoption::Told(told.attempt()) }
+                if earlier { Adoption::OfEarlierLife } else { Adoption::Over(Done::Told(Box::new(told))) }
             }
         },
         Tended::NotAdopted(NotAdopted::NobodyWaits | NotAdopted::Belongs(_)) => {
-            Adoption::Told(of_another(item))
+            Adoption::Over(Done::Attempt(of_another(item)))
         }
         // A later attempt has it.
-        Tended::NotAdopted(why @ NotAdopted::Stale) => Adoption::Told(again(why.to_string())),
-        Tended::Refused { refusal, .. } => Adoption::Told(again(refusal.to_string())),
+        Tended::NotAdopted(why @ NotAdopted::Stale) => Adoption::Over(Done::Attempt(again(why.to_string()))),
+        Tended::Refused { refusal, .. } => Adoption::Over(Done::Attempt(again(refusal.to_string()))),
         Tended::Invalid(_) | Tended::NoSuchItem => {
-            Adoption::Told(unavailable(&StoreError::Contention(format!("the item {} is gone", item.item))))
+            let gone = StoreError::Contention(format!("the item {} is gone", item.item));
+            Adoption::Over(Done::Attempt(unavailable(&gone)))
         }
     })
 }

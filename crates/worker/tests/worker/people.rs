@@ -295,6 +295,48 @@ async fn a_lease_that_was_lost_is_followed_by_one_that_takes_the_item_over() {
     bench.assert_sound(&key).await;
 }
 
+/// Whoever ends the item knows the first lease, which is not the action's any more: the third one is told.
+#[tokio::test]
+async fn an_escalation_that_nobody_was_told_of_is_told_to_the_lease_that_takes_the_item_over() {
+    let settings = "pre_assignment_timeout: 100ms, max_attempts_total: 1, escalate: { event: given_up }";
+    let (bench, key) = shop(settings, SHOP).await;
+    let hang = |what: fn(&Call<'_>) -> bool| {
+        let hook = faulty::on(Fault::Hang, what);
+        bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), bench.hasty())
+    };
+    let first = hang(|call| matches!(call, Call::Settle | Call::DueAssignments));
+    bench.send(&key, "go", "{}").await;
+    until_item(&bench, ItemStatus::Open).await;
+    first.kill().await;
+    let leased = |epoch: i64| {
+        let actions = bench.stores.execution_views.clone();
+        let key = key.clone();
+        async move {
+            eventually(PATIENCE, || async {
+                let found = actions.actions(&key, None, 10).await.unwrap();
+                found.iter().any(|action| action.epoch >= Epoch(epoch)).then_some(()).ok_or(found)
+            })
+            .await;
+        }
+    };
+    let second = hang(|call| matches!(call, Call::Import | Call::DueAssignments));
+    leased(2).await;
+    let desk = Desk::of(&bench, SHOP);
+    desk.given("ann").await;
+    eventually(PATIENCE, || async {
+        let due = bench.stores.assignments.due(desk.now(), 10).await.unwrap();
+        let asks: Vec<Ask> = due.iter().map(|due| Ask::due(due, desk.fresh())).collect();
+        tend(&desk, &asks).await;
+        let status = items(&bench).await.pop().unwrap().item.status;
+        if status == ItemStatus::Escalated { Ok(()) } else { Err(status) }
+    })
+    .await;
+    second.kill().await;
+    let _third = bench.worker_with(bench.hasty());
+    bench.until_status(&key, ExecutionStatus::Failed).await;
+    assert_eq!(bench.applied(&key).await, ["go", "given_up"]);
+}
+
 #[tokio::test]
 async fn an_answer_that_comes_before_the_action_awaits_it_settles_it() {
     let (bench, key) = shop("", SHOP).await;

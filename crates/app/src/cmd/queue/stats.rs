@@ -35,7 +35,7 @@ fn page(rows: &[Value], by: By, colour: bool) -> String {
         return "nothing to count yet".to_owned();
     }
     let mut columns: Vec<(&str, &str)> = match by {
-        By::Queue => vec![("queue", "queue")],
+        By::Queue => vec![("queue", "queue"), ("open items", "open")],
         By::Person => vec![("person", "person")],
         By::Both => vec![("queue", "queue"), ("person", "person")],
     };
@@ -55,6 +55,7 @@ fn page(rows: &[Value], by: By, colour: bool) -> String {
 
 fn row(stats: &Value) -> Value {
     let mut row = stats.clone();
+    row["open"] = stats["items"]["open"].clone();
     row["completion_rate"] =
         json!(stats["completion_rate"].as_f64().map(|rate| format!("{:.0} %", rate * 100.0)));
     row["average_seconds_to_complete"] = json!(stats["average_seconds_to_complete"].as_f64().map(length));
@@ -137,14 +138,14 @@ mod tests {
     fn work_is_shown_as_a_table_and_as_bars() {
         let rows = [
             json!({ "queue": "review", "pending": 40, "in_progress": 10, "completed": 50, "expired": 0, "skipped": 0,
-                "total": 100, "completion_rate": 0.5, "average_seconds_to_complete": 95.4, "average_attempts": 1.25 }),
+                "items": { "open": 320 }, "total": 100, "completion_rate": 0.5, "average_seconds_to_complete": 95.4, "average_attempts": 1.25 }),
             json!({ "queue": "triage", "pending": 0, "in_progress": 1, "completed": 8, "expired": 1, "skipped": 10,
                 "total": 20, "completion_rate": 0.4, "average_seconds_to_complete": 9000.0, "average_attempts": null }),
         ];
         insta::assert_snapshot!(page(&rows, By::Queue, false), @"
-         QUEUE   PENDING  IN PROGRESS  COMPLETED  EXPIRED  SKIPPED  DONE  TIME   ATTEMPTS
-         review  40       10           50         0        0        50 %  95 s   1.2
-         triage  0        1            8          1        10       40 %  2.5 h
+         QUEUE   OPEN ITEMS  PENDING  IN PROGRESS  COMPLETED  EXPIRED  SKIPPED  DONE  TIME   ATTEMPTS
+         review  320         40       10           50         0        0        50 %  95 s   1.2
+         triage              0        1            8          1        10       40 %  2.5 h
 
         review  █████████████████████████▓▓▓▓▓░░░░░░░░░░░░░░░░░░░░ 100
         triage  ████▓×···· 20

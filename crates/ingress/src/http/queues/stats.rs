@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use millstream_core::assignment::ItemStatus;
 use millstream_core::assignment::stats::{Report, Totals, day};
 use millstream_core::id::{Name, PersonId};
 use millstream_core::status::Role;
@@ -65,6 +66,7 @@ struct Line {
     expiry_rate: Option<f64>,
     average_seconds_to_complete: Option<f64>,
     average_attempts: Option<f64>,
+    /// `open` is what is left: of whole queues, from their first day.
     items: BTreeMap<&'static str, i64>,
 }
 
@@ -92,7 +94,15 @@ async fn stats(
         };
         sums.entry(key).or_default().merge(&totals);
     }
-    let items = sums.into_iter().map(|((queue, person), totals)| line(queue, person, &totals));
+    let is_whole = by == By::Queue && filter.person.is_none() && filter.from_day.is_none();
+    let items = sums.into_iter().map(|((queue, person), totals)| {
+        let mut line = line(queue, person, &totals);
+        if !is_whole {
+            // What came in is not counted with anybody, and not on the day on which it is done.
+            line.items.remove(ItemStatus::Open.as_str());
+        }
+        line
+    });
     Ok(Json(Items { items: items.collect() }))
 }
 
