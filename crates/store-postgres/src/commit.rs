@@ -61,7 +61,8 @@ impl PostgresStore {
         {
             return Ok(committed);
         }
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.lend().await?;
+        let mut transaction = held.begin().await?;
         let given = batch
             .iter()
             .filter_map(|commit| Some((&commit.execution.tenant, commit_rows::correlation_of(commit)?)));

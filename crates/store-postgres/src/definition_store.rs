@@ -12,7 +12,8 @@ use sqlx::{PgExecutor, PgPool, Row};
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::{Attempt, Failure};
+use crate::warm::Warm;
 
 #[async_trait]
 impl DefinitionStore for PostgresStore {
@@ -22,7 +23,7 @@ impl DefinitionStore for PostgresStore {
         definition: &NewDefinition,
         now: Timestamp,
     ) -> Result<PutDefinition> {
-        self.patiently(|| put(&self.pool, tenant, definition, now)).await
+        self.patiently(|| put(&self.warm, tenant, definition, now)).await
     }
 
     async fn get(
@@ -51,19 +52,22 @@ impl DefinitionStore for PostgresStore {
 }
 
 async fn put(
-    pool: &PgPool,
+    warm: &Warm,
     tenant: &TenantId,
     definition: &NewDefinition,
     now: Timestamp,
 ) -> Attempt<PutDefinition> {
     const INSERT: &str = "
 INSERT INTO definitions (tenant, name, version, dialect, source, checksum, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)";
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (tenant, name, version) DO NOTHING";
     const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 6))";
-    let mut transaction = pool.begin().await?;
+    let mut held = warm.lend().await?;
+    let mut transaction = held.begin().await?;
     sqlx::query(LOCK).bind(tenant.as_str()).bind(definition.name.as_str()).execute(&mut *transaction).await?;
     let latest = read_latest(&mut *transaction, tenant, &definition.name).await?;
     if let Some(latest) = latest.as_ref().filter(|latest| latest.checksum == definition.checksum) {
+        transaction.rollback().await?;
         return Ok(PutDefinition::Unchanged(latest.clone()));
     }
     let stored = StoredDefinition {
@@ -76,7 +80,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)";
         checksum: definition.checksum.clone(),
         created_at: now,
     };
-    sqlx::query(INSERT)
+    let inserted = sqlx::query(INSERT)
         .bind(tenant.as_str())
         .bind(stored.definition.name.as_str())
         .bind(stored.definition.version)
@@ -86,6 +90,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)";
         .bind(now.as_millis())
         .execute(&mut *transaction)
         .await?;
+    if inserted.rows_affected() == 0 {
+        // By a build that does not wait for others.
+        return Err(Failure::Unsettled("another definition took the version"));
+    }
     transaction.commit().await?;
     Ok(PutDefinition::Created(stored))
 }

@@ -75,7 +75,8 @@ impl PostgresStore {
             return Ok(appended);
         }
         for _ in 0..PLANS {
-            let mut transaction = self.pool.begin().await?;
+            let mut held = self.warm.lend().await?;
+            let mut transaction = held.begin().await?;
             let correlations = taken_by(batch).chain(given_by(batch));
             signals::lock_correlations(&mut transaction, correlations).await?;
             let facts = read_facts(&mut transaction, batch, now).await?;
@@ -96,7 +97,8 @@ impl PostgresStore {
         let accepted = if keys.is_empty() {
             event_rows::accept(&self.warm, &columns, now).await
         } else {
-            let mut transaction = self.pool.begin().await?;
+            let mut held = self.warm.lend().await?;
+            let mut transaction = held.begin().await?;
             if insert_keys(&mut transaction, &keys, now).await? < keys.len() {
                 transaction.rollback().await?;
                 return Ok(None);

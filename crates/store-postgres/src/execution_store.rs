@@ -187,7 +187,8 @@ WHERE e.tenant = k.tenant AND e.event_id = k.event_id AND e.execution_id = k.exe
 RETURNING e.tenant, e.event_id, e.attempts";
         let keys: KeyColumns<'_> = events.iter().map(|(execution, _)| execution).collect();
         let ids: Vec<Uuid> = events.iter().map(|(_, event)| event.0).collect();
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.lend().await?;
+        let mut transaction = held.begin().await?;
         keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
         let rows = keys.bound(COUNT).bind(&ids).fetch_all(&mut *transaction).await?;
         transaction.commit().await?;

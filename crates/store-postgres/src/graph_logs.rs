@@ -7,10 +7,11 @@ use millstream_core::id::ExecutionKey;
 use millstream_core::time::Timestamp;
 use millstream_store::graph_store::NodeLog;
 use millstream_store::log_cap::{Adding, Kept};
-use sqlx::{PgConnection, PgPool, Row};
+use sqlx::{PgConnection, Row};
 
 use crate::errors::Attempt;
 use crate::execution_store::KeyColumns;
+use crate::warm::Warm;
 use crate::{decode, graph_rows};
 
 /// One attempt at one node.
@@ -30,8 +31,9 @@ struct Entry<'a> {
     kept: Kept,
 }
 
-pub(crate) async fn keep(pool: &PgPool, logs: &[NodeLog], now: Timestamp) -> Attempt<()> {
-    let mut transaction = pool.begin().await?;
+pub(crate) async fn keep(warm: &Warm, logs: &[NodeLog], now: Timestamp) -> Attempt<()> {
+    let mut held = warm.lend().await?;
+    let mut transaction = held.begin().await?;
     graph_rows::lock(&mut transaction, logs.iter().map(|log| &log.execution)).await?;
     let mut lasts = read_last(&mut transaction, logs).await?;
     let (mut entries, mut marked) = (Vec::new(), Vec::new());

@@ -40,7 +40,7 @@ impl GraphStore for PostgresStore {
         if logs.is_empty() {
             return Ok(());
         }
-        self.patiently(|| graph_logs::keep(&self.pool, logs, now)).await
+        self.patiently(|| graph_logs::keep(&self.warm, logs, now)).await
     }
 }
 
@@ -51,7 +51,8 @@ impl PostgresStore {
         result_bytes: usize,
         now: Timestamp,
     ) -> Attempt<Vec<Option<DispatchContext>>> {
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.lend().await?;
+        let mut transaction = held.begin().await?;
         graph_rows::lock(&mut transaction, batch.iter().map(|dispatch| &dispatch.execution)).await?;
         let recorded = record(&mut transaction, batch, now).await?;
         if recorded.is_empty() {

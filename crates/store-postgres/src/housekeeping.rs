@@ -9,6 +9,7 @@ use sqlx::PgPool;
 use crate::connect::PostgresStore;
 use crate::errors::{Attempt, Failure};
 use crate::execution_store::KeyColumns;
+use crate::warm::Warm;
 
 #[async_trait]
 impl Housekeeping for PostgresStore {
@@ -17,7 +18,7 @@ impl Housekeeping for PostgresStore {
     }
 
     async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64> {
-        self.patiently(|| purge_ended(&self.pool, outlived, limit)).await
+        self.patiently(|| purge_ended(&self.warm, outlived, limit)).await
     }
 
     async fn purge_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
@@ -102,7 +103,7 @@ SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only')
 ///
 /// `OFFSET 0` keeps each condition a lookup per execution: as a join, a planner without statistics would
 /// read everybody's mailboxes.
-async fn purge_ended(pool: &PgPool, outlived: Outlived, limit: usize) -> Attempt<u64> {
+async fn purge_ended(warm: &Warm, outlived: Outlived, limit: usize) -> Attempt<u64> {
     const CHOOSE: &str = "
 SELECT x.tenant, x.execution_id
 FROM executions x
@@ -162,7 +163,8 @@ WHERE NOT EXISTS (
         "DELETE FROM decisions r USING unnest($1::text[], $2::text[]) AS k(tenant, execution_id)
          WHERE r.tenant = k.tenant AND r.execution_id = k.execution_id",
     ];
-    let mut transaction = pool.begin().await?;
+    let mut held = warm.lend().await?;
+    let mut transaction = held.begin().await?;
     let choice = sqlx::query(CHOOSE)
         .bind(outlived.completed.as_millis())
         .bind(outlived.failed.as_millis())

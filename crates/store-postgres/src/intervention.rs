@@ -100,7 +100,8 @@ INSERT INTO decisions (tenant, execution_id, event_id, kind, reason, at)
 SELECT b.tenant, b.execution_id, b.event_id, 'bury', b.error, $5 FROM buried b ORDER BY b.accept_no
 RETURNING tenant, event_id";
         let keys: KeyColumns<'_> = burials.iter().map(|burial| &burial.execution).collect();
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.lend().await?;
+        let mut transaction = held.begin().await?;
         let locked = keys.bound(LOCK_EXECUTIONS).fetch_all(&mut *transaction).await?;
         let rows = keys
             .bound(BURY)
@@ -130,7 +131,8 @@ WITH paused AS (
 INSERT INTO decisions (tenant, execution_id, kind, reason, at)
 SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
         let keys: KeyColumns<'_> = pauses.iter().map(|pause| &pause.execution).collect();
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.lend().await?;
+        let mut transaction = held.begin().await?;
         keys.bound(LOCK_EXECUTIONS).execute(&mut *transaction).await?;
         keys.bound(PAUSE)
             .bind(pauses.iter().map(|pause| decode::message(&pause.incident.reason)).collect::<Vec<_>>())
@@ -152,7 +154,8 @@ SELECT p.tenant, p.execution_id, 'pause', p.paused_reason, $4 FROM paused p";
         const FIND: &str = "SELECT tenant, execution_id FROM events WHERE tenant = $1 AND event_id = $2";
         const LOCK: &str = "SELECT FROM events WHERE tenant = $1 AND event_id = $2 FOR NO KEY UPDATE";
         const READ: &str = "SELECT status FROM event_records WHERE tenant = $1 AND event_id = $2";
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.lend().await?;
+        let mut transaction = held.begin().await?;
         let found = sqlx::query(FIND).bind(tenant.as_str()).bind(event.0);
         let Some(row) = found.fetch_optional(&mut *transaction).await? else {
             return Ok(Retried::NotFound);

@@ -80,6 +80,9 @@ SELECT i.tenant, i.item FROM items i
 WHERE i.ended_at < $1 AND NOT EXISTS (
     SELECT 1 FROM assignments a WHERE a.item = i.item AND a.tenant = i.tenant AND a.is_open)
 ORDER BY i.ended_at LIMIT $2 FOR UPDATE OF i SKIP LOCKED";
+        const OPEN: &str = "
+SELECT a.tenant, a.item FROM unnest($1::text[], $2::text[]) AS k(tenant, item)
+JOIN assignments a ON a.item = k.item AND a.tenant = k.tenant AND a.is_open";
         const REMOVE: [&str; 3] = [
             "
 DELETE FROM assignments a USING unnest($1::text[], $2::text[]) AS k(tenant, item)
@@ -92,13 +95,20 @@ DELETE FROM items i USING unnest($1::text[], $2::text[]) AS k(tenant, item)
 WHERE i.item = k.item AND i.tenant = k.tenant",
         ];
         self.patiently(|| async {
-            let mut transaction = self.pool.begin().await?;
+            let mut held = self.warm.lend().await?;
+            let mut transaction = held.begin().await?;
             let rows = sqlx::query(FIND)
                 .bind(before.as_millis())
                 .bind(i64::try_from(limit).unwrap_or(i64::MAX))
                 .fetch_all(&mut *transaction)
                 .await?;
-            let gone = rows.iter().map(item_key).collect::<Attempt<Vec<_>>>()?;
+            let mut gone = rows.iter().map(item_key).collect::<Attempt<BTreeSet<_>>>()?;
+            // Somebody may have asked for a correction before the items were held.
+            let (tenants, ids) = key_columns(gone.iter());
+            let open = sqlx::query(OPEN).bind(&tenants).bind(&ids).fetch_all(&mut *transaction).await?;
+            for row in &open {
+                gone.remove(&item_key(row)?);
+            }
             let (tenants, ids) = key_columns(gone.iter());
             for statement in REMOVE {
                 sqlx::query(statement).bind(&tenants).bind(&ids).execute(&mut *transaction).await?;
@@ -204,9 +214,11 @@ ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
             versions.insert(item_key(row)?, row.try_get("version")?);
         }
         let (mut verdicts, mut good) = (Vec::with_capacity(batch.len()), Vec::new());
+        let mut seen: BTreeSet<&ItemKey> = BTreeSet::new();
         for commit in batch {
+            let is_first = seen.insert(&commit.key);
             verdicts.push(match versions.get_mut(&commit.key) {
-                Some(version) if *version == commit.expected => {
+                Some(version) if *version == commit.expected && is_first => {
                     *version += 1;
                     good.push(commit);
                     ItemCommitted::Done { version: *version, settled: None }
@@ -248,7 +260,8 @@ ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
         items: &[NewItem],
         now: Timestamp,
     ) -> Attempt<Vec<Imported>> {
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.lend().await?;
+        let mut transaction = held.begin().await?;
         let found = read_queues(&mut transaction, &self.configs, &[(tenant.clone(), queue.clone())]).await?;
         let Some((_, view)) = found.into_iter().next() else {
             return Ok(vec![Imported::NoQueue; items.len()]);

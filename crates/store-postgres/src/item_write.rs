@@ -3,7 +3,8 @@
 //!
 //! All or nothing. Items are locked in the order of their keys before anything else is touched, and unless every one
 //! has the version that is expected nothing is written. A statement that is its own transaction needs no more than
-//! that; who lost is found out by the careful path ([`crate::item_store`]), which holds the items already when it
+//! that. The parts of a statement are written in no order that can be relied on: what is not a sum hangs on an item that is
+//! held, so that sums are the only rows that anybody could wait for. Who lost is found out by the careful path ([`crate::item_store`]), which holds the items already when it
 //! comes here.
 
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
 //! The persistence contract of Millstream on PostgreSQL.
 //!
 //! Every method is one transaction of few multi-row statements (`unnest` of arrays, never a statement
-//! per row); append, load, commit and settlement are one statement each in almost every case. Locks are
+//! per row); append, load, commit and settlement are one statement each in almost every case, and so are changes
+//! of people's items and new runs of devices. Locks are
 //! always taken in one order: runs and their seats, people who ask, items, correlations, idempotency keys, executions, events, actions, timers, graphs, sums; each kind
 //! sorted by its key, by a statement (or a part of one) of its own before rows are changed in bulk. Whoever
 //! changes a mailbox or an incident holds its execution's row. Leases and due times are judged by the clock of the database.

@@ -84,16 +84,15 @@ pub(crate) async fn look(
     }
     sets.complete(connection).await?;
     let lines = search.lines(sets);
-    if lines.len() >= FEW_LINES {
-        let head = look_along(connection, search, sets, further).await?;
-        if head.is_all || head.found.len() >= enough {
-            return Ok(head.found);
-        }
-    }
     if lines.len() >= MANY_LINES && search.count <= 1 {
         let found = look_beyond(connection, search, sets).await?;
         if found.len() >= enough {
             return Ok(found);
+        }
+    } else if lines.len() >= FEW_LINES {
+        let head = look_along(connection, search, sets, further).await?;
+        if head.is_all || head.found.len() >= enough {
+            return Ok(head.found);
         }
     }
     look_in_sets(connection, search, sets, lines).await

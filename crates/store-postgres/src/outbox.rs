@@ -11,6 +11,7 @@ use sqlx::{PgPool, Row};
 use crate::connect::PostgresStore;
 use crate::errors::Attempt;
 use crate::execution_store::KeyColumns;
+use crate::warm::Warm;
 use crate::{decode, feed};
 
 #[async_trait]
@@ -46,14 +47,14 @@ ORDER BY w.due_at, w.execution_id, w.tenant, f.position";
         if parcels.is_empty() {
             return Ok(());
         }
-        self.patiently(|| handed_over(&self.pool, sink, parcels, now)).await
+        self.patiently(|| handed_over(&self.warm, sink, parcels, now)).await
     }
 
     async fn put_off(&self, sink: &Name, executions: &[PutOff]) -> Result<()> {
         if executions.is_empty() {
             return Ok(());
         }
-        self.patiently(|| put_off(&self.pool, sink, executions)).await
+        self.patiently(|| put_off(&self.warm, sink, executions)).await
     }
 
     async fn backlogs(&self) -> Result<Vec<SinkBacklog>> {
@@ -109,7 +110,7 @@ CROSS JOIN LATERAL (
     WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3
     FOR UPDATE) o";
 
-async fn handed_over(pool: &PgPool, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Attempt<()> {
+async fn handed_over(warm: &Warm, sink: &Name, parcels: &[HandedOver], now: Timestamp) -> Attempt<()> {
     const ADVANCE: &str = "
 UPDATE outbox o
 SET told = k.told, part = k.part, waiting = greatest(o.waiting - k.entries, 0), since = k.at, due_at = $10,
@@ -124,7 +125,8 @@ DELETE FROM outbox o USING unnest($1::text[], $2::text[]) AS k(tenant, execution
 WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3 AND o.told >= o.upto";
     let keys: KeyColumns<'_> = parcels.iter().map(|parcel| &parcel.execution).collect();
     let entries = parcels.iter().map(|parcel| i64::try_from(parcel.entries).unwrap_or(i64::MAX));
-    let mut transaction = pool.begin().await?;
+    let mut held = warm.lend().await?;
+    let mut transaction = held.begin().await?;
     keys.bound(LOCK).bind(sink.as_str()).execute(&mut *transaction).await?;
     keys.bound(ADVANCE)
         .bind(sink.as_str())
@@ -142,13 +144,14 @@ WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3 AN
     Ok(())
 }
 
-async fn put_off(pool: &PgPool, sink: &Name, executions: &[PutOff]) -> Attempt<()> {
+async fn put_off(warm: &Warm, sink: &Name, executions: &[PutOff]) -> Attempt<()> {
     const PUT_OFF: &str = "
 UPDATE outbox o SET due_at = k.until, attempts = k.attempts
 FROM unnest($1::text[], $2::text[], $4::bigint[], $5::bigint[]) AS k(tenant, execution_id, until, attempts)
 WHERE o.tenant = k.tenant AND o.execution_id = k.execution_id AND o.sink = $3";
     let keys: KeyColumns<'_> = executions.iter().map(|one| &one.execution).collect();
-    let mut transaction = pool.begin().await?;
+    let mut held = warm.lend().await?;
+    let mut transaction = held.begin().await?;
     keys.bound(LOCK).bind(sink.as_str()).execute(&mut *transaction).await?;
     keys.bound(PUT_OFF)
         .bind(sink.as_str())

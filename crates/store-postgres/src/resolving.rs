@@ -33,7 +33,8 @@ impl PostgresStore {
         by: &Decision,
         now: Timestamp,
     ) -> Attempt<Vec<Resolved>> {
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.lend().await?;
+        let mut transaction = held.begin().await?;
         let asked: BTreeSet<IncidentId> = batch.iter().map(|(id, _)| *id).collect();
         let ids = || asked.iter().map(|id| (tenant, *id));
         let found = incident_rows::read(&mut *transaction, ids()).await?;

@@ -66,7 +66,8 @@ impl PostgresStore {
         grant: &LeaseGrant,
         now: Timestamp,
     ) -> Attempt<Settled> {
-        let mut transaction = self.pool.begin().await?;
+        let mut held = self.warm.lend().await?;
+        let mut transaction = held.begin().await?;
         let settled = settle_within(&mut transaction, worker, batch, grant, now).await?;
         transaction.commit().await?;
         Ok(settled)

@@ -1,7 +1,7 @@
 //! Sums of people's work, to which every change adds: by queue and person, and by queue alone.
 //!
-//! They are written last, in the order of their keys. Those who work at once change different rows, but for somebody
-//! who does two things at the same time.
+//! Their rows are locked after all others, in the order of their keys. Those who work at once change different rows, but
+//! for somebody who does two things at the same time.
 
 use std::collections::BTreeMap;
 

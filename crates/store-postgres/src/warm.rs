@@ -40,6 +40,18 @@ pub(crate) struct Warm {
 struct Idle {
     connection: PoolConnection<Postgres>,
     since: Instant,
+    /// A transaction was asked for, and nothing is known of it.
+    is_beginning: bool,
+}
+
+impl Drop for Idle {
+    /// Somebody went away while a transaction began. The driver does not know that there is one, and the pool would
+    /// hand the connection on in the middle of it: what others write there would be answered and never committed.
+    fn drop(&mut self) {
+        if self.is_beginning {
+            self.connection.close_on_drop();
+        }
+    }
 }
 
 /// Counts one who waits, for as long as it lives.
@@ -87,6 +99,12 @@ impl Warm {
         Ok(Held { taken: self.take().await?, warm: self })
     }
 
+    /// The same for what is not on everybody's way: one of the pool's, which goes back to it.
+    pub(crate) async fn lend(&self) -> Attempt<Held<'_>> {
+        let _waiting = Waiting::of(&self.waiting);
+        Ok(Held { taken: self.acquire().await?, warm: self })
+    }
+
     /// Gives everything back to the pool.
     pub(crate) fn forget(&self) {
         let given_back = std::mem::take(&mut *self.idle());
@@ -99,7 +117,12 @@ impl Warm {
             return Ok(idle);
         }
         let _waiting = Waiting::of(&self.waiting);
-        Ok(Idle { connection: self.pool.acquire().await?, since: Instant::now() })
+        self.acquire().await
+    }
+
+    async fn acquire(&self) -> Attempt<Idle> {
+        let connection = self.pool.acquire().await?;
+        Ok(Idle { connection, since: Instant::now(), is_beginning: false })
     }
 
     fn put(&self, taken: Idle) {
@@ -115,8 +138,8 @@ impl Warm {
     }
 }
 
-/// A connection in somebody's hands. Unless it is kept it goes back to the pool, which finds out how it is and
-/// undoes what was not committed.
+/// A connection in somebody's hands, for transactions. Unless it is kept it goes back to the pool, which finds out how
+/// it is and undoes what was not committed. All transactions begin here.
 #[derive(Debug)]
 pub(crate) struct Held<'w> {
     taken: Idle,
@@ -128,7 +151,9 @@ impl Held<'_> {
     /// all of them are tested.
     pub(crate) async fn begin(&mut self) -> Attempt<PgTransaction<'_>> {
         let Self { taken, warm } = self;
+        taken.is_beginning = true;
         let begun = taken.connection.begin().await;
+        taken.is_beginning = begun.is_err();
         if let Err(error) = &begun
             && ends_connection(error)
         {
@@ -148,5 +173,41 @@ fn ends_connection(error: &sqlx::Error) -> bool {
     match error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>()) {
         Some(error) => matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic),
         None => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::poll;
+    use millstream_testkit::postgres;
+    use sqlx::{Connection, PgConnection, Row};
+
+    use crate::connect::{PostgresOptions, PostgresStore};
+
+    /// One connection: whatever is left of it is what the next one gets.
+    #[tokio::test]
+    async fn what_is_written_after_somebody_went_away_at_the_beginning_is_there() {
+        let database = postgres::database().await;
+        let options = PostgresOptions { max_connections: 1, ..PostgresOptions::default() };
+        let store = PostgresStore::connect(&database.url, options).await.unwrap();
+        sqlx::raw_sql("CREATE TABLE notes (n BIGINT)").execute(&store.pool).await.unwrap();
+        let mut other = PgConnection::connect(&database.url).await.unwrap();
+        let mut went_away = 0;
+        for (round, is_lent) in [false, true].into_iter().cycle().take(20).enumerate() {
+            let mut held =
+                if is_lent { store.warm.lend().await.unwrap() } else { store.warm.hold().await.unwrap() };
+            {
+                let mut beginning = std::pin::pin!(held.begin());
+                went_away += usize::from(poll!(&mut beginning).is_pending());
+            }
+            drop(held);
+            let round = i64::try_from(round).unwrap();
+            store.warm.rows(sqlx::query("INSERT INTO notes VALUES ($1)").bind(round)).await.unwrap();
+            let found =
+                sqlx::query("SELECT count(*) AS found FROM notes").fetch_one(&mut other).await.unwrap();
+            assert_eq!(found.get::<i64, _>("found"), round + 1, "it was answered and is not there");
+        }
+        assert!(went_away > 10, "{went_away} of 20 went away in time");
+        store.close().await;
     }
 }

@@ -139,7 +139,10 @@ pub(crate) fn describe() {
     describe_gauge!(QUEUE_ATTEMPTS, "Attempts that completed assignments took, on average");
     describe_gauge!(DEVICES, "Devices that are registered");
     describe_gauge!(DEVICES_REACHABLE, "Devices that were heard of lately");
-    describe_gauge!(RUN_SEATS, "Seats of runs that somebody has or waits for, by status");
+    describe_gauge!(
+        RUN_SEATS,
+        "Seats of runs that are watched over, by status: not those of paused runs, nor those that devices take by themselves"
+    );
     describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");
     describe_gauge!(LANE_LAG, "Doorbells not yet delivered, per lane");
 }

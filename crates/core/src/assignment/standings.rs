@@ -20,7 +20,11 @@ pub struct Standings {
 
 impl Standings {
     /// Days that are over and were not read yet. Yesterday is not over for whoever's clock is behind.
-    pub fn to_close(&self, today: i64) -> Option<RangeInclusive<i64>> {
+    pub fn to_close(&mut self, today: i64) -> Option<RangeInclusive<i64>> {
+        // A clock was ahead, and days were closed that have not been.
+        if self.through.is_some_and(|through| through >= today) {
+            *self = Self::default();
+        }
         let from = self.through.map_or(i64::MIN, |through| through.saturating_add(1));
         let to = today.saturating_sub(2);
         (from <= to).then_some(from..=to)
@@ -85,5 +89,8 @@ mod tests {
         assert_eq!(total(&mut standings, 11, &stored), imported(58));
         assert_eq!(total(&mut standings, 40, &stored), imported(58));
         assert_eq!(standings.to_close(40), None);
+        // Nor does one that was ahead for a month: what happens on the days in between is not missed.
+        let stored = [(9, 2), (10, 8), (11, 16), (12, 32), (13, 64)];
+        assert_eq!(total(&mut standings, 13, &stored), imported(122));
     }
 }

@@ -91,7 +91,11 @@ impl Roster {
         match Arc::get_mut(&mut self.listed).and_then(|all| all.get_mut(at)) {
             // Nobody else has this list.
             Some(listed) if self.shifted.is_empty() => listed.open = shifted(listed.open, seats),
-            Some(_) | None => *self.shifted.entry(at).or_default() += seats,
+            Some(_) | None => {
+                let open = self.listed.get(at).map_or(0, |listed| i64::from(listed.open));
+                let by = self.shifted.entry(at).or_default();
+                *by = by.saturating_add(seats).max(-open);
+            }
         }
     }
 
@@ -179,7 +183,10 @@ mod tests {
         roster.shift(&id("b"), 1);
         let mut copy = roster.clone();
         copy.shift(&id("b"), 2);
+        // Nobody has fewer than none, and owes none.
         copy.shift(&id("c"), -5);
+        copy.shift(&id("c"), 1);
+        copy.shift(&id("c"), -1);
         roster.shift(&id("a"), 1);
         assert_eq!(opens(&copy), [1, 4, 0]);
         assert_eq!(opens(&roster), [2, 2, 1]);
