@@ -73,6 +73,16 @@ impl Proxy {
         Self { address, weather, counts, accepting }
     }
 
+    /// To where `url` leads (`…//…@ADDRESS/…`), and the url by this way. In a test on one thread nothing is answered
+    /// while somebody is polled there: whoever waits for an answer is seen to wait, however busy the machine.
+    pub async fn on_the_way(url: &str) -> (Self, String) {
+        let (before, rest) = url.rsplit_once('@').expect("a url with a user");
+        let (target, path) = rest.split_once('/').expect("a url with a path");
+        let proxy = Self::to(target.parse().expect("an address")).await;
+        let way = format!("{before}@{}/{path}", proxy.address);
+        (proxy, way)
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.address
     }
