@@ -39,6 +39,23 @@ pub struct Candidate {
 }
 
 impl Device {
+    /// That says nothing of itself but its name.
+    pub fn plain(id: DeviceId, seen_at: Timestamp) -> Self {
+        Self {
+            id,
+            capabilities: BTreeSet::new(),
+            capability: 1,
+            capacity: None,
+            load: 0.0,
+            quality: 1.0,
+            battery: None,
+            on_battery: false,
+            coordinates: false,
+            paused: false,
+            seen_at,
+        }
+    }
+
     /// The larger of what it says and what it has been given.
     pub fn load_with(&self, open: u32) -> f64 {
         let given = match self.capacity {

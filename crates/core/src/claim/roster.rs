@@ -156,19 +156,7 @@ mod tests {
     use crate::time::Timestamp;
 
     fn device(id: &str) -> Device {
-        Device {
-            id: DeviceId::parse(id).unwrap(),
-            capabilities: std::collections::BTreeSet::new(),
-            capability: 1,
-            capacity: None,
-            load: 0.0,
-            quality: 1.0,
-            battery: None,
-            on_battery: false,
-            coordinates: false,
-            paused: false,
-            seen_at: Timestamp::EPOCH,
-        }
+        Device::plain(DeviceId::parse(id).unwrap(), Timestamp::EPOCH)
     }
 
     fn opens(roster: &Roster) -> Vec<u32> {

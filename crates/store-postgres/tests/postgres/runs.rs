@@ -23,19 +23,7 @@ fn tenant() -> TenantId {
 }
 
 fn device(number: usize) -> Device {
-    Device {
-        id: DeviceId::parse(format!("d{number}")).unwrap(),
-        capabilities: Default::default(),
-        capability: 1,
-        capacity: None,
-        load: 0.0,
-        quality: 1.0,
-        battery: None,
-        on_battery: false,
-        coordinates: false,
-        paused: false,
-        seen_at: Timestamp::EPOCH,
-    }
+    Device::plain(DeviceId::parse(format!("d{number}")).unwrap(), Timestamp::EPOCH)
 }
 
 fn key(number: usize) -> RunKey {

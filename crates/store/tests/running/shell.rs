@@ -1,6 +1,5 @@
 //! A shell around the in-memory store that counts what is read and written, and may have a rival.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -178,19 +177,7 @@ impl Shell {
 
     /// As another process would: this one knows nothing of it.
     pub(crate) async fn register(&self, id: &str, capacity: Option<u32>) {
-        let device = Device {
-            id: device(id),
-            capabilities: BTreeSet::new(),
-            capability: 1,
-            capacity,
-            load: 0.0,
-            quality: 1.0,
-            battery: None,
-            on_battery: false,
-            coordinates: false,
-            paused: false,
-            seen_at: self.now(),
-        };
+        let device = Device { capacity, ..Device::plain(device(id), self.now()) };
         self.stores.devices.beat_devices(&[(TenantId::default_tenant(), device)], self.now()).await.unwrap();
     }
 

@@ -1,6 +1,6 @@
 //! Actions that devices perform: a run is made, watched, told, and withdrawn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millstream_core::claim::{Backoff, Device, FailureKind, Policy, SeatState, Settings, Status};
@@ -38,19 +38,7 @@ async fn shop(timeout: &str) -> (Bench, ExecutionKey) {
 }
 
 async fn register(bench: &Bench, id: &str) {
-    let device = Device {
-        id: DeviceId::parse(id).unwrap(),
-        capabilities: BTreeSet::new(),
-        capability: 0,
-        capacity: None,
-        load: 0.0,
-        quality: 1.0,
-        battery: None,
-        on_battery: false,
-        coordinates: false,
-        paused: false,
-        seen_at: bench.now(),
-    };
+    let device = Device { capability: 0, ..Device::plain(DeviceId::parse(id).unwrap(), bench.now()) };
     let tenant = TenantId::default_tenant();
     bench.stores.devices.beat_devices(&[(tenant, device)], bench.now()).await.unwrap();
 }

@@ -16,17 +16,10 @@ fn names(texts: &[&str]) -> BTreeSet<Name> {
 
 fn candidate(id: &str) -> Candidate {
     let device = Device {
-        id: device(id),
         capabilities: names(&["gpu", "ffmpeg"]),
         capability: 8,
         capacity: Some(4),
-        load: 0.0,
-        quality: 1.0,
-        battery: None,
-        on_battery: false,
-        coordinates: false,
-        paused: false,
-        seen_at: at(0),
+        ..Device::plain(device(id), at(0))
     };
     Candidate { device, open: 0 }
 }
