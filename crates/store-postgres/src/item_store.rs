@@ -14,7 +14,9 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::Settlement;
 use millstream_store::giving::no_slots;
-use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
+use millstream_store::item_store::{
+    Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem, firsts,
+};
 use millstream_store::notices::of_items;
 use millstream_store::queue_store::QueueView;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -214,9 +216,7 @@ ORDER BY i.item, i.tenant FOR NO KEY UPDATE OF i";
             versions.insert(item_key(row)?, row.try_get("version")?);
         }
         let (mut verdicts, mut good) = (Vec::with_capacity(batch.len()), Vec::new());
-        let mut seen: BTreeSet<&ItemKey> = BTreeSet::new();
-        for commit in batch {
-            let is_first = seen.insert(&commit.key);
+        for (commit, is_first) in firsts(batch) {
             verdicts.push(match versions.get_mut(&commit.key) {
                 Some(version) if *version == commit.expected && is_first => {
                     *version += 1;

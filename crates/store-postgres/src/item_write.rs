@@ -7,12 +7,9 @@
 //! held, so that sums are the only rows that anybody could wait for. Who lost is found out by the careful path ([`crate::item_store`]), which holds the items already when it
 //! comes here.
 
-use std::collections::BTreeSet;
-
 use millstream_core::assignment::next::OpeningChange;
-use millstream_core::id::ItemKey;
 use millstream_core::time::Timestamp;
-use millstream_store::item_store::ItemCommit;
+use millstream_store::item_store::{ItemCommit, firsts};
 use millstream_store::notices::of_items;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -26,7 +23,6 @@ use crate::warm::Warm;
 
 /// Whether changes need nothing but this statement, and each is of another item.
 pub(crate) fn are_plain(batch: &[ItemCommit]) -> bool {
-    let mut seen: BTreeSet<&ItemKey> = BTreeSet::new();
     let is_plain = |commit: &ItemCommit| {
         let stays = match commit.change.opening.change {
             OpeningChange::None | OpeningChange::Update | OpeningChange::Close => true,
@@ -35,7 +31,7 @@ pub(crate) fn are_plain(batch: &[ItemCommit]) -> bool {
         };
         stays && commit.settlement.is_none()
     };
-    batch.iter().all(|commit| is_plain(commit) && seen.insert(&commit.key)) && of_items(batch).is_empty()
+    firsts(batch).all(|(commit, is_first)| is_first && is_plain(commit)) && of_items(batch).is_empty()
 }
 
 const WRITE: &str = concat!(

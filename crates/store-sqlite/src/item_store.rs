@@ -10,7 +10,9 @@ use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::giving::no_slots;
-use millstream_store::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
+use millstream_store::item_store::{
+    Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem, firsts,
+};
 use millstream_store::notices::of_items;
 use millstream_store::queue_store::QueueView;
 use rusqlite::Connection;
@@ -64,7 +66,14 @@ impl ItemStore for SqliteStore {
     ) -> Result<Vec<ItemCommitted>> {
         let (worker, batch) = (worker.clone(), batch.to_vec());
         self.write(move |connection| {
-            batch.iter().map(|commit| commit_one(connection, &worker, commit, now)).collect()
+            let verdict = |(commit, is_first): (&ItemCommit, bool)| {
+                if is_first {
+                    return commit_one(connection, &worker, commit, now);
+                }
+                let current = read_item(connection, &commit.key)?.map(|there| there.version);
+                Ok(ItemCommitted::Conflict { current })
+            };
+            firsts(&batch).map(verdict).collect()
         })
         .await
     }

@@ -4,7 +4,7 @@
 //! [`step`](millstream_core::assignment::step::step), and commits what that says; of two who do so at once one is
 //! told to load again. What the commit ends for an execution that waits is settled in the same transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream_core::assignment::stats::{self, Totals, Whose};
 use millstream_core::assignment::{Change, Item, NewItem, Work};
@@ -96,6 +96,12 @@ impl ItemCommit {
         let totals = stats::added(&loaded.work, &change);
         Self { key: loaded.key.clone(), expected: loaded.version, change, totals, settlement }
     }
+}
+
+/// Each of a batch, and whether it is the first of its item there: the others conflict, whatever they expect.
+pub fn firsts(batch: &[ItemCommit]) -> impl Iterator<Item = (&ItemCommit, bool)> {
+    let mut seen: BTreeSet<&ItemKey> = BTreeSet::new();
+    batch.iter().map(move |commit| (commit, seen.insert(&commit.key)))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

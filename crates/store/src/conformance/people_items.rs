@@ -69,7 +69,9 @@ pub async fn a_change_of_an_older_version_is_refused(bench: Bench) {
     let good = ItemCommit::of(&fresh, bench.item_decide(&fresh, &late, now).await.unwrap(), None);
     let mut gone = stale.clone();
     gone.key = item("nobody");
-    let batch = [stale, good.clone(), gone, good];
+    let mut resting = good.clone();
+    resting.expected += 1;
+    let batch = [stale, good.clone(), gone, good, resting];
     let done = bench.stores.items.commit_items(&worker("door"), &batch, now).await.unwrap();
     assert_eq!(
         done,
@@ -77,6 +79,7 @@ pub async fn a_change_of_an_older_version_is_refused(bench: Bench) {
             ItemCommitted::Conflict { current: Some(3) },
             ItemCommitted::Done { version: 2, settled: None },
             ItemCommitted::Conflict { current: None },
+            ItemCommitted::Conflict { current: Some(2) },
             ItemCommitted::Conflict { current: Some(2) },
         ]
     );

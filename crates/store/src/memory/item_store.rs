@@ -12,7 +12,7 @@ use super::tables::Tables;
 use super::{Memory, notices, settle};
 use crate::Result;
 use crate::giving::no_slots;
-use crate::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem};
+use crate::item_store::{Imported, ItemCommit, ItemCommitted, ItemRef, ItemStore, LoadedItem, firsts};
 use crate::notices::of_items;
 
 #[async_trait::async_trait]
@@ -46,7 +46,14 @@ impl ItemStore for Memory {
         now: Timestamp,
     ) -> Result<Vec<ItemCommitted>> {
         let mut tables = self.tables();
-        Ok(batch.iter().map(|commit| write(&mut tables, worker, commit, now)).collect())
+        let verdict = |(commit, is_first): (&ItemCommit, bool)| {
+            if is_first {
+                return write(&mut tables, worker, commit, now);
+            }
+            let current = tables.people.items.get(&commit.key).map(|row| row.version);
+            ItemCommitted::Conflict { current }
+        };
+        Ok(firsts(batch).map(verdict).collect())
     }
 
     async fn purge_items(&self, before: Timestamp, limit: usize) -> Result<u64> {
