@@ -15,6 +15,7 @@ pub mod claim;
 pub mod crash;
 pub mod definition;
 pub mod duration;
+pub mod effort;
 pub mod election;
 pub mod entropy;
 pub mod error_class;

@@ -226,4 +226,15 @@ pub struct Turn {
     pub outcomes: Vec<(EventId, Outcome)>,
     /// The state after all of them.
     pub state: State,
+    /// Why events that could have been decided were not.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// Why a visit ended before its mailbox was decided. No outcome depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfinished {
+    /// The visit had taken enough work; the rest is for another one.
+    Rest,
+    /// The stop rule ended the deciding of this event, which stays undecided.
+    Abandoned(EventId),
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::definition::ActionSpec;
+use crate::effort::VisitLimits;
 use crate::graph;
 use crate::id::{DefinitionRef, Name};
 use crate::log::{State, Turn, Waiting};
@@ -30,6 +31,21 @@ impl Program {
         match self {
             Self::Machine(machine) => machine::turn(machine, state, mailbox, pause, now),
             Self::Graph => graph::turn(state, mailbox, pause, now),
+        }
+    }
+
+    /// Decides a slice of a mailbox, ended early by the limits.
+    pub fn turn_within(
+        &self,
+        state: State,
+        mailbox: &[Waiting],
+        pause: PauseState,
+        now: Timestamp,
+        limits: VisitLimits<'_>,
+    ) -> Turn {
+        match self {
+            Self::Machine(machine) => machine::turn_within(machine, state, mailbox, pause, now, limits),
+            Self::Graph => graph::turn_within(state, mailbox, pause, now, limits),
         }
     }
 

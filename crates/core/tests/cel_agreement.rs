@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use cel::Value as Theirs;
-use millstream_core::expr::{EventScope, Program, Scope, Value as Ours, Vocabulary};
+use millstream_core::expr::{Budget, EventScope, Program, Scope, Value as Ours, Vocabulary};
 use millstream_core::log::Context;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
@@ -26,7 +26,14 @@ fn ours(source: &str) -> Option<Ours> {
     let payload = RawJson::null();
     let time = Timestamp::from_millis(0);
     let event = EventScope { name: "e", payload: &payload, time };
-    let scope = Scope { context: &context, event, now: time, results: &BTreeMap::new(), response: None };
+    let scope = Scope {
+        context: &context,
+        event,
+        now: time,
+        results: &BTreeMap::new(),
+        response: None,
+        budget: &Budget::default(),
+    };
     Program::compile(source, Vocabulary::Decision).ok()?.evaluate(&scope).ok()
 }
 

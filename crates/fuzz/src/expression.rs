@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_core::expr::{EventScope, Program, Scope, Vocabulary};
+use millstream_core::expr::{Budget, EventScope, Program, Scope, Vocabulary};
 use millstream_core::log::Context;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
@@ -101,14 +101,23 @@ fn evaluate(program: &Program, payload: &RawJson) {
         .into();
     let time = Timestamp::from_millis(1_700_000_000_000);
     let event = EventScope { name: "pay", payload, time };
-    let scope = Scope { context: &context, event, now: time, results: &BTreeMap::new(), response: None };
-    let first = program.evaluate(&scope);
-    assert_eq!(format!("{first:?}"), format!("{:?}", program.evaluate(&scope)), "evaluated twice");
-    match program.evaluate_json(&scope) {
+    let results = BTreeMap::new();
+    let budgets: [Budget<'_>; 4] = Default::default();
+    let [first, second, third, fourth] = budgets.each_ref().map(|budget| Scope {
+        context: &context,
+        event,
+        now: time,
+        results: &results,
+        response: None,
+        budget,
+    });
+    let value = program.evaluate(&first);
+    assert_eq!(format!("{value:?}"), format!("{:?}", program.evaluate(&second)), "evaluated twice");
+    match program.evaluate_json(&third) {
         Ok(json) => {
             let again = RawJson::parse(json.as_str());
             assert_eq!(again.as_ref(), Ok(&json), "what an expression gives is JSON of bounded depth");
-            assert_eq!(Ok(json), program.evaluate_json(&scope).map_err(|error| error.to_string()));
+            assert_eq!(Ok(json), program.evaluate_json(&fourth).map_err(|error| error.to_string()));
         }
         Err(error) => assert!(!error.to_string().is_empty(), "failed without a reason"),
     }

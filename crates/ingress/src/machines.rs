@@ -14,14 +14,19 @@ use lru::LruCache;
 use millstream_core::definition::{self, Format};
 use millstream_core::id::{DefinitionRef, ExecutionKey, Name, TenantId};
 use millstream_core::machine::Machine;
+use millstream_rpc::evaluation_pool::EvaluationPool;
+use millstream_rpc::weighed_cache::WeighedCache;
 use millstream_store::definition_store::{DefinitionStore, StoredDefinition};
 use millstream_store::{Result, StoreError};
 use tokio::time::Instant;
 
 use crate::lookup::Lookup;
 
-const MACHINES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(512);
+/// What all kept machines may occupy, by estimate.
+const MACHINE_BYTES: usize = 64 * 1024 * 1024;
 const TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(100_000);
+/// Evaluating expressions for longer than this by the clock is given up and may be tried again.
+const EVALUATION_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it is remembered which definition an execution runs.
 const MEMORY: Duration = Duration::from_secs(60);
 
@@ -31,7 +36,11 @@ type Targets = Lookup<ExecutionKey, Option<DefinitionRef>>;
 pub(crate) struct Machines {
     lookup: Targets,
     definitions: Arc<dyn DefinitionStore>,
-    machines: Mutex<LruCache<(TenantId, DefinitionRef), Arc<Machine>>>,
+    machines: Mutex<WeighedCache<(TenantId, DefinitionRef), Arc<Machine>>>,
+    /// Definitions are compiled off the runtime, a few at a time.
+    pub(crate) compilations: EvaluationPool,
+    /// For rules and inputs whose expressions take long.
+    pub(crate) evaluations: EvaluationPool,
     targets: Mutex<LruCache<ExecutionKey, (DefinitionRef, Instant)>>,
 }
 
@@ -48,7 +57,10 @@ impl Machines {
         Self {
             lookup,
             definitions,
-            machines: Mutex::new(LruCache::new(MACHINES)),
+            machines: Mutex::new(WeighedCache::with_capacity(MACHINE_BYTES)),
+            // A definition's size bounds how long compiling it takes.
+            compilations: EvaluationPool::new(Duration::MAX),
+            evaluations: EvaluationPool::new(EVALUATION_PATIENCE),
             targets: Mutex::new(LruCache::new(TARGETS)),
         }
     }
@@ -63,17 +75,26 @@ impl Machines {
         if let Some(version) = version {
             let wanted = (tenant.clone(), DefinitionRef { name: name.clone(), version });
             if let Some(machine) = lock(&self.machines).get(&wanted) {
-                return Ok(Some((wanted.1, machine.clone())));
+                return Ok(Some((wanted.1, machine)));
             }
         }
         let Some(stored) = self.definitions.get(tenant, name, version).await? else { return Ok(None) };
         let key = (tenant.clone(), stored.definition.clone());
         if let Some(machine) = lock(&self.machines).get(&key) {
-            return Ok(Some((key.1, machine.clone())));
+            return Ok(Some((key.1, machine)));
         }
-        let machine = Arc::new(compile(&stored)?);
-        lock(&self.machines).put(key, machine.clone());
-        Ok(Some((stored.definition, machine)))
+        let definition = stored.definition.clone();
+        let compiled = self.compilations.run(move |_| {
+            let machine = compile(&stored)?;
+            let weight = machine.weight(stored.source.len());
+            Ok((machine, weight))
+        });
+        let compiled: Result<(Machine, usize)> =
+            compiled.await.map_err(|closed| StoreError::Unavailable(closed.to_string()))?;
+        let (machine, weight) = compiled?;
+        let machine = Arc::new(machine);
+        lock(&self.machines).put(key, machine.clone(), weight);
+        Ok(Some((definition, machine)))
     }
 
     /// The definition that each execution runs, in order; `None` where there is no such execution.

@@ -12,6 +12,8 @@
 //! | refuse | [`refusal`]: the one place that makes a `Status` |
 //! | store a graph | [`blob`] |
 //! | call an executor | [`client`] |
+//! | evaluate what is dear, in the ingress and in the worker | [`evaluation_pool`] |
+//! | keep what was compiled | [`weighed_cache`] |
 //!
 //! An executor in Rust:
 //!
@@ -67,5 +69,8 @@ pub mod graph_start;
 pub mod unreadable;
 
 pub mod refusal;
+
+pub mod evaluation_pool;
+pub mod weighed_cache;
 
 pub mod client;

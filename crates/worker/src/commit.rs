@@ -10,22 +10,25 @@ use std::time::Duration;
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::AcceptNo;
 use millstream_core::lane::Lane;
-use millstream_core::machine;
-use millstream_core::status::{ActionStatus, PauseState, Phase};
+use millstream_core::status::{ActionStatus, Phase};
+use millstream_rpc::evaluation_pool::PoolClosed;
 use millstream_store::StoreError;
 use millstream_store::execution_store::{Commit, Committed, EventVerdict, More, OpenActions};
 use tokio::time::Instant;
 
 use crate::aftermath::Aftermath;
 use crate::bisect::Bisect;
+use crate::decide::{DecidedVisit, VisitMember};
 use crate::kept::{End, Why};
-use crate::load::{Company, DecidedBy, Found};
+use crate::load::{Company, Found};
 use crate::perform::Errand;
 use crate::ready_nodes::ReadyNodes;
-use crate::turn::{self, Before, Line};
+use crate::turn::Line;
 use crate::worker::Worker;
-use crate::{crash, graph_log, metrics, poison};
+use crate::{crash, decide, graph_log, metrics, poison};
 
+/// How many dear visits one commit waits for; the others come back soon, behind those who waited meanwhile.
+const DEAR_PER_COMMIT: usize = 4;
 /// A transaction that loses against others is repeated at once, this often.
 const CONTENTIONS: u32 = 8;
 
@@ -54,13 +57,6 @@ pub(crate) fn groups(found: Vec<Found>, max_bytes: usize) -> Vec<Vec<Found>> {
     groups
 }
 
-struct Member {
-    at: usize,
-    position: AcceptNo,
-    more: More,
-    lines: Vec<Line>,
-}
-
 /// Decides and commits; returns those that conflicted.
 pub(crate) async fn commit(
     worker: &Worker,
@@ -69,17 +65,50 @@ pub(crate) async fn commit(
     aftermath: &mut Aftermath,
 ) -> Vec<usize> {
     notice_queue(worker, &group);
-    let (mut members, mut commits) = (Vec::new(), Vec::new());
+    let (mut decided, mut dear) = (Vec::new(), Vec::new());
     for found in group {
         let at = found.at();
-        match decide(worker, found, aftermath) {
-            Some((member, commit)) => {
-                members.push(member);
-                commits.push(commit);
-            }
-            None => ends[at] = Some(End::Answered),
+        match decide::inline(worker, found, aftermath) {
+            DecidedVisit::Commit(member, commit) => decided.push((*member, *commit)),
+            DecidedVisit::Nothing => ends[at] = Some(End::Answered),
+            DecidedVisit::Dear(found) => dear.push(*found),
+            DecidedVisit::Abandoned { why } => ends[at] = Some(End::Kept(Why::Failed { why })),
         }
     }
+    let mut conflicts = write_all(worker, decided, ends, aftermath).await;
+    // What is dear comes after the others, each in a transaction of its own.
+    for (n, found) in dear.into_iter().enumerate() {
+        let at = found.at();
+        if n >= DEAR_PER_COMMIT {
+            decide::put_back(worker, found);
+            ends[at] = Some(End::Kept(Why::Busy));
+            continue;
+        }
+        match decide::in_pool(worker, found, aftermath).await {
+            Ok(DecidedVisit::Commit(member, commit)) => {
+                let lost = write_all(worker, vec![(*member, *commit)], ends, aftermath).await;
+                conflicts.extend(lost);
+            }
+            Ok(DecidedVisit::Nothing) => ends[at] = Some(End::Answered),
+            Ok(DecidedVisit::Dear(found)) => {
+                decide::put_back(worker, *found);
+                ends[at] = Some(End::Kept(Why::Busy));
+            }
+            Ok(DecidedVisit::Abandoned { why }) => ends[at] = Some(End::Kept(Why::Failed { why })),
+            Err(PoolClosed) => ends[at] = Some(End::Kept(Why::Unavailable)),
+        }
+    }
+    conflicts
+}
+
+/// Writes what was decided; returns those that conflicted.
+async fn write_all(
+    worker: &Worker,
+    decided: Vec<(VisitMember, Commit)>,
+    ends: &mut [Option<End>],
+    aftermath: &mut Aftermath,
+) -> Vec<usize> {
+    let (mut members, commits): (Vec<VisitMember>, Vec<Commit>) = decided.into_iter().unzip();
     let mut conflicts = Vec::new();
     let mut parts = Bisect::of(commits.len());
     let mut commits: Vec<Option<Commit>> = commits.into_iter().map(Some).collect();
@@ -134,35 +163,6 @@ fn notice_queue(worker: &Worker, group: &[Found]) {
             queue.decided(Lane::of(&found.loaded.execution.tenant), now.since(head.accepted_at));
         }
     }
-}
-
-/// The turn itself: pure code between two calls of the store.
-fn decide(worker: &Worker, found: Found, aftermath: &mut Aftermath) -> Option<(Member, Commit)> {
-    let at = found.at();
-    let Found { loaded, state, by, .. } = found;
-    let before = Before::of(loaded.execution.clone(), loaded.definition.clone(), loaded.snapshot_seq, &state);
-    let (turn, program) = match &by {
-        DecidedBy::Program(program) => {
-            crash::on_event(worker.options.crash_on.as_ref(), &loaded.mailbox);
-            (program.turn(state, &loaded.mailbox, loaded.pause, worker.now()), Some(program))
-        }
-        DecidedBy::Closing => (machine::closing(state, &loaded.mailbox, worker.now()), None),
-    };
-    if turn.outcomes.is_empty() {
-        if loaded.more == More::Remains {
-            aftermath.ring_mailbox(loaded.execution.clone());
-        }
-        worker.states.put(loaded.execution, loaded.position, turn.state);
-        return None;
-    }
-    let mut new_id = || worker.event_id();
-    let decision = turn::decision(program, before, turn, &loaded.mailbox, &mut new_id)?;
-    // A paused mailbox was loaded without what waits in it; its cancellation sets that free.
-    let more = match loaded.pause {
-        PauseState::Running => loaded.more,
-        PauseState::Paused => More::Remains,
-    };
-    Some((Member { at, position: loaded.position, more, lines: decision.lines }, decision.commit))
 }
 
 /// One transaction, repeated while it merely loses against others.

@@ -18,6 +18,7 @@ mod bisect;
 mod commit;
 mod consume;
 mod crash;
+mod decide;
 mod deps;
 mod device_runs;
 mod drain;

@@ -29,7 +29,7 @@ use crate::worker::Worker;
 /// An execution with something to decide.
 #[derive(Debug)]
 pub(crate) struct Found {
-    at: usize,
+    pub(crate) at: usize,
     pub(crate) loaded: LoadedExecution,
     pub(crate) state: State,
     pub(crate) by: DecidedBy,

@@ -46,6 +46,9 @@ pub struct WorkerOptions {
     pub lease: Duration,
     /// How long a lock on an execution lasts; extended at a third.
     pub lock_ttl: Duration,
+    /// Deciding one visit that takes longer than this by the clock is given up, counted and tried again alone.
+    /// Far more than the work that expressions may do takes on a machine that is not starved.
+    pub decision_patience: Duration,
     /// A doorbell idle for this long belongs to a dead worker; refreshed at a third.
     pub reclaim_idle: Duration,
     /// An event undecided for this long is rung again, then at double the age.
@@ -143,6 +146,7 @@ impl WorkerOptions {
             node_slots: 2048,
             lease: Duration::from_secs(15),
             lock_ttl: Duration::from_secs(15),
+            decision_patience: Duration::from_secs(5),
             reclaim_idle: Duration::from_secs(30),
             overdue: Duration::from_secs(10),
             tick: Duration::from_secs(1),

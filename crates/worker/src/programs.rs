@@ -4,15 +4,19 @@
 //! there is none, and why. A definition that this build cannot read says nothing about other
 //! builds: during a rolling upgrade a newer worker can use it, so that is told apart from one that is
 //! gone for everybody. What the store could not answer is not kept.
+//!
+//! The cache is bounded by the memory that programs occupy, and compiling runs off the runtime: a definition
+//! with many patterns takes seconds and megabytes.
 
-use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use lru::LruCache;
 use millstream_core::definition::{self, Format};
 use millstream_core::id::{DefinitionRef, TenantId};
 use millstream_core::machine::Machine;
 use millstream_core::program::Program;
+use millstream_rpc::evaluation_pool::EvaluationPool;
+use millstream_rpc::weighed_cache::WeighedCache;
 use millstream_store::StoreError;
 use millstream_store::definition_store::DefinitionStore;
 
@@ -35,14 +39,24 @@ impl std::fmt::Display for Unusable {
     }
 }
 
-const KEPT: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+/// What all kept programs may occupy, by estimate.
+const KEPT_BYTES: usize = 64 * 1024 * 1024;
+/// Compiling has no clock: a definition's size bounds it.
+const NO_HURRY: Duration = Duration::MAX;
+
+type Kept = WeighedCache<(TenantId, DefinitionRef), Usable>;
 
 #[derive(Debug)]
-pub(crate) struct Programs(Mutex<LruCache<(TenantId, DefinitionRef), Usable>>);
+pub(crate) struct Programs {
+    kept: Mutex<Kept>,
+    /// Definitions are compiled off the runtime, a few at a time.
+    compilations: EvaluationPool,
+}
 
 impl Default for Programs {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(KEPT)))
+        let kept = Mutex::new(Kept::with_capacity(KEPT_BYTES));
+        Self { kept, compilations: EvaluationPool::new(NO_HURRY) }
     }
 }
 
@@ -57,30 +71,44 @@ impl Programs {
             return Ok(Ok(built_in));
         }
         let key = (tenant.clone(), definition.clone());
-        if let Some(found) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Ok(found.clone());
+        if let Some(found) = self.lock().get(&key) {
+            return Ok(found);
         }
-        let usable = match store.get(tenant, &definition.name, Some(definition.version)).await {
-            Ok(Some(stored)) => compile(&stored.source, definition),
-            Ok(None) => Err(Unusable::Gone(format!("definition {definition} is gone").into())),
+        let (usable, weight) = match store.get(tenant, &definition.name, Some(definition.version)).await {
+            Ok(Some(stored)) => {
+                let definition = definition.clone();
+                let compiled = self.compilations.run(move |_| compile(&stored.source, &definition)).await;
+                compiled.map_err(|closed| StoreError::Unavailable(closed.to_string()))?
+            }
+            Ok(None) => (Err(Unusable::Gone(format!("definition {definition} is gone").into())), 0),
             Err(StoreError::Corrupt(reason)) => {
-                Err(Unusable::Foreign(format!("definition {definition} cannot be read: {reason}").into()))
+                let reason = format!("definition {definition} cannot be read: {reason}");
+                (Err(Unusable::Foreign(reason.into())), 0)
             }
             Err(error @ (StoreError::Unavailable(_) | StoreError::Contention(_))) => return Err(error),
         };
         if let Err(reason) = &usable {
             tracing::error!(definition = %definition, error = %reason, "a definition cannot be used by this worker");
         }
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).put(key, usable.clone());
+        self.lock().put(key, usable.clone(), weight);
         Ok(usable)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn compile(source: &str, definition: &DefinitionRef) -> Usable {
-    definition::parse(source, Format::Json)
-        .and_then(Machine::compile)
-        .map(|machine| Program::Machine(Arc::new(machine)))
-        .map_err(|problems| {
-            Unusable::Foreign(format!("definition {definition} does not compile: {problems}").into())
-        })
+/// A program, and what it occupies.
+fn compile(source: &str, definition: &DefinitionRef) -> (Usable, usize) {
+    match definition::parse(source, Format::Json).and_then(Machine::compile) {
+        Ok(machine) => {
+            let weight = machine.weight(source.len());
+            (Ok(Program::Machine(Arc::new(machine))), weight)
+        }
+        Err(problems) => {
+            let reason = format!("definition {definition} does not compile: {problems}");
+            (Err(Unusable::Foreign(reason.into())), 0)
+        }
+    }
 }

@@ -10,6 +10,7 @@ use millstream_core::placement::Queue;
 use millstream_core::sweep;
 use millstream_core::time::Timestamp;
 use millstream_rpc::client;
+use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::running::Rosters;
 use millstream_stream::locks::LockToken;
@@ -41,6 +42,8 @@ pub(crate) struct Worker {
     /// What it can perform.
     queues: Arc<[Queue]>,
     pub(crate) programs: Programs,
+    /// For visits whose expressions take long.
+    pub(crate) evaluations: EvaluationPool,
     pub(crate) states: States,
     /// For what it holds a lease on.
     pub(crate) slots: Slots,
@@ -107,6 +110,7 @@ impl Worker {
         let worker = Self {
             queues,
             programs: Programs::default(),
+            evaluations: EvaluationPool::new(options.decision_patience),
             states: States::with_capacity(options.state_cache_bytes),
             slots: Slots::new(options.leases(), options.spare_leases()),
             node_slots: NodeSlots::new(options.node_slots),

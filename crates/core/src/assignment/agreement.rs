@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::given::Assignment;
 use super::item::Work;
-use super::rules;
+use super::rules::{self, Judged};
 use super::status::AssignmentStatus;
-use crate::expr::Value;
+use crate::expr::{Budget, Value};
 use crate::id::AssignmentId;
 use crate::raw::RawJson;
 
@@ -29,12 +29,14 @@ impl Agreement {
     /// Of the answers that count, by what `expression` makes of each. An answer of which it makes nothing
     /// agrees with no other; rules refuse those when they are handed in.
     pub fn of(work: &Work, expression: &str) -> Self {
+        let budget = Budget::default();
         let mut groups: Vec<(Option<(Value, RawJson)>, u32)> = Vec::new();
         let answers = answers(work);
         for (assignment, answer) in &answers {
-            let value = rules::evaluate(expression, answer, &work.payload, &assignment.person).ok();
+            let judged = Judged { answer, payload: &work.payload, person: &assignment.person };
+            let value = rules::evaluate(expression, judged, &budget).ok();
             let same = |group: &&mut (Option<(Value, RawJson)>, u32)| match (&group.0, &value) {
-                (Some((a, _)), Some((b, _))) => a.equals(b),
+                (Some((a, _)), Some((b, _))) => a.equals(b, &budget),
                 (None, _) | (_, None) => false,
             };
             match groups.iter_mut().find(same) {

@@ -1,40 +1,291 @@
-//! How much one evaluation may cost.
+//! How much the expressions of one step may cost together, in work and in memory.
 //!
-//! CEL always ends, but a comprehension inside a comprehension over a large list ends late. Every node
-//! that is visited and every value that is built costs a unit, long texts cost more; an evaluation that
-//! runs out of units is an error like any other.
+//! CEL always ends, but a comprehension inside a comprehension over a large list ends late, and a list of
+//! copies of a long text needs more memory than a process has. One [`Budget`] is shared by everything that
+//! is evaluated for one decision: all conditions, `set`s and inputs of one event, all conditions of one
+//! graph decision, all rules of one answer. Every visited node costs a unit, every text that is read or built
+//! costs units by its length, and every value that is built holds bytes until its evaluation ends; what is
+//! kept of it (the JSON of a `set` or an input) stays held until the step ends.
+//!
+//! A budget that is used up stays used up: the step is rejected, whatever its expressions made of the
+//! error. That is deterministic, because prices depend on the data alone. A [`StopRule`] is the opposite: it
+//! comes from the shell (a clock, or the wish to continue on another thread), it ends an evaluation
+//! without deciding anything, and it never rejects.
 
 use std::cell::Cell;
+use std::fmt;
 
 use super::EvalError;
 
-/// Enough to turn the largest payload into values once and to walk it; some ten milliseconds of work.
-pub(super) const UNITS: u64 = 400_000;
+/// What the expressions of one step may cost together: some tens of milliseconds of work.
+pub const STEP_UNITS: u64 = 1_000_000;
+/// What the expressions of one step may hold at once, by the estimates of this module. The allocator may be
+/// asked for twice as much while a list or a text grows.
+pub const STEP_BYTES: u64 = 12 * 1024 * 1024;
 
-/// What is left of one evaluation's allowance.
+/// How many units pass between two looks at the stop rule.
+const UNITS_PER_POLL: u64 = 4_096;
+/// Texts are read and copied at this many bytes per unit.
+const TEXT_BYTES_PER_UNIT: u64 = 32;
+/// JSON is parsed at this many bytes per unit.
+const JSON_BYTES_PER_UNIT: u64 = 16;
+
+/// What a text holds beside its bytes.
+const TEXT_OVERHEAD: u64 = 32;
+/// One place in a list, with what a growing list has to spare.
+const LIST_ITEM: u64 = 40;
+/// A map with one entry.
+const MAP: u64 = 400;
+/// One entry of a map, beside its key's text.
+const MAP_ENTRY: u64 = 48;
+
+/// Ends an evaluation without a decision. The shell owns it; deciding never depends on it.
+#[derive(Clone, Copy)]
+pub struct StopRule<'a> {
+    /// Work after which the evaluation is given up.
+    pub units: u64,
+    /// Asked every few thousand units; true gives the evaluation up.
+    pub is_overdue: &'a dyn Fn() -> bool,
+}
+
+impl StopRule<'_> {
+    /// Never stops.
+    pub const NEVER: StopRule<'static> = StopRule { units: u64::MAX, is_overdue: &|| false };
+}
+
+impl fmt::Debug for StopRule<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StopRule").field("units", &self.units).finish_non_exhaustive()
+    }
+}
+
+/// Why a budget gives nothing any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetEnd {
+    /// Too much work: the data and the expressions decide that, the same everywhere.
+    Work,
+    /// Too much memory: likewise.
+    Bytes,
+    /// The stop rule: nothing has been decided.
+    Stopped,
+}
+
+impl BudgetEnd {
+    /// Why an event is rejected.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Work => "the expressions take too much work on this data",
+            Self::Bytes => "the expressions need too much memory on this data",
+            Self::Stopped => "the expressions were not evaluated to the end",
+        }
+    }
+}
+
+/// What is left of the allowance of one step.
 #[derive(Debug)]
-pub(super) struct Budget(Cell<u64>);
+pub struct Budget<'a> {
+    units: u64,
+    bytes: u64,
+    spent: Cell<u64>,
+    held: Cell<u64>,
+    /// Of what is held: what stays until its evaluation ends.
+    pinned: Cell<u64>,
+    peak: Cell<u64>,
+    next_poll: Cell<u64>,
+    end: Cell<Option<BudgetEnd>>,
+    stop: StopRule<'a>,
+}
 
-impl Budget {
-    pub(super) fn full() -> Self {
-        Self(Cell::new(UNITS))
+impl Default for Budget<'_> {
+    fn default() -> Self {
+        Self::of_step(StopRule::NEVER)
+    }
+}
+
+impl<'a> Budget<'a> {
+    /// The allowance of one step.
+    pub fn of_step(stop: StopRule<'a>) -> Self {
+        Self::with_limits(STEP_UNITS, STEP_BYTES, stop)
     }
 
-    pub(super) fn spend(&self, units: u64) -> Result<(), EvalError> {
-        match self.0.get().checked_sub(units) {
-            Some(left) => {
-                self.0.set(left);
-                Ok(())
-            }
-            None => {
-                self.0.set(0);
-                Err(EvalError::new("the expression takes too much work on this data"))
-            }
+    /// A smaller allowance, for tests of the limits themselves.
+    pub fn with_limits(units: u64, bytes: u64, stop: StopRule<'a>) -> Self {
+        Self {
+            units,
+            bytes,
+            spent: Cell::new(0),
+            held: Cell::new(0),
+            pinned: Cell::new(0),
+            peak: Cell::new(0),
+            next_poll: Cell::new(UNITS_PER_POLL.min(stop.units).min(units + 1)),
+            end: Cell::new(None),
+            stop,
         }
     }
 
-    /// The price of building or comparing a text.
-    pub(super) fn spend_text(&self, len: usize) -> Result<(), EvalError> {
-        self.spend(1 + len as u64 / 32)
+    /// Why it gives nothing any more; `None` while it does.
+    pub fn end(&self) -> Option<BudgetEnd> {
+        self.end.get()
+    }
+
+    /// Units spent so far.
+    pub fn spent(&self) -> u64 {
+        self.spent.get()
+    }
+
+    /// The most bytes that were held at once.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak.get()
+    }
+
+    pub(crate) fn spend(&self, units: u64) -> Result<(), EvalError> {
+        let spent = self.spent.get().saturating_add(units);
+        self.spent.set(spent);
+        if spent < self.next_poll.get() {
+            return Ok(());
+        }
+        self.look(spent)
+    }
+
+    /// The slow half of [`Budget::spend`].
+    fn look(&self, spent: u64) -> Result<(), EvalError> {
+        if self.end.get().is_none() {
+            // The stop rule first: where it applies, what the budget says is decided elsewhere.
+            if spent >= self.stop.units || (self.stop.is_overdue)() {
+                self.end.set(Some(BudgetEnd::Stopped));
+            } else if spent > self.units {
+                self.end.set(Some(BudgetEnd::Work));
+            }
+        }
+        if let Some(end) = self.end.get() {
+            self.next_poll.set(0);
+            return Err(EvalError::new(end.reason()));
+        }
+        let next = (spent + UNITS_PER_POLL).min(self.stop.units).min(self.units + 1);
+        self.next_poll.set(next);
+        Ok(())
+    }
+
+    /// Reads a text, or compares it.
+    pub(super) fn read_text(&self, len: usize) -> Result<(), EvalError> {
+        self.spend(1 + len as u64 / TEXT_BYTES_PER_UNIT)
+    }
+
+    /// Builds a text: it is read once and held.
+    pub(crate) fn build_text(&self, len: usize) -> Result<(), EvalError> {
+        self.read_text(len)?;
+        self.hold(TEXT_OVERHEAD + len as u64)
+    }
+
+    /// Parses JSON text, whatever is kept of it.
+    pub(crate) fn parse_json(&self, len: usize) -> Result<(), EvalError> {
+        self.spend(1 + len as u64 / JSON_BYTES_PER_UNIT)
+    }
+
+    pub(super) fn build_list(&self, items: usize) -> Result<(), EvalError> {
+        self.spend(items as u64 / 4)?;
+        self.hold(LIST_ITEM * items as u64)
+    }
+
+    /// A text that becomes one item of a list.
+    pub(crate) fn build_item(&self, len: usize) -> Result<(), EvalError> {
+        self.hold(LIST_ITEM)?;
+        self.build_text(len)
+    }
+
+    pub(super) fn build_map(&self) -> Result<(), EvalError> {
+        self.spend(1)?;
+        self.hold(MAP)
+    }
+
+    pub(super) fn build_entry(&self, key_len: usize) -> Result<(), EvalError> {
+        self.hold(MAP_ENTRY)?;
+        self.build_text(key_len)
+    }
+
+    fn hold(&self, bytes: u64) -> Result<(), EvalError> {
+        let held = self.held.get().saturating_add(bytes);
+        if held > self.bytes && self.end.get().is_none() {
+            self.end.set(Some(BudgetEnd::Bytes));
+            self.next_poll.set(0);
+        }
+        if let Some(end) = self.end.get() {
+            return Err(EvalError::new(end.reason()));
+        }
+        self.held.set(held);
+        self.peak.set(self.peak.get().max(held));
+        Ok(())
+    }
+
+    /// Runs one evaluation: what it builds is let go afterwards.
+    pub(crate) fn scoped<T>(&self, evaluate: impl FnOnce() -> T) -> T {
+        let (held, pinned) = (self.held.get(), self.pinned.get());
+        let value = evaluate();
+        self.held.set(held);
+        self.pinned.set(pinned);
+        value
+    }
+
+    /// What is held besides what is pinned; for [`Budget::let_go`].
+    pub(super) fn loose(&self) -> u64 {
+        self.held.get() - self.pinned.get()
+    }
+
+    /// Lets go of everything built since `loose` was read, except what was pinned.
+    pub(super) fn let_go(&self, loose: u64) {
+        self.held.set(loose + self.pinned.get());
+    }
+
+    /// Pins what was built since `loose` was read: it stays until the evaluation ends.
+    pub(super) fn pin(&self, loose: u64) {
+        self.pinned.set(self.held.get() - loose);
+    }
+
+    /// Holds the bytes of what outlives its evaluation.
+    pub(crate) fn keep(&self, len: usize) -> Result<(), EvalError> {
+        self.hold(TEXT_OVERHEAD + len as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_that_is_used_up_stays_used_up() {
+        let budget = Budget::with_limits(10, 1_000, StopRule::NEVER);
+        assert!(budget.spend(10).is_ok());
+        assert!(budget.spend(1).is_err());
+        assert!(budget.spend(0).is_err());
+        assert!(budget.keep(1).is_err());
+        assert_eq!(budget.end(), Some(BudgetEnd::Work));
+    }
+
+    #[test]
+    fn bytes_of_an_ended_evaluation_are_free_again() {
+        let budget = Budget::with_limits(1_000, 300, StopRule::NEVER);
+        for _ in 0..10 {
+            budget.scoped(|| budget.build_text(200)).unwrap();
+        }
+        budget.keep(200).unwrap();
+        assert!(budget.keep(200).is_err());
+        assert_eq!(budget.end(), Some(BudgetEnd::Bytes));
+        assert_eq!(budget.peak_bytes(), 232);
+    }
+
+    #[test]
+    fn a_stop_rule_is_told_apart_from_too_much_work() {
+        let budget = Budget::of_step(StopRule { units: 100, ..StopRule::NEVER });
+        assert!(budget.spend(99).is_ok());
+        assert!(budget.spend(1).is_err());
+        assert_eq!(budget.end(), Some(BudgetEnd::Stopped));
+
+        let overdue = Cell::new(false);
+        let is_overdue = || overdue.get();
+        let budget = Budget::of_step(StopRule { is_overdue: &is_overdue, units: u64::MAX });
+        assert!(budget.spend(UNITS_PER_POLL).is_ok());
+        overdue.set(true);
+        assert!(budget.spend(UNITS_PER_POLL).is_err());
+        assert_eq!(budget.end(), Some(BudgetEnd::Stopped));
     }
 }

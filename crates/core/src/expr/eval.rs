@@ -8,6 +8,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::budget::Budget;
@@ -15,15 +16,21 @@ use super::program::{Macro, Node, Program};
 use super::{EvalError, Scope, Value, function, number};
 
 pub(super) fn evaluate(program: &Program, scope: &Scope<'_>) -> Result<Value, EvalError> {
+    scope.budget.spend(SETUP)?;
     let mut evaluation = Evaluation {
         program,
         scope,
         slots: vec![None; program.slots.len()],
         locals: Vec::with_capacity(program.locals),
-        budget: Budget::full(),
+        budget: scope.budget,
     };
     evaluation.node(&program.node)
 }
+
+/// What an evaluation costs before it visits its first node.
+const SETUP: u64 = 4;
+/// What an error costs that another value outweighs: its message was built for nothing.
+const IGNORED_ERROR: u64 = 4;
 
 struct Evaluation<'a> {
     program: &'a Program,
@@ -31,7 +38,7 @@ struct Evaluation<'a> {
     /// Each path is fetched at most once.
     slots: Vec<Option<Value>>,
     locals: Vec<Value>,
-    budget: Budget,
+    budget: &'a Budget<'a>,
 }
 
 impl Evaluation<'_> {
@@ -56,6 +63,9 @@ impl Evaluation<'_> {
             },
             Node::Index { operand, index } => {
                 let (operand, index) = (self.node(operand)?, self.node(index)?);
+                if let Value::Text(key) = &index {
+                    self.budget.read_text(key.len())?;
+                }
                 element(&operand, &index)
             }
             Node::Not(operand) => Ok(Value::Bool(!self.truth(operand)?)),
@@ -71,20 +81,21 @@ impl Evaluation<'_> {
             }
             Node::Binary { operator, left, right } => {
                 let (left, right) = (self.node(left)?, self.node(right)?);
-                number::binary(*operator, &left, &right, &self.budget)
+                number::binary(*operator, &left, &right, self.budget)
             }
             Node::List(items) => {
+                self.budget.build_list(items.len())?;
                 let items: Result<Vec<_>, _> = items.iter().map(|item| self.node(item)).collect();
                 Ok(Value::List(Arc::new(items?)))
             }
             Node::Map(entries) => self.map(entries),
             Node::Call { function, arguments } => {
                 let arguments: Result<Vec<_>, _> = arguments.iter().map(|item| self.node(item)).collect();
-                function::call(*function, &arguments?, &self.budget)
+                function::call(*function, &arguments?, self.budget)
             }
             Node::Matches { operand, pattern } => match self.node(operand)? {
                 Value::Text(text) => {
-                    self.budget.spend_text(text.len())?;
+                    self.budget.spend(pattern.search_units(text.len()))?;
                     Ok(Value::Bool(pattern.is_match(&text)))
                 }
                 other => Err(EvalError::new(format!("matches() needs a string, not {}", other.kind()))),
@@ -95,6 +106,7 @@ impl Evaluation<'_> {
                 for item in self.items(range)? {
                     self.bind(*local, item);
                     if self.truth(keep)? {
+                        self.budget.build_list(1)?;
                         mapped.push(self.node(body)?);
                     }
                 }
@@ -111,15 +123,21 @@ impl Evaluation<'_> {
         let Some(slot) = self.program.slots.get(index) else {
             return Err(EvalError::new("a name has no value"));
         };
-        let value = self.scope.resolve(slot, &self.budget)?;
+        let loose = self.budget.loose();
+        let value = self.scope.resolve(slot)?;
+        self.budget.pin(loose);
         if let Some(kept) = self.slots.get_mut(index) {
             *kept = Some(value.clone());
         }
         Ok(value)
     }
 
+    /// Of what was built on the way to a truth value, nothing is left but what slots keep.
     fn truth(&mut self, node: &Node) -> Result<bool, EvalError> {
-        match self.node(node)? {
+        let loose = self.budget.loose();
+        let value = self.node(node);
+        self.budget.let_go(loose);
+        match value? {
             Value::Bool(truth) => Ok(truth),
             other => Err(EvalError::new(format!("true or false is needed, not {}", other.kind()))),
         }
@@ -133,6 +151,9 @@ impl Evaluation<'_> {
         }
         let right = self.truth(right);
         if right == Ok(decisive) {
+            if left.is_err() {
+                self.budget.spend(IGNORED_ERROR)?;
+            }
             return Ok(Value::Bool(decisive));
         }
         left?;
@@ -142,14 +163,24 @@ impl Evaluation<'_> {
 
     fn map(&mut self, entries: &[(Node, Node)]) -> Result<Value, EvalError> {
         let mut map = BTreeMap::new();
+        self.budget.build_map()?;
         for (key, value) in entries {
             let key = match self.node(key)? {
-                Value::Text(text) => text.as_ref().to_owned(),
+                Value::Text(text) => {
+                    self.budget.build_entry(text.len())?;
+                    text.as_ref().to_owned()
+                }
                 other => return Err(EvalError::new(format!("a key must be a string, not {}", other.kind()))),
             };
             let value = self.node(value)?;
-            if map.insert(key.clone(), value).is_some() {
-                return Err(EvalError::new(format!("the key {key:?} appears twice")));
+            match map.entry(key) {
+                Entry::Vacant(free) => {
+                    free.insert(value);
+                }
+                Entry::Occupied(taken) => {
+                    let key = excerpt(taken.key());
+                    return Err(EvalError::new(format!("the key {key:?} appears twice")));
+                }
             }
         }
         Ok(Value::Map(Arc::new(map)))
@@ -157,13 +188,24 @@ impl Evaluation<'_> {
 
     /// What a comprehension runs over: the items of a list, the keys of a map.
     fn items(&mut self, range: &Node) -> Result<Vec<Value>, EvalError> {
-        let items = match self.node(range)? {
-            Value::List(items) => items.as_ref().clone(),
-            Value::Map(entries) => entries.keys().map(Value::text).collect(),
+        let range = self.node(range)?;
+        match &range {
+            Value::List(items) => {
+                self.budget.spend(items.len() as u64)?;
+                self.budget.build_list(items.len())?;
+            }
+            Value::Map(entries) => {
+                self.budget.spend(entries.len() as u64)?;
+                self.budget.build_list(entries.len())?;
+                entries.keys().try_for_each(|key| self.budget.build_text(key.len()))?;
+            }
             other => return Err(EvalError::new(format!("cannot run over {}", other.kind()))),
-        };
-        self.budget.spend(items.len() as u64)?;
-        Ok(items)
+        }
+        Ok(match range {
+            Value::List(items) => Arc::unwrap_or_clone(items),
+            Value::Map(entries) => entries.keys().map(Value::text).collect(),
+            _ => Vec::new(),
+        })
     }
 
     fn bind(&mut self, local: usize, value: Value) {
@@ -189,12 +231,14 @@ impl Evaluation<'_> {
                 for item in items {
                     self.bind(local, item.clone());
                     if self.truth(body)? {
+                        self.budget.build_list(1)?;
                         kept.push(item);
                     }
                 }
                 Ok(Value::List(Arc::new(kept)))
             }
             Macro::Map => {
+                self.budget.build_list(items.len())?;
                 let mut mapped = Vec::with_capacity(items.len());
                 for item in items {
                     self.bind(local, item);
@@ -220,7 +264,11 @@ impl Evaluation<'_> {
             match self.truth(body) {
                 Ok(truth) if truth == decisive => return Ok(Value::Bool(decisive)),
                 Ok(_) => {}
-                Err(raised) => error = error.or(Some(raised)),
+                Err(raised) => {
+                    // A budget that is used up ends the loop.
+                    self.budget.spend(IGNORED_ERROR)?;
+                    error = error.or(Some(raised));
+                }
             }
         }
         error.map_or(Ok(Value::Bool(!decisive)), Err)
@@ -234,10 +282,16 @@ fn element(operand: &Value, index: &Value) -> Result<Value, EvalError> {
             .and_then(|at| items.get(at).cloned())
             .ok_or_else(|| EvalError::new(format!("there is no element {at} in a list of {}", items.len()))),
         (Value::Map(map), Value::Text(key)) => {
-            map.get(&**key).cloned().ok_or_else(|| EvalError::new(format!("there is no {key}")))
+            map.get(&**key).cloned().ok_or_else(|| EvalError::new(format!("there is no {}", excerpt(key))))
         }
         (_, _) => Err(EvalError::new(format!("cannot index {} with {}", operand.kind(), index.kind()))),
     }
+}
+
+/// As much of a text as a message quotes.
+pub(crate) fn excerpt(text: &str) -> &str {
+    const LONGEST: usize = 100;
+    &text[..text.floor_char_boundary(LONGEST)]
 }
 
 fn no_field(value: &Value, field: &str) -> EvalError {

@@ -33,21 +33,28 @@ pub(super) enum Fetched<T> {
 }
 
 /// The value at the end of `path`.
-pub(super) fn value(raw: &RawJson, path: &[Step], budget: &Budget) -> Result<Fetched<Value>, EvalError> {
+pub(super) fn value(raw: &RawJson, path: &[Step], budget: &Budget<'_>) -> Result<Fetched<Value>, EvalError> {
+    budget.parse_json(raw.len())?;
     run(raw, path, ValueSeed { budget })
 }
 
 /// Whether there is anything at the end of `path`.
-pub(super) fn presence(raw: &RawJson, path: &[Step]) -> Result<Fetched<()>, EvalError> {
+pub(super) fn presence(raw: &RawJson, path: &[Step], budget: &Budget<'_>) -> Result<Fetched<()>, EvalError> {
+    budget.parse_json(raw.len())?;
     run(raw, path, PresenceSeed)
 }
 
 /// The text at the end of `path`, byte for byte.
-pub(super) fn raw(raw: &RawJson, path: &[Step]) -> Result<Fetched<RawJson>, EvalError> {
+pub(super) fn raw(raw: &RawJson, path: &[Step], budget: &Budget<'_>) -> Result<Fetched<RawJson>, EvalError> {
     if path.is_empty() {
         return Ok(Fetched::Found(raw.clone()));
     }
-    run(raw, path, RawSeed)
+    budget.parse_json(raw.len())?;
+    let found = run(raw, path, RawSeed)?;
+    if let Fetched::Found(part) = &found {
+        budget.build_text(part.len())?;
+    }
+    Ok(found)
 }
 
 fn run<'de, S>(raw: &'de RawJson, path: &[Step], seed: S) -> Result<Fetched<S::Value>, EvalError>
@@ -202,7 +209,7 @@ impl<'de> DeserializeSeed<'de> for RawSeed {
 /// Builds a value, paying for every part of it.
 #[derive(Clone, Copy)]
 struct ValueSeed<'a> {
-    budget: &'a Budget,
+    budget: &'a Budget<'a>,
 }
 
 impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
@@ -243,13 +250,14 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
-        self.budget.spend_text(value.len()).map_err(E::custom)?;
+        self.budget.build_text(value.len()).map_err(E::custom)?;
         Ok(Value::text(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element_seed(self)? {
+            self.budget.build_list(1).map_err(A::Error::custom)?;
             list.push(item);
         }
         Ok(Value::List(Arc::new(list)))
@@ -257,7 +265,9 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = BTreeMap::new();
+        self.budget.build_map().map_err(A::Error::custom)?;
         while let Some(key) = entries.next_key::<String>()? {
+            self.budget.build_entry(key.len()).map_err(A::Error::custom)?;
             map.insert(key, entries.next_value_seed(self)?);
         }
         Ok(Value::Map(Arc::new(map)))

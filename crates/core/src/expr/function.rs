@@ -7,6 +7,8 @@
     reason = "a value of any kind but the wanted one is an error, a kind of tomorrow too"
 )]
 
+use std::sync::Arc;
+
 use chrono::{DateTime, Datelike, Timelike, Utc};
 
 use super::budget::Budget;
@@ -117,10 +119,16 @@ impl Function {
     }
 }
 
-pub(super) fn call(function: Function, arguments: &[Value], budget: &Budget) -> Result<Value, EvalError> {
+pub(super) fn call(function: Function, arguments: &[Value], budget: &Budget<'_>) -> Result<Value, EvalError> {
     match (function, arguments) {
         (Function::Size, [value]) => size(value, budget),
-        (Function::Contains, [text, part]) => texts(text, part, budget, |text, part| text.contains(part)),
+        (Function::Contains, [text, part]) => {
+            // The search looks at most places more than once.
+            if let Value::Text(text) = text {
+                budget.read_text(text.len())?;
+            }
+            texts(text, part, budget, |text, part| text.contains(part))
+        }
         (Function::StartsWith, [text, part]) => {
             texts(text, part, budget, |text, part| text.starts_with(part))
         }
@@ -128,23 +136,23 @@ pub(super) fn call(function: Function, arguments: &[Value], budget: &Budget) -> 
         (Function::LowerAscii, [value]) => changed(value, budget, |text| text.to_ascii_lowercase()),
         (Function::UpperAscii, [value]) => changed(value, budget, |text| text.to_ascii_uppercase()),
         (Function::Trim, [value]) => changed(value, budget, |text| text.trim().to_owned()),
-        (Function::Int, [value]) => int(value),
-        (Function::Double, [value]) => double(value),
-        (Function::Text, [value]) => plain_text(value).map(Value::text),
-        (Function::Bool, [value]) => boolean(value),
+        (Function::Int, [value]) => int(value, budget),
+        (Function::Double, [value]) => double(value, budget),
+        (Function::Text, [value]) => text(value, budget),
+        (Function::Bool, [value]) => boolean(value, budget),
         (Function::Dyn, [value]) => Ok(value.clone()),
-        (Function::Timestamp, [value]) => timestamp(value),
-        (Function::Duration, [value]) => duration(value),
+        (Function::Timestamp, [value]) => timestamp(value, budget),
+        (Function::Duration, [value]) => duration(value, budget),
         (Function::Part(part), [Value::Time(time)]) => Ok(Value::Int(of_time(part, time))),
         (Function::Part(part), [Value::Span(length)]) => of_span(part, *length),
         (_, _) => Err(unsuited("this function", arguments.first().unwrap_or(&Value::Null))),
     }
 }
 
-fn size(value: &Value, budget: &Budget) -> Result<Value, EvalError> {
+fn size(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     let size = match value {
         Value::Text(text) => {
-            budget.spend_text(text.len())?;
+            budget.read_text(text.len())?;
             text.chars().count()
         }
         Value::List(items) => items.len(),
@@ -159,12 +167,12 @@ fn size(value: &Value, budget: &Budget) -> Result<Value, EvalError> {
 fn texts(
     text: &Value,
     part: &Value,
-    budget: &Budget,
+    budget: &Budget<'_>,
     test: impl Fn(&str, &str) -> bool,
 ) -> Result<Value, EvalError> {
     match (text, part) {
         (Value::Text(text), Value::Text(part)) => {
-            budget.spend_text(text.len())?;
+            budget.read_text(text.len() + part.len())?;
             Ok(Value::Bool(test(text, part)))
         }
         (_, _) => Err(EvalError::new(format!(
@@ -175,17 +183,41 @@ fn texts(
     }
 }
 
-fn changed(value: &Value, budget: &Budget, change: impl Fn(&str) -> String) -> Result<Value, EvalError> {
+fn changed(value: &Value, budget: &Budget<'_>, change: impl Fn(&str) -> String) -> Result<Value, EvalError> {
     match value {
         Value::Text(text) => {
-            budget.spend_text(text.len())?;
+            budget.build_text(text.len())?;
             Ok(Value::text(change(text)))
         }
         other => Err(unsuited("this function", other)),
     }
 }
 
-fn int(value: &Value) -> Result<Value, EvalError> {
+/// `string()`. A text is itself; numbers and times are short.
+fn text(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
+    match value {
+        Value::Text(text) => Ok(Value::Text(Arc::clone(text))),
+        other => {
+            budget.build_text(SCALAR_TEXT)?;
+            plain_text(other).map(Value::text)
+        }
+    }
+}
+
+/// About as long as a number, a time or a duration is as text.
+pub(super) const SCALAR_TEXT: usize = 64;
+
+/// No number, time or duration is longer; what is, is refused without a look at it.
+const LONGEST_SCALAR: usize = 1_024;
+
+/// A text that may be a scalar. Reading one is paid for, however it ends.
+fn scalar<'v>(text: &'v str, budget: &Budget<'_>, refusal: &str) -> Result<&'v str, EvalError> {
+    // Parsing a number is dearer than comparing a text, byte by byte.
+    budget.spend(1 + text.len().min(LONGEST_SCALAR) as u64 / 4)?;
+    if text.len() > LONGEST_SCALAR { Err(EvalError::new(refusal)) } else { Ok(text) }
+}
+
+fn int(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     match value {
         Value::Int(int) => Ok(Value::Int(*int)),
         // 2^63 itself is representable as a double and is already out of range.
@@ -196,7 +228,8 @@ fn int(value: &Value) -> Result<Value, EvalError> {
         }
         Value::Double(_) => Err(EvalError::new("the number does not fit an int")),
         Value::Text(text) => {
-            text.parse().map(Value::Int).map_err(|_| EvalError::new("the string is not an int"))
+            const REFUSAL: &str = "the string is not an int";
+            scalar(text, budget, REFUSAL)?.parse().map(Value::Int).map_err(|_| EvalError::new(REFUSAL))
         }
         Value::Time(time) => Ok(Value::Int(time.timestamp())),
         Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) | Value::Span(_) => {
@@ -205,13 +238,14 @@ fn int(value: &Value) -> Result<Value, EvalError> {
     }
 }
 
-fn double(value: &Value) -> Result<Value, EvalError> {
+fn double(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     if let Some(double) = number::as_double(value) {
         return Ok(Value::Double(double));
     }
     match value {
         Value::Text(text) => {
-            let parsed = text.parse().map_err(|_| EvalError::new("the string is not a number"))?;
+            const REFUSAL: &str = "the string is not a number";
+            let parsed = scalar(text, budget, REFUSAL)?.parse().map_err(|_| EvalError::new(REFUSAL))?;
             number::finite(parsed)
         }
         other => Err(unsuited("double()", other)),
@@ -231,22 +265,26 @@ pub(super) fn plain_text(value: &Value) -> Result<String, EvalError> {
     }
 }
 
-fn boolean(value: &Value) -> Result<Value, EvalError> {
+fn boolean(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     match value {
         Value::Bool(truth) => Ok(Value::Bool(*truth)),
         Value::Text(text) => {
-            text.parse().map(Value::Bool).map_err(|_| EvalError::new("the string is neither true nor false"))
+            const REFUSAL: &str = "the string is neither true nor false";
+            scalar(text, budget, REFUSAL)?.parse().map(Value::Bool).map_err(|_| EvalError::new(REFUSAL))
         }
         other => Err(unsuited("bool()", other)),
     }
 }
 
-fn timestamp(value: &Value) -> Result<Value, EvalError> {
+fn timestamp(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     match value {
         Value::Time(time) => Ok(Value::Time(*time)),
-        Value::Text(text) => DateTime::parse_from_rfc3339(text)
-            .map(|time| Value::Time(time.with_timezone(&Utc)))
-            .map_err(|_| EvalError::new("the string is not a time like 2026-01-31T12:00:00Z")),
+        Value::Text(text) => {
+            const REFUSAL: &str = "the string is not a time like 2026-01-31T12:00:00Z";
+            DateTime::parse_from_rfc3339(scalar(text, budget, REFUSAL)?)
+                .map(|time| Value::Time(time.with_timezone(&Utc)))
+                .map_err(|_| EvalError::new(REFUSAL))
+        }
         Value::Int(seconds) => DateTime::from_timestamp(*seconds, 0)
             .map(Value::Time)
             .ok_or_else(|| EvalError::new("the number does not fit a time")),
@@ -254,12 +292,15 @@ fn timestamp(value: &Value) -> Result<Value, EvalError> {
     }
 }
 
-fn duration(value: &Value) -> Result<Value, EvalError> {
+fn duration(value: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     match value {
         Value::Span(length) => Ok(Value::Span(*length)),
-        Value::Text(text) => span::parse(text)
-            .map(Value::Span)
-            .ok_or_else(|| EvalError::new("the string is not a duration like 1h30m")),
+        Value::Text(text) => {
+            const REFUSAL: &str = "the string is not a duration like 1h30m";
+            span::parse(scalar(text, budget, REFUSAL)?)
+                .map(Value::Span)
+                .ok_or_else(|| EvalError::new(REFUSAL))
+        }
         other => Err(unsuited("duration()", other)),
     }
 }

@@ -1,12 +1,9 @@
 //! From the syntax tree to a [`Program`]: names are resolved, macros become loops, paths
 //! become slots, and everything that cannot work is reported at once.
 
-use std::sync::Arc;
-
-use regex::RegexBuilder;
-
 use super::Value;
 use super::function::{Call, Function};
+use super::pattern::Pattern;
 use super::program::{Macro, Node, Program, Root, Secrets, Slot, Step, Vocabulary, Want};
 use super::syntax::Syntax;
 use crate::definition::did_you_mean;
@@ -15,8 +12,6 @@ use crate::definition::did_you_mean;
 const MAX_DEPTH: usize = 128;
 /// How many different paths one expression may mention: each may cost one scan of the payload.
 const MAX_SLOTS: usize = 64;
-/// Bounds the memory that one compiled pattern may take.
-const MAX_PATTERN_BYTES: usize = 64 * 1024;
 
 pub(super) fn lower(parsed: &Syntax, vocabulary: Vocabulary<'_>) -> Result<Program, Vec<String>> {
     let mut lowering = Lowering {
@@ -26,13 +21,21 @@ pub(super) fn lower(parsed: &Syntax, vocabulary: Vocabulary<'_>) -> Result<Progr
         most_locals: 0,
         depth: 0,
         problems: Vec::new(),
+        pattern_weight: 0,
+        compile_units: 0,
     };
     let node = lowering.node(parsed);
     if lowering.slots.len() > MAX_SLOTS {
         lowering.problem(format!("refers to more than {MAX_SLOTS} different values"));
     }
     if lowering.problems.is_empty() {
-        Ok(Program { node, slots: lowering.slots, locals: lowering.most_locals })
+        Ok(Program {
+            node,
+            slots: lowering.slots,
+            locals: lowering.most_locals,
+            pattern_weight: lowering.pattern_weight,
+            compile_units: lowering.compile_units,
+        })
     } else {
         lowering.problems.dedup();
         Err(lowering.problems)
@@ -47,6 +50,8 @@ struct Lowering<'a> {
     most_locals: usize,
     depth: usize,
     problems: Vec<String>,
+    pattern_weight: usize,
+    compile_units: u64,
 }
 
 impl Lowering<'_> {
@@ -326,10 +331,13 @@ impl Lowering<'_> {
             let Some(operand) = target.or(args.first()) else {
                 return self.problem("matches() takes a text and a pattern");
             };
-            let built = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build();
-            return match built {
-                Ok(pattern) => Node::Matches { operand: self.boxed(operand), pattern: Arc::new(pattern) },
-                Err(_) => self.problem(format!("{:?} is not a usable pattern", pattern)),
+            return match Pattern::compile(pattern) {
+                Some(pattern) => {
+                    self.pattern_weight += pattern.weight();
+                    self.compile_units += pattern.compile_units();
+                    Node::Matches { operand: self.boxed(operand), pattern }
+                }
+                None => self.problem(format!("{pattern:?} is not a usable pattern")),
             };
         }
         if function == Function::Matches {

@@ -21,6 +21,7 @@ mod lexer;
 mod lower;
 mod number;
 mod parser;
+mod pattern;
 mod program;
 mod quoted;
 mod scope;
@@ -29,7 +30,9 @@ mod syntax;
 pub mod template;
 mod value;
 
+pub use budget::{Budget, BudgetEnd, STEP_BYTES, STEP_UNITS, StopRule};
 pub use error::EvalError;
+pub(crate) use eval::excerpt;
 pub use program::{Program, Root, Secrets, Step, Vocabulary};
 pub use scope::{EventScope, Scope};
 pub use value::Value;

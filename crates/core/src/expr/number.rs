@@ -13,7 +13,7 @@ pub(super) fn binary(
     operator: Binary,
     left: &Value,
     right: &Value,
-    budget: &Budget,
+    budget: &Budget<'_>,
 ) -> Result<Value, EvalError> {
     match operator {
         Binary::Add => add(left, right, budget),
@@ -21,10 +21,10 @@ pub(super) fn binary(
         Binary::Multiply | Binary::Divide | Binary::Modulo => numeric(operator, left, right),
         Binary::Equal => Ok(Value::Bool(equal(left, right, budget)?)),
         Binary::NotEqual => Ok(Value::Bool(!equal(left, right, budget)?)),
-        Binary::Less => Ok(Value::Bool(order(operator, left, right)?.is_lt())),
-        Binary::LessEqual => Ok(Value::Bool(order(operator, left, right)?.is_le())),
-        Binary::Greater => Ok(Value::Bool(order(operator, left, right)?.is_gt())),
-        Binary::GreaterEqual => Ok(Value::Bool(order(operator, left, right)?.is_ge())),
+        Binary::Less => Ok(Value::Bool(order(operator, left, right, budget)?.is_lt())),
+        Binary::LessEqual => Ok(Value::Bool(order(operator, left, right, budget)?.is_le())),
+        Binary::Greater => Ok(Value::Bool(order(operator, left, right, budget)?.is_gt())),
+        Binary::GreaterEqual => Ok(Value::Bool(order(operator, left, right, budget)?.is_ge())),
         Binary::In => contains(left, right, budget),
     }
 }
@@ -40,14 +40,18 @@ pub(super) fn negate(value: &Value) -> Result<Value, EvalError> {
     }
 }
 
-fn add(left: &Value, right: &Value, budget: &Budget) -> Result<Value, EvalError> {
+fn add(left: &Value, right: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     match (left, right) {
         (Value::Text(a), Value::Text(b)) => {
-            budget.spend_text(a.len() + b.len())?;
-            Ok(Value::text(format!("{a}{b}")))
+            budget.build_text(a.len() + b.len())?;
+            let mut both = String::with_capacity(a.len() + b.len());
+            both.push_str(a);
+            both.push_str(b);
+            Ok(Value::text(both))
         }
         (Value::List(a), Value::List(b)) => {
             budget.spend((a.len() + b.len()) as u64)?;
+            budget.build_list(a.len() + b.len())?;
             Ok(Value::List(a.iter().chain(b.iter()).cloned().collect::<Vec<_>>().into()))
         }
         (Value::Time(time), Value::Span(length)) | (Value::Span(length), Value::Time(time)) => {
@@ -122,7 +126,10 @@ pub(super) fn finite(double: f64) -> Result<Value, EvalError> {
     }
 }
 
-fn order(operator: Binary, left: &Value, right: &Value) -> Result<Ordering, EvalError> {
+fn order(operator: Binary, left: &Value, right: &Value, budget: &Budget<'_>) -> Result<Ordering, EvalError> {
+    if let (Value::Text(a), Value::Text(b)) = (left, right) {
+        budget.read_text(a.len().min(b.len()))?;
+    }
     let ordering = match (left, right) {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
         (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
@@ -137,12 +144,12 @@ fn order(operator: Binary, left: &Value, right: &Value) -> Result<Ordering, Eval
     ordering.ok_or_else(|| mismatch(operator, left, right))
 }
 
-pub(super) fn equal(left: &Value, right: &Value, budget: &Budget) -> Result<bool, EvalError> {
+pub(super) fn equal(left: &Value, right: &Value, budget: &Budget<'_>) -> Result<bool, EvalError> {
     budget.spend(1)?;
     match (left, right) {
         (Value::Int(a), Value::Int(b)) => Ok(a == b),
         (Value::Text(a), Value::Text(b)) => {
-            budget.spend_text(a.len().min(b.len()))?;
+            budget.read_text(a.len().min(b.len()))?;
             Ok(a == b)
         }
         (Value::List(a), Value::List(b)) => {
@@ -161,6 +168,7 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &Budget) -> Result<bool
                 return Ok(false);
             }
             for ((key_a, a), (key_b, b)) in a.iter().zip(b.iter()) {
+                budget.read_text(key_a.len().min(key_b.len()))?;
                 if key_a != key_b || !equal(a, b, budget)? {
                     return Ok(false);
                 }
@@ -174,7 +182,7 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &Budget) -> Result<bool
     }
 }
 
-fn contains(needle: &Value, haystack: &Value, budget: &Budget) -> Result<Value, EvalError> {
+fn contains(needle: &Value, haystack: &Value, budget: &Budget<'_>) -> Result<Value, EvalError> {
     match haystack {
         Value::List(items) => {
             for item in items.iter() {
@@ -185,7 +193,10 @@ fn contains(needle: &Value, haystack: &Value, budget: &Budget) -> Result<Value, 
             Ok(Value::Bool(false))
         }
         Value::Map(entries) => match needle {
-            Value::Text(key) => Ok(Value::Bool(entries.contains_key(&**key))),
+            Value::Text(key) => {
+                budget.read_text(key.len())?;
+                Ok(Value::Bool(entries.contains_key(&**key)))
+            }
             // Keys of other maps; ours come from JSON.
             Value::Bool(_) | Value::Int(_) | Value::Double(_) => Ok(Value::Bool(false)),
             Value::Null | Value::List(_) | Value::Map(_) | Value::Time(_) | Value::Span(_) => {

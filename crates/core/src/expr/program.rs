@@ -1,17 +1,15 @@
 //! A compiled expression.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use regex::Regex;
 
 use crate::id::Name;
 use crate::log::MAX_CONTEXT_BYTES;
 use crate::raw::{InvalidJson, RawJson};
 
 use super::function::Function;
+use super::pattern::Pattern;
 use super::syntax::Syntax;
-use super::{EvalError, Scope, Value, eval, lower, parser};
+use super::{Budget, EvalError, Scope, Value, eval, lower, parser};
 
 /// An expression that is ready to be evaluated any number of times, from any thread.
 #[derive(Debug)]
@@ -21,7 +19,14 @@ pub struct Program {
     pub(super) slots: Vec<Slot>,
     /// How many variables comprehensions bind at the deepest point.
     pub(super) locals: usize,
+    /// What its patterns occupy in memory, by estimate.
+    pub(super) pattern_weight: usize,
+    /// What compiling its patterns cost.
+    pub(super) compile_units: u64,
 }
+
+/// What compiling the shortest expression costs.
+const COMPILE_UNITS: u64 = 10;
 
 /// Which names an expression may begin with.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +146,7 @@ pub(super) enum Node {
     /// A pattern that is known in advance is compiled in advance.
     Matches {
         operand: Box<Node>,
-        pattern: Arc<Regex>,
+        pattern: Pattern,
     },
     Each {
         macro_: Macro,
@@ -209,6 +214,19 @@ impl Program {
         lower::lower(&parsed, vocabulary)
     }
 
+    /// Compiles CEL that is evaluated once, at the expense of the step that needs it.
+    pub fn compile_within(
+        source: &str,
+        vocabulary: Vocabulary<'_>,
+        budget: &Budget<'_>,
+    ) -> Result<Self, Vec<String>> {
+        let exhausted = |error: EvalError| vec![error.to_string()];
+        budget.spend(COMPILE_UNITS + source.len() as u64 / 2).map_err(exhausted)?;
+        let program = Self::compile(source, vocabulary)?;
+        budget.spend(program.compile_units).map_err(exhausted)?;
+        Ok(program)
+    }
+
     /// The name of the secret, if the source is nothing but `secret("name")`.
     pub fn secret(source: &str) -> Option<String> {
         match parser::parse(source) {
@@ -222,28 +240,64 @@ impl Program {
         }
     }
 
+    /// The value; what was built on the way to it is let go.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, EvalError> {
-        eval::evaluate(self, scope)
+        scope.budget.scoped(|| eval::evaluate(self, scope))
     }
 
-    /// The value as JSON. An expression that is nothing but a path copies the text it leads to, so that
-    /// numbers keep the digits they came with.
+    /// The value as JSON, whose bytes stay held in the budget. An expression that is nothing but a path
+    /// copies the text it leads to, so that numbers keep the digits they came with.
     pub fn evaluate_json(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
-        if let (Node::Slot(0), [Slot { root, path, want: Want::Value }]) = (&self.node, &self.slots[..])
-            && let Some(raw) = scope.raw(*root, path)?
-        {
-            raw.within_depth().map_err(too_deep)?;
-            return Ok(raw);
+        let raw = scope.budget.scoped(|| self.json(scope))?;
+        scope.budget.keep(raw.len())?;
+        Ok(raw)
+    }
+
+    /// The value and its JSON, evaluated once.
+    pub fn evaluate_both(&self, scope: &Scope<'_>) -> Result<(Value, RawJson), EvalError> {
+        let value = eval::evaluate(self, scope)?;
+        let raw = match self.path(scope)? {
+            Some(raw) => raw,
+            None => as_json(&value, scope.budget)?,
+        };
+        Ok((value, raw))
+    }
+
+    fn json(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
+        match self.path(scope)? {
+            Some(raw) => Ok(raw),
+            None => as_json(&eval::evaluate(self, scope)?, scope.budget),
         }
-        let mut text = String::new();
-        self.evaluate(scope)?.write_json(&mut text, MAX_CONTEXT_BYTES)?;
-        RawJson::parse(&text).map_err(too_deep)
+    }
+
+    /// The text at the end of the path, if the expression is nothing but a path into JSON.
+    fn path(&self, scope: &Scope<'_>) -> Result<Option<RawJson>, EvalError> {
+        let (Node::Slot(0), [Slot { root, path, want: Want::Value }]) = (&self.node, &self.slots[..]) else {
+            return Ok(None);
+        };
+        let Some(raw) = scope.raw(*root, path)? else { return Ok(None) };
+        scope.budget.parse_json(raw.len())?;
+        raw.within_depth().map_err(too_deep)?;
+        Ok(Some(raw))
+    }
+
+    /// What its patterns occupy in memory, by estimate.
+    pub(crate) fn pattern_weight(&self) -> usize {
+        self.pattern_weight
     }
 
     /// The paths that evaluation may follow.
     pub fn references(&self) -> impl Iterator<Item = (Root, &[Step])> {
         self.slots.iter().map(|slot| (slot.root, &slot.path[..]))
     }
+}
+
+fn as_json(value: &Value, budget: &Budget<'_>) -> Result<RawJson, EvalError> {
+    let mut text = String::new();
+    value.write_json(&mut text, MAX_CONTEXT_BYTES, budget)?;
+    budget.build_text(text.len())?;
+    budget.parse_json(text.len())?;
+    RawJson::parse(&text).map_err(too_deep)
 }
 
 fn too_deep(error: InvalidJson) -> EvalError {

@@ -23,6 +23,8 @@ pub struct Scope<'a> {
     pub results: &'a BTreeMap<Name, RawJson>,
     /// Of an HTTP action, where its result is made.
     pub response: Option<&'a RawJson>,
+    /// What all evaluations of one step pay from.
+    pub budget: &'a Budget<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +45,11 @@ enum Entrance<'s, 'p> {
 impl Scope<'_> {
     /// The raw text at the end of a path, if the path ends inside raw JSON.
     pub(super) fn raw(&self, root: Root, path: &[Step]) -> Result<Option<RawJson>, EvalError> {
-        match self.entrance(root, path, &Budget::full())? {
-            Entrance::Raw(raw, rest) => match fetch::raw(raw, rest)? {
+        if path.is_empty() && matches!(root, Root::Context | Root::Results | Root::Event) {
+            return Ok(None);
+        }
+        match self.entrance(root, path)? {
+            Entrance::Raw(raw, rest) => match fetch::raw(raw, rest, self.budget)? {
                 Fetched::Found(found) => Ok(Some(found)),
                 Fetched::Missing { .. } | Fetched::Mismatch { .. } => Ok(None),
             },
@@ -52,8 +57,9 @@ impl Scope<'_> {
         }
     }
 
-    pub(super) fn resolve(&self, slot: &Slot, budget: &Budget) -> Result<Value, EvalError> {
-        let entrance = self.entrance(slot.root, &slot.path, budget)?;
+    pub(super) fn resolve(&self, slot: &Slot) -> Result<Value, EvalError> {
+        let budget = self.budget;
+        let entrance = self.entrance(slot.root, &slot.path)?;
         match slot.want {
             Want::Value => match entrance {
                 Entrance::Raw(raw, rest) => match fetch::value(raw, rest, budget)? {
@@ -65,7 +71,7 @@ impl Scope<'_> {
                 Entrance::Missing => Err(missing(slot, slot.path.len().saturating_sub(1))),
             },
             Want::Presence => match entrance {
-                Entrance::Raw(raw, rest) => match fetch::presence(raw, rest)? {
+                Entrance::Raw(raw, rest) => match fetch::presence(raw, rest, budget)? {
                     Fetched::Found(()) => Ok(Value::Bool(true)),
                     // CEL: only the last step may be missing. Beneath a null nothing is present.
                     Fetched::Missing { left: 0 } | Fetched::Mismatch { kind: "null", .. } => {
@@ -81,12 +87,8 @@ impl Scope<'_> {
         }
     }
 
-    fn entrance<'p>(
-        &self,
-        root: Root,
-        path: &'p [Step],
-        budget: &Budget,
-    ) -> Result<Entrance<'_, 'p>, EvalError> {
+    fn entrance<'p>(&self, root: Root, path: &'p [Step]) -> Result<Entrance<'_, 'p>, EvalError> {
+        let budget = self.budget;
         let first = match path.first() {
             Some(Step::Field(field)) => Some(field.as_str()),
             Some(Step::Index(_)) if matches!(root, Root::Answer | Root::Item) => None,
@@ -133,10 +135,12 @@ fn enter<'s, 'p>(raw: Option<&'s RawJson>, rest: &'p [Step]) -> Entrance<'s, 'p>
 
 fn whole<'s, 'p>(
     entries: impl Iterator<Item = (&'s str, &'s RawJson)>,
-    budget: &Budget,
+    budget: &Budget<'_>,
 ) -> Result<Entrance<'s, 'p>, EvalError> {
     let mut map = BTreeMap::new();
+    budget.build_map()?;
     for (key, raw) in entries {
+        budget.build_entry(key.len())?;
         if let Fetched::Found(value) = fetch::value(raw, &[], budget)? {
             map.insert(key.to_owned(), value);
         }

@@ -9,7 +9,7 @@ use crate::raw::RawJson;
 use crate::sealed::{Holes, Phrase, PhrasePart};
 
 use super::value::push_json_text;
-use super::{EvalError, Program, Root, Scope, Secrets, Step, Value, Vocabulary, function};
+use super::{Budget, EvalError, Program, Root, Scope, Secrets, Step, Value, Vocabulary, function};
 
 /// A tree whose expressions are compiled; see [`Template`].
 #[derive(Debug)]
@@ -69,14 +69,24 @@ impl Compiled {
         if let Self::Program(program) = self {
             return program.evaluate_json(scope).map_err(|error| at(Misfit::here(error)));
         }
-        let mut out = String::new();
-        self.write(scope, &mut out).map_err(at)?;
-        RawJson::parse(&out).map_err(|error| EvalError::new(format!("{name}: the value is {error}")))
+        let raw = scope.budget.scoped(|| {
+            let mut out = String::new();
+            self.write(scope, &mut out).map_err(at)?;
+            scope.budget.parse_json(out.len())?;
+            scope.budget.build_text(out.len())?;
+            RawJson::parse(&out).map_err(|error| EvalError::new(format!("{name}: the value is {error}")))
+        })?;
+        scope.budget.keep(raw.len())?;
+        Ok(raw)
     }
 
     fn write(&self, scope: &Scope<'_>, out: &mut String) -> Result<(), Misfit> {
+        scope.budget.spend(1).map_err(Misfit::here)?;
         match self {
-            Self::Fixed(json) => out.push_str(json),
+            Self::Fixed(json) => {
+                scope.budget.read_text(json.len()).map_err(Misfit::here)?;
+                out.push_str(json);
+            }
             Self::Secret(_) => out.push_str("null"),
             Self::Program(program) => {
                 out.push_str(program.evaluate_json(scope).map_err(Misfit::here)?.as_str());
@@ -97,7 +107,7 @@ impl Compiled {
                     if n > 0 {
                         out.push(',');
                     }
-                    push_json_text(out, key);
+                    push_json_text(out, key, MAX_CONTEXT_BYTES, scope.budget).map_err(Misfit::here)?;
                     out.push(':');
                     item.write(scope, out).map_err(|misfit| misfit.below(&format!(".{key}")))?;
                 }
@@ -135,6 +145,16 @@ impl Compiled {
                     item.collect_holes(&format!("{pointer}/{key}"), holes);
                 }
             }
+        }
+    }
+
+    /// What its patterns occupy in memory, by estimate.
+    pub(crate) fn pattern_weight(&self) -> usize {
+        match self {
+            Self::Fixed(_) | Self::Secret(_) => 0,
+            Self::Program(program) => program.pattern_weight(),
+            Self::List(items) => items.iter().map(Self::pattern_weight).sum(),
+            Self::Map(entries) => entries.iter().map(|(_, item)| item.pattern_weight()).sum(),
         }
     }
 
@@ -225,6 +245,15 @@ impl CompiledText {
         if problems.is_empty() { Ok(Self(pieces)) } else { Err(problems) }
     }
 
+    /// What its patterns occupy in memory, by estimate.
+    pub(crate) fn pattern_weight(&self) -> usize {
+        let weight = |piece: &Piece| match piece {
+            Piece::Plain(_) | Piece::Secret(_) => 0,
+            Piece::Program(program) => program.pattern_weight(),
+        };
+        self.0.iter().map(weight).sum()
+    }
+
     /// For a text that can have no secrets.
     pub fn render(&self, scope: &Scope<'_>, target: Target) -> Result<String, EvalError> {
         match self.phrase(scope, target)? {
@@ -233,18 +262,28 @@ impl CompiledText {
         }
     }
 
+    /// The text with its expressions evaluated. Its bytes stay held in the budget.
     pub fn phrase(&self, scope: &Scope<'_>, target: Target) -> Result<Phrase, EvalError> {
+        let (phrase, len) = scope.budget.scoped(|| self.assemble(scope, target))?;
+        scope.budget.keep(len)?;
+        Ok(phrase)
+    }
+
+    fn assemble(&self, scope: &Scope<'_>, target: Target) -> Result<(Phrase, usize), EvalError> {
         let (mut parts, mut out, mut whole) = (Vec::new(), String::new(), String::new());
         for piece in &self.0 {
             let before = out.len();
             match piece {
-                Piece::Plain(plain) => out.push_str(plain),
+                Piece::Plain(plain) => {
+                    scope.budget.build_text(plain.len())?;
+                    out.push_str(plain);
+                }
                 Piece::Program(program) => {
                     let value = program.evaluate(scope)?;
                     match target {
-                        Target::Line => push_shown(&mut out, &value)?,
-                        Target::Header => out.push_str(&function::plain_text(&value)?),
-                        Target::Url => push_encoded(&mut out, &function::plain_text(&value)?),
+                        Target::Line => push_shown(&mut out, &value, scope.budget)?,
+                        Target::Header => out.push_str(&plain_text(&value, scope.budget, 1)?),
+                        Target::Url => push_encoded(&mut out, &plain_text(&value, scope.budget, 3)?),
                     }
                 }
                 Piece::Secret(secret) => {
@@ -269,11 +308,11 @@ impl CompiledText {
             Target::Url => refuse_dot_segments(&whole)?,
         }
         if parts.is_empty() {
-            return Ok(Phrase::Plain(out));
+            return Ok((Phrase::Plain(out), whole.len()));
         }
         parts.push(PhrasePart::Text(out));
         parts.retain(|part| *part != PhrasePart::Text(String::new()));
-        Ok(Phrase::Holed { parts })
+        Ok((Phrase::Holed { parts }, whole.len()))
     }
 
     pub fn references<'s>(&'s self, visit: &mut dyn FnMut(Root, &'s [Step])) {
@@ -286,16 +325,40 @@ impl CompiledText {
     }
 }
 
-fn push_shown(out: &mut String, value: &Value) -> Result<(), EvalError> {
+/// A scalar as text, which grows by `factor` at most where it goes. Twice: it stands in two buffers.
+fn plain_text(value: &Value, budget: &Budget<'_>, factor: usize) -> Result<String, EvalError> {
+    let len = match value {
+        Value::Text(text) => text.len(),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Double(_)
+        | Value::List(_)
+        | Value::Map(_)
+        | Value::Time(_)
+        | Value::Span(_) => function::SCALAR_TEXT,
+    };
+    if len > MAX_CONTEXT_BYTES {
+        return Err(EvalError::new("the text is too long"));
+    }
+    budget.build_text(2 * factor * len)?;
+    function::plain_text(value)
+}
+
+fn push_shown(out: &mut String, value: &Value, budget: &Budget<'_>) -> Result<(), EvalError> {
     match value {
-        Value::Null | Value::List(_) | Value::Map(_) => value.write_json(out, MAX_CONTEXT_BYTES),
+        Value::Null | Value::List(_) | Value::Map(_) => {
+            let before = out.len();
+            value.write_json(out, MAX_CONTEXT_BYTES, budget)?;
+            budget.build_text(2 * (out.len() - before))
+        }
         Value::Bool(_)
         | Value::Int(_)
         | Value::Double(_)
         | Value::Text(_)
         | Value::Time(_)
         | Value::Span(_) => {
-            out.push_str(&function::plain_text(value)?);
+            out.push_str(&plain_text(value, budget, 1)?);
             Ok(())
         }
     }

@@ -31,6 +31,7 @@ fn with_scope<T>(run: impl FnOnce(&Scope<'_>) -> T) -> T {
         now: time.plus(std::time::Duration::from_secs(90)),
         results: &results,
         response: None,
+        budget: &Budget::default(),
     })
 }
 
@@ -267,7 +268,7 @@ fn syntax_errors_say_where() {
 fn work_is_bounded() {
     let list = format!("[{}]", vec!["1"; 60].join(","));
     let nested = format!("{list}.all(a, {list}.all(b, {list}.all(c, {list}.all(d, true))))");
-    assert_eq!(eval(&nested), "error: the expression takes too much work on this data");
+    assert_eq!(eval(&nested), "error: the expressions take too much work on this data");
     let text = "x".repeat(1_500);
     let doubling = format!("{list}.map(a, {list}.map(b, '{text}' + '{text}'))");
     assert!(eval(&doubling).starts_with("error:"), "{}", eval(&doubling).len());

@@ -30,8 +30,8 @@ impl Value {
 
     /// As `==` of expressions says it: a whole number is equal to the double of its value. What would cost too
     /// much to compare is not equal.
-    pub fn equals(&self, other: &Self) -> bool {
-        number::equal(self, other, &Budget::full()).unwrap_or(false)
+    pub fn equals(&self, other: &Self, budget: &Budget<'_>) -> bool {
+        number::equal(self, other, budget).unwrap_or(false)
     }
 
     /// What it is, in words for messages.
@@ -50,23 +50,29 @@ impl Value {
     }
 
     /// Appends the value as JSON; times and durations become strings. Refuses to grow `out` past `cap`.
-    pub(super) fn write_json(&self, out: &mut String, cap: usize) -> Result<(), EvalError> {
+    pub(super) fn write_json(
+        &self,
+        out: &mut String,
+        cap: usize,
+        budget: &Budget<'_>,
+    ) -> Result<(), EvalError> {
+        budget.spend(1)?;
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(true) => out.push_str("true"),
             Self::Bool(false) => out.push_str("false"),
             Self::Int(int) => out.push_str(&int.to_string()),
             Self::Double(double) => out.push_str(&json_number(*double)?),
-            Self::Text(text) => push_json_text(out, text),
-            Self::Time(time) => push_json_text(out, &time_text(time)),
-            Self::Span(length) => push_json_text(out, &span::format(*length)),
+            Self::Text(text) => push_json_text(out, text, cap, budget)?,
+            Self::Time(time) => push_json_text(out, &time_text(time), cap, budget)?,
+            Self::Span(length) => push_json_text(out, &span::format(*length), cap, budget)?,
             Self::List(items) => {
                 out.push('[');
                 for (n, item) in items.iter().enumerate() {
                     if n > 0 {
                         out.push(',');
                     }
-                    item.write_json(out, cap)?;
+                    item.write_json(out, cap, budget)?;
                 }
                 out.push(']');
             }
@@ -76,18 +82,22 @@ impl Value {
                     if n > 0 {
                         out.push(',');
                     }
-                    push_json_text(out, key);
+                    push_json_text(out, key, cap, budget)?;
                     out.push(':');
-                    value.write_json(out, cap)?;
+                    value.write_json(out, cap, budget)?;
                 }
                 out.push('}');
             }
         }
         if out.len() > cap {
-            return Err(EvalError::new(format!("the value is larger than {} KiB", cap / 1024)));
+            return Err(too_large(cap));
         }
         Ok(())
     }
+}
+
+fn too_large(cap: usize) -> EvalError {
+    EvalError::new(format!("the value is larger than {} KiB", cap / 1024))
 }
 
 pub(super) fn time_text(time: &DateTime<Utc>) -> String {
@@ -101,7 +111,18 @@ pub(super) fn json_number(double: f64) -> Result<String, EvalError> {
     serde_json::to_string(&double).map_err(|error| EvalError::new(error.to_string()))
 }
 
-pub(super) fn push_json_text(out: &mut String, text: &str) {
+/// Appends a text as JSON. A text that cannot fit is refused before it is copied.
+pub(super) fn push_json_text(
+    out: &mut String,
+    text: &str,
+    cap: usize,
+    budget: &Budget<'_>,
+) -> Result<(), EvalError> {
+    if out.len() + text.len() > cap {
+        return Err(too_large(cap));
+    }
+    budget.read_text(text.len())?;
     // Serialising a text into memory has no way to fail.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
+    Ok(())
 }

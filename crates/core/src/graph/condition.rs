@@ -6,7 +6,7 @@ use super::limits::MAX_KEPT_BYTES;
 use super::mention::mentions;
 use super::spec::{NodeId, NodeSpec};
 use super::status::NodeStatus;
-use crate::expr::{EventScope, Program, Scope, Value, Vocabulary};
+use crate::expr::{Budget, EventScope, Program, Scope, Value, Vocabulary};
 use crate::log::Context;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
@@ -19,15 +19,16 @@ pub(super) struct Sight<'a, F> {
     input: &'a RawJson,
     /// Of a parent: its status and what is kept of its result.
     parent: F,
+    budget: &'a Budget<'a>,
 }
 
 impl<'a, F> Sight<'a, F>
 where
     F: Fn(&str) -> Option<(NodeStatus, Option<RawJson>)>,
 {
-    pub(super) fn of(node: &'a NodeSpec, input: &'a RawJson, parent: F) -> Self {
+    pub(super) fn of(node: &'a NodeSpec, input: &'a RawJson, budget: &'a Budget<'a>, parent: F) -> Self {
         let parents = node.parents.iter().map(|edge| edge.from.as_str()).collect();
-        Self { parents, input, parent }
+        Self { parents, input, parent, budget }
     }
 
     pub(super) fn holds(&self, condition: &str) -> Result<bool, String> {
@@ -47,12 +48,15 @@ where
         source: &str,
         evaluate: impl Fn(&Program, &Scope<'_>) -> Result<T, String>,
     ) -> Result<T, String> {
-        let program = Program::compile(source, Vocabulary::Graph { parents: &self.parents })
+        let vocabulary = Vocabulary::Graph { parents: &self.parents };
+        let program = Program::compile_within(source, vocabulary, self.budget)
             .map_err(|messages| messages.join("; "))?;
         let results = self.results(source)?;
         let now = Timestamp::EPOCH;
         let event = EventScope { name: "", payload: self.input, time: now };
-        evaluate(&program, &Scope { context: &NOTHING, event, now, results: &results, response: None })
+        let scope =
+            Scope { context: &NOTHING, event, now, results: &results, response: None, budget: self.budget };
+        evaluate(&program, &scope)
     }
 
     fn results(&self, source: &str) -> Result<BTreeMap<NodeId, RawJson>, String> {

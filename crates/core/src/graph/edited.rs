@@ -6,6 +6,7 @@ use super::patch::{known, patch};
 use super::payload::Edit;
 use super::ripple::Ripple;
 use super::state::Graph;
+use crate::expr::Budget;
 use crate::raw::RawJson;
 
 const CONFLICT: &str = "revision conflict: ";
@@ -16,7 +17,11 @@ pub fn is_revision_conflict(reason: &str) -> bool {
 }
 
 /// Decides about an edit; `Err` says why it is rejected. It is applied as a whole or not at all.
-pub(super) fn edit(graph: &Graph, payload: &RawJson) -> Result<Followed, String> {
+pub(super) fn edit<'b>(
+    graph: &Graph,
+    payload: &RawJson,
+    budget: &'b Budget<'b>,
+) -> Result<Followed<'b>, String> {
     let edit: Edit = payload.decode().map_err(|error| format!("the edit cannot be read: {error}"))?;
     if edit.expected_revision != graph.revision {
         let (expected, is) = (edit.expected_revision, graph.revision);
@@ -24,7 +29,7 @@ pub(super) fn edit(graph: &Graph, payload: &RawJson) -> Result<Followed, String>
     }
     let patch = patch(graph, &edit.edits).map_err(|problems| problems.to_string())?;
     let (patch, patched) = known(graph, patch, &edit.known);
-    let mut ripple = Ripple::default();
+    let mut ripple = Ripple::new(budget);
     ripple.look_at(&patched, patch.concerned());
     ripple.spread(&patched);
     ripple.fill_room(&patched);

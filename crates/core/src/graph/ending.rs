@@ -18,7 +18,7 @@ pub(super) struct Ending {
 }
 
 /// What has come of a graph with what a transition would do to it; `None` while a node is open.
-pub(super) fn ending(graph: &Graph, ripple: &Ripple) -> Option<Ending> {
+pub(super) fn ending(graph: &Graph, ripple: &Ripple<'_>) -> Option<Ending> {
     if is_open(graph, ripple) {
         return None;
     }
@@ -42,7 +42,7 @@ pub(super) fn ending(graph: &Graph, ripple: &Ripple) -> Option<Ending> {
 }
 
 /// Names those that failed themselves; a deciding node that was skipped is only the consequence.
-fn reason(graph: &Graph, ripple: &Ripple, deciding: &[&NodeId]) -> String {
+fn reason(graph: &Graph, ripple: &Ripple<'_>, deciding: &[&NodeId]) -> String {
     let broken = graph.nodes.keys().filter(|id| ripple.status(graph, id).is_failure());
     match why::listed(broken) {
         (_, 0) if deciding.is_empty() => "no deciding node passed: all are FILTERED".to_owned(),
@@ -55,7 +55,7 @@ fn reason(graph: &Graph, ripple: &Ripple, deciding: &[&NodeId]) -> String {
     }
 }
 
-fn is_open(graph: &Graph, ripple: &Ripple) -> bool {
+fn is_open(graph: &Graph, ripple: &Ripple<'_>) -> bool {
     let closed = ripple.changes.iter().filter(|change| {
         let before = graph.nodes.get(&change.id).is_some_and(|node| !node.status.is_ended());
         before && change.status.is_ended()

@@ -1,7 +1,13 @@
 //! Instances of a fan-out: what they are called, and what they take over from it.
 
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
 use super::spec::{FanOut, NodeId, NodeSpec};
 use super::state::Instances;
+use crate::expr::Budget;
 use crate::raw::RawJson;
 
 /// How long the id of a fan-out may be, so that its instances have ids as well.
@@ -42,8 +48,13 @@ pub fn fan_out_result(instances: Instances) -> RawJson {
 
 impl FanOut {
     /// The items of the list that `over` gave.
-    pub(super) fn items(list: &RawJson) -> Result<Vec<RawJson>, String> {
-        list.decode().map_err(|_| {
+    pub(super) fn items(list: &RawJson, budget: &Budget<'_>) -> Result<Vec<RawJson>, String> {
+        budget.parse_json(list.len()).map_err(|error| error.to_string())?;
+        let mut deserializer = serde_json::Deserializer::from_str(list.as_str());
+        ItemsSeed(budget).deserialize(&mut deserializer).map_err(|_| {
+            if let Some(end) = budget.end() {
+                return end.reason().to_owned();
+            }
             let kind = match list.as_str().trim_start().bytes().next() {
                 Some(b'{') => "a map",
                 Some(b'"') => "a string",
@@ -53,5 +64,33 @@ impl FanOut {
             };
             format!("a list is needed, not {kind}")
         })
+    }
+}
+
+/// Reads the items of a list, each paid for.
+struct ItemsSeed<'b>(&'b Budget<'b>);
+
+impl<'de> DeserializeSeed<'de> for ItemsSeed<'_> {
+    type Value = Vec<RawJson>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ItemsSeed<'_> {
+    type Value = Vec<RawJson>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element::<&RawValue>()? {
+            self.0.build_item(item.get().len()).map_err(A::Error::custom)?;
+            items.push(RawJson::trusted(item.get()));
+        }
+        Ok(items)
     }
 }

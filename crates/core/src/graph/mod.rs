@@ -77,6 +77,6 @@ pub use spec::{
 };
 pub use state::{Graph, Instances, Node, Tally};
 pub use status::NodeStatus;
-pub use step::step;
+pub use step::{step, step_within};
 pub use token::Token;
-pub use turn::turn;
+pub use turn::{turn, turn_within};

@@ -13,17 +13,23 @@ use super::state::{Graph, Node};
 use super::status::NodeStatus;
 use super::why;
 use crate::action::{ActionError, ErrorClass};
+use crate::expr::Budget;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
 /// What an outcome does: the patch that it brings, the graph with that patch, and the rest.
-pub(super) struct Followed {
+pub(super) struct Followed<'b> {
     pub(super) patched: Option<(Patch, Graph)>,
-    pub(super) ripple: Ripple,
+    pub(super) ripple: Ripple<'b>,
 }
 
 /// Decides about an outcome; `Err` says why it is rejected.
-pub(super) fn outcome(graph: &Graph, payload: &RawJson, at: Timestamp) -> Result<Followed, String> {
+pub(super) fn outcome<'b>(
+    graph: &Graph,
+    payload: &RawJson,
+    at: Timestamp,
+    budget: &'b Budget<'b>,
+) -> Result<Followed<'b>, String> {
     let told = read(payload)?;
     let id = &told.action;
     let node = graph.nodes.get(id).ok_or_else(|| format!("there is no node {:?}", id.as_str()))?;
@@ -49,7 +55,7 @@ pub(super) fn outcome(graph: &Graph, payload: &RawJson, at: Timestamp) -> Result
     let graph = patched.as_ref().map_or(graph, |(_, graph)| graph);
     // The patch may have given the node children that mention its result.
     let node = graph.nodes.get(id).unwrap_or(node);
-    let mut ripple = Ripple::default();
+    let mut ripple = Ripple::new(budget);
     let retry = graph.options.retry_of(&node.spec);
     let error = answer.error.as_deref().unwrap_or_default();
     match retry.wait_after(node.attempt, answer.status) {

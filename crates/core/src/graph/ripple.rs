@@ -14,12 +14,15 @@ use super::spec::{FanOut, NodeId, NodeSpec, OnFailure};
 use super::state::{Graph, Instances};
 use super::status::NodeStatus;
 use super::why;
+use crate::expr::Budget;
 use crate::log::PlannedAction;
 use crate::raw::RawJson;
 
 /// What a transition would do to a graph, as far as it is known.
-#[derive(Debug, Default)]
-pub(super) struct Ripple {
+#[derive(Debug)]
+pub(super) struct Ripple<'b> {
+    /// What the expressions of this transition pay from.
+    budget: &'b Budget<'b>,
     pub(super) changes: Vec<NodeChange>,
     /// Where in `changes` a node is.
     places: BTreeMap<NodeId, usize>,
@@ -45,7 +48,23 @@ enum Fate {
     Ends(NodeStatus, String),
 }
 
-impl Ripple {
+impl<'b> Ripple<'b> {
+    pub(super) fn new(budget: &'b Budget<'b>) -> Self {
+        Self {
+            budget,
+            changes: Vec::new(),
+            places: BTreeMap::new(),
+            expanded: Vec::new(),
+            fresh: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            ended: VecDeque::new(),
+            freed: 0,
+            actions: Vec::new(),
+        }
+    }
+
     /// The end of a node that ran.
     pub(super) fn outcome(&mut self, change: NodeChange) {
         self.freed += 1;
@@ -136,7 +155,7 @@ impl Ripple {
                 }
             }
         }
-        let sight = Sight::of(node, &graph.input, |parent| {
+        let sight = Sight::of(node, &graph.input, self.budget, |parent| {
             let stands = graph.nodes.get(parent)?;
             let (status, kept) = match self.change(parent) {
                 Some(change) => (change.status, change.kept.as_ref()),
@@ -171,7 +190,7 @@ impl Ripple {
             return Fate::Ends(NodeStatus::Filtered, why);
         }
         let Some(FanOut { over }) = &node.fan_out else { return Fate::Runs };
-        match sight.value(over).and_then(|list| FanOut::items(&list)) {
+        match sight.value(over).and_then(|list| FanOut::items(&list, self.budget)) {
             Ok(items) => self.fits(graph, node, items),
             Err(error) => Fate::Ends(NodeStatus::TaskError, format!("the list cannot be told: {error}")),
         }

@@ -27,7 +27,7 @@ pub(super) struct Again<'a> {
     pub(super) attempts: u32,
 }
 
-impl Ripple {
+impl Ripple<'_> {
     /// Dispatches those that may run, in the order of their ids, until there is no room.
     pub(super) fn fill_room(&mut self, graph: &Graph) {
         let running = graph.tally.of(NodeStatus::Running);

@@ -10,6 +10,7 @@ use super::outcome::{Followed, outcome};
 use super::ripple::Ripple;
 use super::state::Graph;
 use crate::duration;
+use crate::expr::Budget;
 use crate::id::{Name, Seq};
 use crate::log::{
     Applied, ArmedTimer, Context, Decision, Entry, FORMAT, Origin, Outcome, PlannedAction, State, Transition,
@@ -22,10 +23,17 @@ use crate::time::Timestamp;
 /// Decides one event. `now` is the store's time; the transition happens then, or at the time of the one
 /// before it if that is later.
 pub fn step(state: &State, event: &Waiting, now: Timestamp) -> Outcome {
-    decide(state, event, now.max(state.at)).unwrap_or_else(|reason| Outcome::Rejected { reason })
+    step_within(state, event, now, &Budget::default())
 }
 
-fn decide(state: &State, event: &Waiting, at: Timestamp) -> Result<Outcome, String> {
+/// Decides one event with all expressions that it leads to paid from one budget. Once that is used up,
+/// conditions and lists cannot be told, and their nodes end with that reason; an edit is rejected. If the
+/// budget was stopped by its stop rule, the outcome means nothing and is not to be used.
+pub fn step_within(state: &State, event: &Waiting, now: Timestamp, budget: &Budget<'_>) -> Outcome {
+    decide(state, event, now.max(state.at), budget).unwrap_or_else(|reason| Outcome::Rejected { reason })
+}
+
+fn decide(state: &State, event: &Waiting, at: Timestamp, budget: &Budget<'_>) -> Result<Outcome, String> {
     if state.phase.is_ended() {
         return Err(ENDED.to_owned());
     }
@@ -53,16 +61,24 @@ fn decide(state: &State, event: &Waiting, at: Timestamp) -> Result<Outcome, Stri
     }
     let has_begun = state.seq != Seq::FIRST;
     if event.name == Name::begin() {
-        return if has_begun { Err("the graph has begun already".to_owned()) } else { Ok(scene.begin()) };
+        return if has_begun {
+            Err("the graph has begun already".to_owned())
+        } else {
+            Ok(scene.begin(budget))
+        };
     }
     if !has_begun {
         return Err("the graph has not begun".to_owned());
     }
     if event.name == Name::node_outcome() {
-        return outcome(graph, &event.payload, at).map(|followed| scene.followed(followed));
+        return outcome(graph, &event.payload, at, budget).map(|followed| scene.followed(followed));
     }
     if event.name == Name::edit() {
-        return edit(graph, &event.payload).map(|followed| scene.followed(followed));
+        let followed = edit(graph, &event.payload, budget)?;
+        return match budget.end() {
+            Some(end) => Err(end.reason().to_owned()),
+            None => Ok(scene.followed(followed)),
+        };
     }
     Err(format!("a graph does not handle {:?}", event.name.as_str()))
 }
@@ -75,15 +91,15 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    fn begin(&self) -> Outcome {
-        let mut ripple = Ripple::default();
+    fn begin(&self, budget: &Budget<'_>) -> Outcome {
+        let mut ripple = Ripple::new(budget);
         ripple.look_at(self.graph, self.graph.ready.iter());
         ripple.spread(self.graph);
         ripple.fill_room(self.graph);
         self.followed(Followed { patched: None, ripple })
     }
 
-    fn followed(&self, followed: Followed) -> Outcome {
+    fn followed(&self, followed: Followed<'_>) -> Outcome {
         let Followed { patched, mut ripple } = followed;
         let graph = patched.as_ref().map_or(self.graph, |(_, graph)| graph);
         let ending = ending(graph, &ripple);

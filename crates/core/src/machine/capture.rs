@@ -4,14 +4,17 @@
 //! else is copied whole. The copy is JSON text, stored with the action, and renders the same input on
 //! any worker at any later time.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::expr::{EventScope, Root, Scope, Step};
+use crate::expr::{Budget, EvalError, EventScope, Root, Scope, Step};
 use crate::id::Name;
-use crate::log::Context;
+use crate::log::{Context, context_bytes};
 use crate::raw::RawJson;
 use crate::time::Timestamp;
 
@@ -71,20 +74,29 @@ impl Captures {
         }
     }
 
-    pub(super) fn take(&self, scope: &Scope<'_>) -> RawJson {
-        let context = match &self.context {
-            Part::Whole => scope.context.clone(),
-            Part::Fields(fields) => fields
-                .iter()
-                .filter_map(|(key, part)| scope.context.get(key).map(|raw| (key.clone(), part.of(raw))))
-                .collect(),
-        };
+    /// The copy is read, built and kept at the expense of the step.
+    pub(super) fn take(&self, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
+        let mut context = Context::new();
+        for (key, raw) in scope.context {
+            let part = match &self.context {
+                Part::Whole => Some(&Part::Whole),
+                Part::Fields(fields) => fields.get(key),
+            };
+            if let Some(part) = part {
+                context.insert(key.clone(), part.of(raw, scope.budget)?);
+            }
+        }
         let event = CapturedEvent {
             name: scope.event.name.to_owned(),
-            payload: self.payload.of(scope.event.payload),
+            payload: self.payload.of(scope.event.payload, scope.budget)?,
             time: scope.event.time,
         };
-        RawJson::of(&Captured { context, event, now: scope.now })
+        let captured = Captured { context, event, now: scope.now };
+        let len = context_bytes(&captured.context) + captured.event.payload.len();
+        // Serialising raw JSON parses it.
+        scope.budget.parse_json(len)?;
+        scope.budget.keep(len)?;
+        Ok(RawJson::of(&captured))
     }
 }
 
@@ -100,33 +112,71 @@ impl Part {
         }
     }
 
-    fn of(&self, raw: &RawJson) -> RawJson {
+    fn of(&self, raw: &RawJson, budget: &Budget<'_>) -> Result<RawJson, EvalError> {
         match self {
-            Self::Whole => raw.clone(),
-            Self::Fields(fields) if fields.is_empty() => RawJson::null(),
+            Self::Whole => Ok(raw.clone()),
+            Self::Fields(fields) if fields.is_empty() => Ok(RawJson::null()),
             Self::Fields(fields) => {
+                budget.parse_json(raw.len())?;
+                let mut deserializer = serde_json::Deserializer::from_str(raw.as_str());
                 // What is not an object has no fields to thin out, and expressions may ask what it is.
-                let Ok(object) = raw.decode::<BTreeMap<String, &RawValue>>() else { return raw.clone() };
-                let kept: BTreeMap<&String, RawJson> = fields
-                    .iter()
-                    .filter_map(|(key, part)| {
-                        object.get(key).map(|value| (key, part.of(&RawJson::trusted(value.get()))))
-                    })
-                    .collect();
-                RawJson::of(&kept)
+                let Ok(found) = Wanted(fields).deserialize(&mut deserializer) else { return Ok(raw.clone()) };
+                let mut kept: BTreeMap<&str, RawJson> = BTreeMap::new();
+                for (key, value) in found {
+                    let Some((key, part)) = fields.get_key_value(&key) else { continue };
+                    budget.build_text(value.get().len())?;
+                    kept.insert(key, part.of(&RawJson::trusted(value.get()), budget)?);
+                }
+                Ok(RawJson::of(&kept))
             }
         }
     }
 }
 
+/// Of an object, these fields; the others are skipped and never allocated.
+struct Wanted<'f>(&'f BTreeMap<String, Part>);
+
+impl<'de> DeserializeSeed<'de> for Wanted<'_> {
+    type Value = BTreeMap<String, &'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Wanted<'_> {
+    type Value = BTreeMap<String, &'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut found = BTreeMap::new();
+        while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
+            if self.0.contains_key(&*key) {
+                found.insert(key.into_owned(), entries.next_value()?);
+            } else {
+                entries.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+}
+
 impl Captured {
-    pub(super) fn scope<'a>(&'a self, results: &'a BTreeMap<Name, RawJson>) -> Scope<'a> {
+    pub(super) fn scope<'a>(
+        &'a self,
+        results: &'a BTreeMap<Name, RawJson>,
+        budget: &'a Budget<'a>,
+    ) -> Scope<'a> {
         Scope {
             context: &self.context,
             event: EventScope { name: &self.event.name, payload: &self.event.payload, time: self.event.time },
             now: self.now,
             results,
             response: None,
+            budget,
         }
     }
 }

@@ -16,7 +16,9 @@ pub fn closing(mut state: State, mailbox: &[Waiting], now: Timestamp) -> Turn {
     let mut outcomes = Vec::new();
     if !state.phase.is_ended() {
         let is_end = |event: &&Waiting| event.kept == Kept::Undecided && event.name.is_end();
-        let Some(event) = mailbox.iter().find(is_end) else { return Turn { outcomes, state } };
+        let Some(event) = mailbox.iter().find(is_end) else {
+            return Turn { outcomes, state, unfinished: None };
+        };
         // Nobody can read whether the definition starts children.
         let outcome = end_by_request(&state, event, now, true);
         match &outcome {
@@ -28,5 +30,5 @@ pub fn closing(mut state: State, mailbox: &[Waiting], now: Timestamp) -> Turn {
     let decided: Vec<_> = outcomes.iter().map(|(event_id, _)| *event_id).collect();
     let late = mailbox.iter().filter(|event| !decided.contains(&event.event_id));
     outcomes.extend(late.map(|event| (event.event_id, Outcome::Rejected { reason: ENDED.to_owned() })));
-    Turn { outcomes, state }
+    Turn { outcomes, state, unfinished: None }
 }

@@ -18,7 +18,13 @@ pub struct Machine {
     actions: BTreeMap<Name, CompiledAction>,
     events: BTreeSet<Name>,
     correlate: Option<Program>,
+    pattern_weight: usize,
 }
+
+/// What the compiled patterns of one definition may occupy, by estimate.
+const MAX_PATTERN_WEIGHT: usize = 8 * 1024 * 1024;
+/// How many bytes one byte of a definition's source takes once it is read and compiled, about.
+const WEIGHT_PER_SOURCE_BYTE: usize = 16;
 
 /// The compiled side of an [`Alternative`].
 #[derive(Debug)]
@@ -27,16 +33,23 @@ pub(super) struct Handler {
     pub(super) set: Vec<(String, Compiled)>,
 }
 
+impl Handler {
+    fn pattern_weight(&self) -> usize {
+        let set = self.set.iter().map(|(_, value)| value.pattern_weight());
+        self.guard.as_ref().map_or(0, Program::pattern_weight) + set.sum::<usize>()
+    }
+}
+
 impl Machine {
     /// Compiles every expression. A definition that [`crate::definition::parse`] accepted has no
     /// problem here, unless this build understands fewer expressions than the one that accepted it.
     pub fn compile(definition: Definition) -> Result<Machine, Problems> {
         let mut problems = Vec::new();
-        let mut handlers = BTreeMap::new();
+        let mut handlers: BTreeMap<Name, BTreeMap<Name, Vec<Handler>>> = BTreeMap::new();
         for (name, state) in definition.states() {
             handlers.insert(name.clone(), compile_state(name, state, &mut problems));
         }
-        let actions = definition
+        let actions: BTreeMap<Name, CompiledAction> = definition
             .actions()
             .iter()
             .map(|(name, spec)| (name.clone(), CompiledAction::compile(spec, &mut problems)))
@@ -51,8 +64,26 @@ impl Machine {
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
+        let weight = handlers
+            .values()
+            .flat_map(BTreeMap::values)
+            .flatten()
+            .map(Handler::pattern_weight)
+            .chain(actions.values().map(CompiledAction::pattern_weight))
+            .chain(correlate.as_ref().map(Program::pattern_weight))
+            .sum();
+        if weight > MAX_PATTERN_WEIGHT {
+            let limit = MAX_PATTERN_WEIGHT / 1024 / 1024;
+            let text = format!("the patterns of all matches() need more than {limit} MiB together");
+            return Err(Problems(vec![Problem::new("", text)]));
+        }
         let events = definition.states().values().flat_map(|state| state.on.keys().cloned()).collect();
-        Ok(Self { definition, handlers, actions, events, correlate })
+        Ok(Self { definition, handlers, actions, events, correlate, pattern_weight: weight })
+    }
+
+    /// What it occupies in memory, by estimate; `source` is the length of the text that it was read from.
+    pub fn weight(&self, source: usize) -> usize {
+        source.saturating_mul(WEIGHT_PER_SOURCE_BYTE).saturating_add(self.pattern_weight)
     }
 
     pub fn definition(&self) -> &Definition {

@@ -77,6 +77,11 @@ impl CompiledAction {
         Self { form, captures, result }
     }
 
+    /// What its patterns occupy in memory, by estimate.
+    pub(super) fn pattern_weight(&self) -> usize {
+        self.form.pattern_weight() + self.result.as_ref().map_or(0, Compiled::pattern_weight)
+    }
+
     /// `ready_at` is when it may be performed: at once, or when what it needs is done.
     pub(super) fn render(&self, scope: &Scope<'_>, ready_at: Timestamp) -> Result<ActionInput, EvalError> {
         let tree = |what: &str, tree: &Compiled| tree.render(scope, what);
@@ -205,8 +210,9 @@ fn time(until: Option<&Program>, scope: &Scope<'_>) -> Result<Timestamp, EvalErr
     let value = program.evaluate(scope).map_err(|error| in_("until", &error))?;
     match value {
         Value::Time(time) => Ok(Timestamp::from_millis(time.timestamp_millis())),
-        Value::Text(text) => Timestamp::parse(&text)
-            .map_err(|error| EvalError(format!("until: {:?} is not a time: {error}", &*text))),
+        Value::Text(text) => Timestamp::parse(&text).map_err(|error| {
+            EvalError(format!("until: {:?} is not a time: {error}", crate::expr::excerpt(&text)))
+        }),
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
@@ -218,6 +224,31 @@ fn time(until: Option<&Program>, scope: &Scope<'_>) -> Result<Timestamp, EvalErr
 }
 
 impl Form {
+    fn pattern_weight(&self) -> usize {
+        match self {
+            Self::Log(text) => text.pattern_weight(),
+            Self::Noop(value) => value.pattern_weight(),
+            Self::Http { spec: _, url, headers, body } => {
+                url.pattern_weight()
+                    + headers.iter().map(|(_, text)| text.pattern_weight()).sum::<usize>()
+                    + body.as_ref().map_or(0, Compiled::pattern_weight)
+            }
+            Self::Call { function: _, input }
+            | Self::Task { spec: _, input }
+            | Self::Device { spec: _, input } => input.pattern_weight(),
+            Self::TaskFor { spec: _, payload } => payload.pattern_weight(),
+            Self::Emit { spec: _, to, payload } => to.pattern_weight() + payload.pattern_weight(),
+            Self::Start { spec: _, execution_id, input } => {
+                execution_id.as_ref().map_or(0, CompiledText::pattern_weight) + input.pattern_weight()
+            }
+            Self::WaitUntil(until) => until.as_ref().map_or(0, Program::pattern_weight),
+            Self::WaitFor(_) => 0,
+            Self::Webhook { spec: _, url, event_type, data } => {
+                url.pattern_weight() + event_type.pattern_weight() + data.pattern_weight()
+            }
+        }
+    }
+
     fn references<'s>(&'s self, visit: &mut dyn FnMut(Root, &'s [Step])) {
         match self {
             Self::Log(text) => text.references(visit),
@@ -348,7 +379,7 @@ impl Compiler<'_> {
 }
 
 /// The result of an HTTP action, made from its answer.
-pub(super) fn mapped(result: &Compiled, response: &RawJson, scope: &Scope<'_>) -> Result<RawJson, String> {
+pub(super) fn mapped(result: &Compiled, response: &RawJson, scope: &Scope<'_>) -> Result<RawJson, EvalError> {
     let scope = Scope { response: Some(response), ..*scope };
-    result.render(&scope, "result").map_err(|error| error.to_string())
+    result.render(&scope, "result")
 }

@@ -1,7 +1,7 @@
 //! The name by which signals find an execution.
 
 use super::compile::Machine;
-use crate::expr::{EventScope, Scope, Value};
+use crate::expr::{Budget, EventScope, Scope, Value};
 use crate::log::Context;
 use crate::raw::RawJson;
 use crate::time::Timestamp;
@@ -10,7 +10,11 @@ use crate::time::Timestamp;
 pub const MAX_CORRELATION_BYTES: usize = 256;
 
 /// What `correlate` says of a context; null stands for none yet. An error rejects whatever led to it.
-pub(super) fn correlation(machine: &Machine, context: &Context) -> Result<Option<String>, String> {
+pub(super) fn correlation(
+    machine: &Machine,
+    context: &Context,
+    budget: &Budget<'_>,
+) -> Result<Option<String>, String> {
     let Some(program) = machine.correlate() else { return Ok(None) };
     let null = RawJson::null();
     let scope = Scope {
@@ -19,6 +23,7 @@ pub(super) fn correlation(machine: &Machine, context: &Context) -> Result<Option
         now: Timestamp::EPOCH,
         results: &std::collections::BTreeMap::new(),
         response: None,
+        budget,
     };
     let value = program.evaluate(&scope).map_err(|error| format!("correlate: {error}"))?;
     let text = match &value {

@@ -4,6 +4,7 @@ use super::compile::Machine;
 use super::correlation::correlation;
 use super::evolve::evolve;
 use super::step::{arm, phase_of};
+use crate::expr::Budget;
 use crate::id::{EventId, Name, Seq};
 use crate::log::{
     Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Parent, State, Transition,
@@ -47,7 +48,8 @@ pub fn create_child(
         let reason = format!("the context would be larger than {} KiB", MAX_CONTEXT_BYTES / 1024);
         return Err(Rejection { reason });
     }
-    let correlation = correlation(machine, &context).map_err(|reason| Rejection { reason })?;
+    let correlation =
+        correlation(machine, &context, &Budget::default()).map_err(|reason| Rejection { reason })?;
     let initial = definition.initial();
     let phase = phase_of(machine, initial);
     if phase.is_ended() && parent.is_some() {

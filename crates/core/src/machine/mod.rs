@@ -40,11 +40,11 @@ pub use internal::internal;
 pub(crate) use plan::at_the_end;
 pub(crate) use redecide::compare;
 pub use redecide::{Difference, Recorded, redecide};
-pub use render::{render, respond};
+pub use render::{RenderError, render, respond};
 pub use snapshot::{SMALL_CONTEXT_BYTES, Snapshot, TRANSITIONS_PER_SNAPSHOT, snapshot_due};
 pub(crate) use step::given_reason;
-pub use step::step;
-pub use turn::{ENDED, MAX_DEFERRED, turn};
+pub use step::{step, step_within};
+pub use turn::{ENDED, MAX_DEFERRED, turn, turn_within};
 
 #[cfg(test)]
 mod tests;

@@ -3,13 +3,17 @@
 use super::compile::Machine;
 use super::input::{ActionInput, ReturnInput};
 use crate::definition::FailureRule;
-use crate::expr::Scope;
+use crate::expr::{EvalError, Scope};
 use crate::id::Name;
 use crate::log::{Phase, Plan, PlannedAction, State};
 use crate::raw::RawJson;
 
 /// The actions of a `do` list, each with its undo action behind it.
-pub(super) fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Vec<PlannedAction> {
+pub(super) fn plan(
+    machine: &Machine,
+    actions: &[Name],
+    scope: &Scope<'_>,
+) -> Result<Vec<PlannedAction>, EvalError> {
     let mut planned = Vec::with_capacity(actions.len());
     for (ordinal, name) in actions.iter().enumerate() {
         let (Some(spec), Some(compiled)) = (machine.action(name), machine.compiled_action(name)) else {
@@ -17,6 +21,8 @@ pub(super) fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Ve
         };
         let plan = if spec.needs.is_empty() {
             match compiled.render(scope, scope.now) {
+                // Not the action's fault alone: the whole event is rejected.
+                Err(error) if scope.budget.end().is_some() => return Err(error),
                 // A line in a log has no outcome to wait for, unless somebody wants to be told.
                 Ok(input @ ActionInput::Log(_)) if spec.on_success.is_none() => {
                     Plan::Inline { input: RawJson::of(&input), result: RawJson::null() }
@@ -24,12 +30,14 @@ pub(super) fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Ve
                 Ok(input) => Plan::Ready { input: RawJson::of(&input) },
                 // What has to be undone cannot be told in this commit: it fails when its turn comes.
                 Err(_) if matches!(spec.failure, FailureRule::Compensate(_)) => {
-                    Plan::Waiting { scope: compiled.captures.take(scope) }
+                    Plan::Waiting { scope: compiled.captures.take(scope)? }
                 }
-                Err(error) => Plan::Broken { error: error.to_string(), scope: compiled.captures.take(scope) },
+                Err(error) => {
+                    Plan::Broken { error: error.to_string(), scope: compiled.captures.take(scope)? }
+                }
             }
         } else {
-            Plan::Waiting { scope: compiled.captures.take(scope) }
+            Plan::Waiting { scope: compiled.captures.take(scope)? }
         };
         planned.push(PlannedAction {
             name: name.clone(),
@@ -45,10 +53,10 @@ pub(super) fn plan(machine: &Machine, actions: &[Name], scope: &Scope<'_>) -> Ve
             name: undo.clone(),
             ordinal: i32::try_from(planned.len()).unwrap_or(i32::MAX),
             needs: vec![name.clone()],
-            plan: Plan::Standby { scope: compiled.captures.take(scope) },
+            plan: Plan::Standby { scope: compiled.captures.take(scope)? },
         });
     }
-    planned
+    Ok(planned)
 }
 
 /// What the engine itself owes when an execution ends: its parent is told, its children are closed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::capture::Captured;
 use super::compile::Machine;
 use super::compiled_action::mapped;
-use crate::expr::{EventScope, Scope};
+use crate::expr::{Budget, BudgetEnd, EvalError, EventScope, Scope, StopRule};
 use crate::id::Name;
 use crate::log::Context;
 use crate::raw::RawJson;
@@ -19,22 +19,31 @@ pub fn render(
     scope: &RawJson,
     results: &BTreeMap<Name, RawJson>,
     ready_at: Timestamp,
-) -> Result<RawJson, String> {
+    stop: StopRule<'_>,
+) -> Result<RawJson, RenderError> {
     let compiled = machine
         .compiled_action(action)
-        .ok_or_else(|| format!("no action {:?} in this definition", action.as_str()))?;
-    let captured: Captured =
-        scope.decode().map_err(|error| format!("the stored scope cannot be read: {error}"))?;
-    let input = compiled.render(&captured.scope(results), ready_at).map_err(|error| error.to_string())?;
+        .ok_or_else(|| RenderError::Failed(format!("no action {:?} in this definition", action.as_str())))?;
+    let captured: Captured = scope
+        .decode()
+        .map_err(|error| RenderError::Failed(format!("the stored scope cannot be read: {error}")))?;
+    let budget = Budget::of_step(stop);
+    let input = compiled.render(&captured.scope(results, &budget), ready_at).map_err(stopped(&budget))?;
     Ok(RawJson::of(&input))
 }
 
 /// The result of an HTTP action, made from the whole answer (`{status, headers, body}`) as the definition
 /// says; the answer itself where it says nothing.
-pub fn respond(machine: &Machine, action: &Name, response: RawJson) -> Result<RawJson, String> {
+pub fn respond(
+    machine: &Machine,
+    action: &Name,
+    response: RawJson,
+    stop: StopRule<'_>,
+) -> Result<RawJson, RenderError> {
     let Some(result) = machine.compiled_action(action).and_then(|compiled| compiled.result.as_ref()) else {
         return Ok(response);
     };
+    let budget = Budget::of_step(stop);
     let (null, none) = (RawJson::null(), BTreeMap::new());
     let scope = Scope {
         context: &Context::new(),
@@ -42,6 +51,25 @@ pub fn respond(machine: &Machine, action: &Name, response: RawJson) -> Result<Ra
         now: Timestamp::EPOCH,
         results: &none,
         response: None,
+        budget: &budget,
     };
-    mapped(result, &response, &scope)
+    mapped(result, &response, &scope).map_err(stopped(&budget))
+}
+
+/// Why there is nothing rendered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// The data and the expressions decide that; the action fails.
+    #[error("{0}")]
+    Failed(String),
+    /// The stop rule: to be rendered again, elsewhere or later.
+    #[error("not rendered to the end")]
+    Stopped,
+}
+
+fn stopped(budget: &Budget<'_>) -> impl Fn(EvalError) -> RenderError {
+    move |error| match budget.end() {
+        Some(BudgetEnd::Stopped) => RenderError::Stopped,
+        Some(BudgetEnd::Work | BudgetEnd::Bytes) | None => RenderError::Failed(error.to_string()),
+    }
 }

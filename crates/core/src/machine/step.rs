@@ -14,7 +14,7 @@ use super::correlation::correlation;
 use super::plan::{at_the_end, plan};
 use super::turn::ENDED;
 use crate::definition::{Alternative, Ending, StateKind};
-use crate::expr::{EventScope, Scope, Value};
+use crate::expr::{Budget, EventScope, Scope, Value};
 use crate::id::{Name, Seq};
 use crate::log::{
     Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Origin, Outcome, PlannedAction,
@@ -30,6 +30,27 @@ static NO_RESULTS: BTreeMap<Name, RawJson> = BTreeMap::new();
 /// Decides one event. `now` is the store's time; the transition happens then, or at the time of the
 /// one before it if that is later.
 pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -> Outcome {
+    step_within(machine, state, event, now, &Budget::default())
+}
+
+/// Decides one event with all its expressions paid from one budget. What needs more is rejected, even
+/// where its expressions would have made a value of the error. If the budget was stopped by its stop rule,
+/// the outcome means nothing and is not to be used.
+pub fn step_within(
+    machine: &Machine,
+    state: &State,
+    event: &Waiting,
+    now: Timestamp,
+    budget: &Budget<'_>,
+) -> Outcome {
+    let outcome = decide(machine, state, event, now, budget);
+    match (budget.end(), &outcome) {
+        (Some(end), Outcome::Applied(_)) => rejected(end.reason()),
+        (Some(_) | None, Outcome::Applied(_) | Outcome::Rejected { .. } | Outcome::Deferred) => outcome,
+    }
+}
+
+fn decide(machine: &Machine, state: &State, event: &Waiting, now: Timestamp, budget: &Budget<'_>) -> Outcome {
     if state.phase.is_ended() {
         return rejected(ENDED);
     }
@@ -59,6 +80,7 @@ pub fn step(machine: &Machine, state: &State, event: &Waiting, now: Timestamp) -
         now: at,
         results: &NO_RESULTS,
         response: None,
+        budget,
     };
     for (branch, (alternative, handler)) in alternatives.into_iter().enumerate() {
         match holds(handler, &scope) {
@@ -143,8 +165,9 @@ fn apply(
     } else {
         Cow::Borrowed(&state.context)
     };
-    let correlation = if set.is_empty() { None } else { correlation(machine, &after)? };
-    let mut actions = plan(machine, &chosen.alternative.actions, &Scope { context: &after, ..*scope });
+    let correlation = if set.is_empty() { None } else { correlation(machine, &after, scope.budget)? };
+    let mut actions = plan(machine, &chosen.alternative.actions, &Scope { context: &after, ..*scope })
+        .map_err(|error| error.to_string())?;
     if tells_parent || (phase.is_ended() && machine.starts_children()) {
         let ended =
             State { phase, state: to.clone(), context: after.into_owned(), reason: None, ..state.clone() };

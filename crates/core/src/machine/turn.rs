@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 
 use super::compile::Machine;
 use super::evolve::fold;
-use super::step::step;
+use super::step::step_within;
+use crate::effort::{VisitEffort, VisitLimits};
 use crate::id::EventId;
 use crate::log::{Entry, Kept, Origin, Outcome, State, Turn, Waiting};
 use crate::status::{ExecutionStatus, PauseState};
@@ -25,10 +26,29 @@ pub const MAX_DEFERRED: usize = 1_000;
 /// Decides a slice of a mailbox: `mailbox` holds undecided events in the order of their acceptance and
 /// every deferred one. What is not among the outcomes stays as it is.
 pub fn turn(machine: &Machine, state: State, mailbox: &[Waiting], pause: PauseState, now: Timestamp) -> Turn {
+    turn_within(machine, state, mailbox, pause, now, VisitLimits::NONE)
+}
+
+/// Like [`turn`], ended early by the limits. What a shorter visit decides is what a longer one would have
+/// decided first, since a visit begins with the deferred events.
+pub fn turn_within(
+    machine: &Machine,
+    state: State,
+    mailbox: &[Waiting],
+    pause: PauseState,
+    now: Timestamp,
+    limits: VisitLimits<'_>,
+) -> Turn {
     let of = |kept: Kept| mailbox.iter().filter(move |event| event.kept == kept);
     let mut undecided: VecDeque<&Waiting> = of(Kept::Undecided).collect();
-    let mut visit =
-        Visit { machine, now, state, outcomes: Vec::new(), deferred: of(Kept::Deferred).collect() };
+    let mut visit = Visit {
+        machine,
+        now,
+        state,
+        outcomes: Vec::new(),
+        deferred: of(Kept::Deferred).collect(),
+        effort: VisitEffort::new(limits),
+    };
     match ExecutionStatus::of(visit.state.phase, pause) {
         ExecutionStatus::Paused => {
             let cancel = undecided.iter().position(|event| event.name.is_end());
@@ -44,6 +64,9 @@ pub fn turn(machine: &Machine, state: State, mailbox: &[Waiting], pause: PauseSt
     }
     visit.offer_deferred();
     for event in undecided {
+        if visit.effort.has_ended() {
+            break;
+        }
         if visit.decide(event).is_break() {
             visit.offer_deferred();
         }
@@ -58,12 +81,14 @@ struct Visit<'a> {
     outcomes: Vec<(EventId, Outcome)>,
     /// Kept so far, in order: those from earlier and those that this visit kept.
     deferred: VecDeque<&'a Waiting>,
+    effort: VisitEffort<'a>,
 }
 
 impl<'a> Visit<'a> {
     /// Decides an undecided event. Breaks when deferred events have to be offered before the next one.
     fn decide(&mut self, event: &'a Waiting) -> ControlFlow<()> {
-        let outcome = match step(self.machine, &self.state, event, self.now) {
+        let Some(outcome) = self.step(event) else { return ControlFlow::Continue(()) };
+        let outcome = match outcome {
             Outcome::Deferred if self.deferred.len() < MAX_DEFERRED => {
                 self.deferred.push_back(event);
                 return ControlFlow::Continue(());
@@ -76,6 +101,12 @@ impl<'a> Visit<'a> {
         self.record(event, outcome)
     }
 
+    /// `None` where the stop rule ended it: the event stays as it is.
+    fn step(&mut self, event: &Waiting) -> Option<Outcome> {
+        let (machine, state, now) = (self.machine, &self.state, self.now);
+        self.effort.decide(event.event_id, |budget| step_within(machine, state, event, now, budget))
+    }
+
     /// Offers what is kept to the state, from the beginning again after each change of state.
     fn offer_deferred(&mut self) {
         let mut next = 0;
@@ -84,7 +115,11 @@ impl<'a> Visit<'a> {
                 next += 1;
                 continue;
             }
-            match step(self.machine, &self.state, event, self.now) {
+            if self.effort.has_ended() {
+                return;
+            }
+            let Some(outcome) = self.step(event) else { return };
+            match outcome {
                 Outcome::Deferred => next += 1,
                 decided @ (Outcome::Applied(_) | Outcome::Rejected { .. }) => {
                     self.deferred.remove(next);
@@ -127,6 +162,6 @@ impl<'a> Visit<'a> {
     fn leave(mut self) -> Turn {
         let fresh = self.deferred.iter().filter(|event| event.kept == Kept::Undecided);
         self.outcomes.extend(fresh.map(|event| (event.event_id, Outcome::Deferred)));
-        Turn { outcomes: self.outcomes, state: self.state }
+        Turn { outcomes: self.outcomes, state: self.state, unfinished: self.effort.unfinished() }
     }
 }

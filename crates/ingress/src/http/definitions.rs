@@ -9,13 +9,14 @@ use axum::response::{IntoResponse, Response};
 use millstream_core::definition::{self, Definition, Format};
 use millstream_core::id::Name;
 use millstream_core::machine::Machine;
+use millstream_core::problem::Problems;
 use millstream_core::raw::RawJson;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
 use serde::Serialize;
 
-use super::problem::Problem;
+use super::problem::{Kind, Problem};
 use super::route::{Located, Route};
 use super::views::Page;
 use crate::auth::{Admin, Reader};
@@ -96,15 +97,9 @@ async fn put(
         Format::Yaml => body.text()?,
     };
 
-    let parsed = definition::parse(source, format)?;
-    let new = NewDefinition {
-        name: parsed.name().clone(),
-        dialect: i32::try_from(Definition::DIALECT).unwrap_or(1),
-        source: parsed.canonical_json(),
-        checksum: parsed.checksum(),
-    };
-    // What cannot be compiled must not become a version that every later start stumbles over.
-    Machine::compile(parsed)?;
+    let source = source.to_owned();
+    let compiled = door.machines.compilations.run(move |_| compile(&source, format)).await;
+    let new = compiled.map_err(|closed| Problem::new(Kind::StoreUnavailable, closed.to_string()))??;
 
     let (status, stored) = match door.stores.definitions.put(&caller.tenant, &new, door.clock.now()).await? {
         PutDefinition::Created(stored) => (StatusCode::CREATED, stored),
@@ -117,6 +112,20 @@ async fn put(
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
+}
+
+/// Off the runtime: a definition with many patterns takes a while.
+fn compile(source: &str, format: Format) -> Result<NewDefinition, Problems> {
+    let parsed = definition::parse(source, format)?;
+    let new = NewDefinition {
+        name: parsed.name().clone(),
+        dialect: i32::try_from(Definition::DIALECT).unwrap_or(1),
+        source: parsed.canonical_json(),
+        checksum: parsed.checksum(),
+    };
+    // What cannot be compiled must not become a version that every later start stumbles over.
+    Machine::compile(parsed)?;
+    Ok(new)
 }
 
 async fn list(

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use millstream_core::assignment::{Waiter, rules};
+use millstream_core::assignment::{QueueConfig, Waiter, rules};
 use millstream_core::entropy::{self, Entropy};
-use millstream_core::id::{AssignmentId, WorkerId};
+use millstream_core::expr::{Budget, BudgetEnd, StopRule};
+use millstream_core::id::{AssignmentId, PersonId, WorkerId};
 use millstream_core::problem::Problem;
+use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
+use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::action_store::{Settled, Settlement};
 use millstream_store::clock::Clock;
 use millstream_store::tending::{self, Answered, Around, Told, Written};
@@ -76,7 +79,19 @@ impl Around for Shell {
             Some(schema) => self.schemas.judge(schema, answer).await,
             None => Vec::new(),
         };
-        rules::check(queue, answer, payload, person, by_schema)
+        let inline = EvaluationPool::inline();
+        if let Some(problems) = apply_rules(queue, (answer, payload), person, by_schema.clone(), inline) {
+            return problems;
+        }
+        let (queue, answer, payload, person) =
+            (queue.clone(), answer.clone(), payload.clone(), person.clone());
+        let judged = self
+            .machines
+            .evaluations
+            .run(move |stop| apply_rules(&queue, (&answer, &payload), &person, by_schema, stop));
+        judged.await.ok().flatten().unwrap_or_else(|| {
+            vec![Problem::new("", "the rules took too long by the clock: hand the answer in again")]
+        })
     }
 
     async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>> {
@@ -98,4 +113,17 @@ impl Around for Shell {
             self.told.of(batch, &settled, &self.tellers);
         }
     }
+}
+
+/// What the rules of a queue say of an answer to an item; `None` where the stop rule ended them.
+fn apply_rules(
+    queue: &QueueConfig,
+    (answer, payload): (&RawJson, &RawJson),
+    person: &PersonId,
+    by_schema: Vec<Problem>,
+    stop: StopRule<'_>,
+) -> Option<Vec<Problem>> {
+    let budget = Budget::of_step(stop);
+    let problems = rules::check(queue, answer, payload, person, by_schema, &budget);
+    (budget.end() != Some(BudgetEnd::Stopped)).then_some(problems)
 }

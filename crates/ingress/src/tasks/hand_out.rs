@@ -7,9 +7,12 @@ use std::time::Duration;
 use millstream_core::action::{self, ActionError, Attempt, ErrorClass};
 use millstream_core::definition::ActionSpec;
 use millstream_core::entropy;
-use millstream_core::machine::{self, ActionInput, Machine, TaskInput};
+use millstream_core::expr::StopRule;
+use millstream_core::machine::{self, ActionInput, Machine, RenderError, TaskInput};
+use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_core::time::Timestamp;
+use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::Result;
 use millstream_store::action_store::{LeasedAction, Settlement, Settling};
 use millstream_store::outcome::{self, Whose};
@@ -86,27 +89,46 @@ async fn ready(
     }
     let input = match (&action.input, &action.scope) {
         (Some(input), _) => input.clone(),
-        (None, Some(scope)) => {
-            match machine::render(machine, &action.lease.key.action, scope, &action.results, action.ready_at)
-            {
-                Ok(input) => {
-                    let recorded = [(action.lease.clone(), input.clone())];
-                    if door.stores.actions.record_inputs(&recorded).await? != [true] {
-                        return Ok(Err(None));
-                    }
-                    input
+        (None, Some(scope)) => match render(door, machine, action, scope).await {
+            Ok(input) => {
+                let recorded = [(action.lease.clone(), input.clone())];
+                if door.stores.actions.record_inputs(&recorded).await? != [true] {
+                    return Ok(Err(None));
                 }
-                Err(message) => {
-                    return Ok(Err(Some(ActionError { class: ErrorClass::Input, message, status: None })));
-                }
+                input
             }
-        }
+            Err(RenderError::Failed(message)) => {
+                return Ok(Err(Some(ActionError { class: ErrorClass::Input, message, status: None })));
+            }
+            // The lease runs out, which counts as an attempt, and the task is handed out again.
+            Err(RenderError::Stopped) => return Ok(Err(None)),
+        },
         (None, None) => return Ok(Err(Some(internal("the task has neither input nor scope")))),
     };
     Ok(match input.decode() {
         Ok(ActionInput::Task(input)) => Ok(input),
         Ok(_) | Err(_) => Err(Some(internal("the recorded input is not that of a task"))),
     })
+}
+
+/// Renders the input of a task: at once if that is cheap, else on the pool.
+async fn render(
+    door: &Door,
+    machine: &Arc<Machine>,
+    action: &LeasedAction,
+    scope: &RawJson,
+) -> std::result::Result<RawJson, RenderError> {
+    let render = |machine: &Machine, action: &LeasedAction, scope: &RawJson, stop: StopRule<'_>| {
+        machine::render(machine, &action.lease.key.action, scope, &action.results, action.ready_at, stop)
+    };
+    match render(machine, action, scope, EvaluationPool::inline()) {
+        Err(RenderError::Stopped) => {
+            let (machine, action, scope) = (machine.clone(), action.clone(), scope.clone());
+            let rendered = door.machines.evaluations.run(move |stop| render(&machine, &action, &scope, stop));
+            rendered.await.unwrap_or(Err(RenderError::Stopped))
+        }
+        rendered @ (Ok(_) | Err(RenderError::Failed(_))) => rendered,
+    }
 }
 
 async fn give_up(door: &Door, spec: &ActionSpec, action: &LeasedAction, error: ActionError) -> Result<()> {

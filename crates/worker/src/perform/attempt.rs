@@ -16,11 +16,13 @@ use futures::FutureExt;
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::ActionSpec;
-use millstream_core::machine::{self, ActionInput};
+use millstream_core::expr::StopRule;
+use millstream_core::machine::{self, ActionInput, Machine, RenderError};
 use millstream_core::program::Program;
 use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_core::sealed::Filled;
+use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::action_store::{LeasedAction, Settlement, Settling};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -197,23 +199,46 @@ async fn input(
 ) -> Option<Result<ActionInput, ActionError>> {
     let raw = match (&action.input, &action.scope, program.machine()) {
         (Some(input), _, _) => input.clone(),
-        (None, Some(scope), Some(machine)) => {
-            match machine::render(machine, &action.lease.key.action, scope, &action.results, action.ready_at)
-            {
-                Ok(input) => {
-                    record(worker, action, &input).await?;
-                    input
-                }
-                Err(message) => {
-                    return Some(Err(ActionError { class: ErrorClass::Input, message, status: None }));
-                }
+        (None, Some(scope), Some(_)) => match render(worker, program, action, scope).await? {
+            Ok(input) => {
+                record(worker, action, &input).await?;
+                input
             }
-        }
+            Err(message) => {
+                return Some(Err(ActionError { class: ErrorClass::Input, message, status: None }));
+            }
+        },
         (None, None, _) | (None, Some(_), None) => {
             return Some(Err(internal("the action has neither input nor scope".to_owned())));
         }
     };
     Some(raw.decode().map_err(|error| internal(format!("the recorded input cannot be read: {error}"))))
+}
+
+/// Renders an input: at once if that is cheap, else on the pool. `None` when the pool's clock stopped it: the
+/// attempt is dropped like one whose worker died, and counted when the action is leased again.
+async fn render(
+    worker: &Worker,
+    program: &Program,
+    action: &LeasedAction,
+    scope: &RawJson,
+) -> Option<Result<RawJson, String>> {
+    let render = |program: &Program, action: &LeasedAction, scope: &RawJson, stop: StopRule<'_>| {
+        let Some(machine) = program.machine() else { return Err(RenderError::Stopped) };
+        machine::render(machine, &action.lease.key.action, scope, &action.results, action.ready_at, stop)
+    };
+    let rendered = match render(program, action, scope, EvaluationPool::inline()) {
+        Err(RenderError::Stopped) => {
+            let (program, action, scope) = (program.clone(), action.clone(), scope.clone());
+            worker.evaluations.run(move |stop| render(&program, &action, &scope, stop)).await.ok()?
+        }
+        rendered @ (Ok(_) | Err(RenderError::Failed(_))) => rendered,
+    };
+    match rendered {
+        Ok(input) => Some(Ok(input)),
+        Err(RenderError::Failed(message)) => Some(Err(message)),
+        Err(RenderError::Stopped) => None,
+    }
 }
 
 /// Records a rendered input; asks again for as long as the lease lasts.
@@ -279,7 +304,7 @@ async fn perform_within(
     };
     ::metrics::histogram!(metrics::ATTEMPT_SECONDS, "kind" => kind).record(started.elapsed().as_secs_f64());
     match done {
-        Done::Attempt(attempt) => Done::Attempt(finished(worker, program, action, &filled, attempt)),
+        Done::Attempt(attempt) => Done::Attempt(finished(worker, program, action, &filled, attempt).await),
         Done::Told(_) | Done::Postponed { .. } | Done::Awaiting { .. } | Done::Lost => done,
     }
 }
@@ -303,7 +328,7 @@ fn transient(error: ActionError) -> Done {
 }
 
 /// An attempt as others may see it: without secrets, mapped as the definition says, within limits.
-fn finished(
+async fn finished(
     worker: &Worker,
     program: &Program,
     action: &LeasedAction,
@@ -314,11 +339,14 @@ fn finished(
     let Some(machine) = program.machine() else { return attempt };
     let attempt = secrets::redact(filled, attempt);
     let attempt = match attempt {
-        Attempt::Success { result } => match machine::respond(machine, &action.lease.key.action, result) {
+        Attempt::Success { result } => match respond(worker, program, machine, action, result).await {
             Ok(result) => Attempt::Success { result },
-            Err(message) => Attempt::Permanent {
+            Err(RenderError::Failed(message)) => Attempt::Permanent {
                 error: ActionError { class: ErrorClass::Response, message, status: None },
             },
+            Err(error @ RenderError::Stopped) => {
+                Attempt::Transient { error: internal(format!("result: {error}")), retry_after: None }
+            }
         },
         Attempt::Transient { error, retry_after } => {
             Attempt::Transient { error: answer::shortened(error), retry_after }
@@ -327,6 +355,28 @@ fn finished(
         Attempt::Pause { error } => Attempt::Pause { error: answer::shortened(error) },
     };
     bounded(attempt, worker.options.http.max_response)
+}
+
+/// Maps a response: at once if that is cheap, else on the pool.
+async fn respond(
+    worker: &Worker,
+    program: &Program,
+    machine: &Machine,
+    action: &LeasedAction,
+    response: RawJson,
+) -> Result<RawJson, RenderError> {
+    let name = &action.lease.key.action;
+    match machine::respond(machine, name, response.clone(), EvaluationPool::inline()) {
+        Err(RenderError::Stopped) => {
+            let (program, name) = (program.clone(), name.clone());
+            let mapped = worker.evaluations.run(move |stop| match program.machine() {
+                Some(machine) => machine::respond(machine, &name, response, stop),
+                None => Ok(response),
+            });
+            mapped.await.unwrap_or(Err(RenderError::Stopped))
+        }
+        mapped @ (Ok(_) | Err(RenderError::Failed(_))) => mapped,
+    }
 }
 
 /// A result becomes part of an event, and an event has a limit.

@@ -2,7 +2,9 @@
 
 use super::fixture::{Desk, person, queue, raw};
 use crate::assignment::rules;
+use crate::expr::Budget;
 use crate::problem::Problem;
+use crate::raw::RawJson;
 
 fn told(rest: &str, answers: &[&str]) -> (Desk, serde_json::Value) {
     let mut desk = Desk::new(&format!("overlap: {}, {rest}", answers.len()));
@@ -63,7 +65,7 @@ fn every_rule_that_an_answer_breaks_is_told_at_once() {
     );
     let check = |answer: &str, who: &str| {
         let item = raw(r#"{"author":"ann"}"#);
-        rules::check(&queue, &raw(answer), &item, &person(who), Vec::new())
+        rules::check(&queue, &raw(answer), &item, &person(who), Vec::new(), &Budget::default())
     };
     let found = check(r#"{"score":-1,"label":"x"}"#, "ann");
     let paths: Vec<_> =
@@ -80,7 +82,10 @@ fn every_rule_that_an_answer_breaks_is_told_at_once() {
 fn an_answer_of_the_wrong_shape_is_not_shown_to_the_rules() {
     let queue = queue("rules: [{if: 'answer.score < 0', message: no}]");
     let by_schema = vec![Problem::new("score", "must be a number")];
-    assert_eq!(rules::check(&queue, &raw("1"), &raw("1"), &person("ann"), by_schema.clone()), by_schema);
+    let check = |answer: &RawJson, by_schema: Vec<Problem>| {
+        rules::check(&queue, answer, &raw("1"), &person("ann"), by_schema, &Budget::default())
+    };
+    assert_eq!(check(&raw("1"), by_schema.clone()), by_schema);
     let huge = raw(&format!("{:?}", "x".repeat(70_000)));
-    assert!(rules::check(&queue, &huge, &raw("1"), &person("ann"), Vec::new())[0].message.contains("larger"));
+    assert!(check(&huge, Vec::new())[0].message.contains("larger"));
 }

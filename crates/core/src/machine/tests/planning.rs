@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cases::*;
+use crate::expr::StopRule;
 use crate::log::Plan;
 use crate::machine::{ActionInput, render, step};
 use crate::raw::RawJson;
@@ -23,7 +24,8 @@ fn actions_are_planned_with_the_context_after_the_transition() {
     let Plan::Waiting { scope } = &receipt.plan else { panic!("{receipt:?}") };
     assert!(scope.as_str().starts_with(r#"{"context":{"order_id":"o-1"},"event":{"#), "{scope}");
     assert!(!scope.as_str().contains("amount"), "only what is mentioned is kept: {scope}");
-    let rendered = render(&machine, &name("receipt"), scope, &BTreeMap::new(), at(1)).unwrap();
+    let rendered =
+        render(&machine, &name("receipt"), scope, &BTreeMap::new(), at(1), StopRule::NEVER).unwrap();
     assert_eq!(rendered.as_str(), r#"{"log":"order o-1 paid"}"#);
 }
 
@@ -83,7 +85,7 @@ actions:
     }
     let results = BTreeMap::from([(name("first"), json(r#"{"id":77}"#))]);
     let input: ActionInput =
-        render(&machine, &name("second"), scope, &results, at(1)).unwrap().decode().unwrap();
+        render(&machine, &name("second"), scope, &results, at(1), StopRule::NEVER).unwrap().decode().unwrap();
     let ActionInput::Http(request) = input else { panic!("{input:?}") };
     assert_eq!(request.url, Phrase::Plain("https://h/1/go?t=2023".to_owned()));
     assert_eq!(request.headers["x-id"], Phrase::Plain("77".to_owned()));
@@ -91,10 +93,16 @@ actions:
         request.body.unwrap().as_str(),
         format!(r#"{{"at":"{}","has":false,"item":2,"who":"ann"}}"#, at(0))
     );
-    let error =
-        render(&machine, &name("second"), scope, &BTreeMap::from([(name("first"), json("{}"))]), at(1))
-            .unwrap_err();
-    assert_eq!(error, "header x-id: there is no results.first.id");
+    let error = render(
+        &machine,
+        &name("second"),
+        scope,
+        &BTreeMap::from([(name("first"), json("{}"))]),
+        at(1),
+        StopRule::NEVER,
+    )
+    .unwrap_err();
+    assert_eq!(error.to_string(), "header x-id: there is no results.first.id");
 }
 
 #[test]

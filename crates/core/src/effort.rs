@@ -1,0 +1,72 @@
+//! How long one visit to a mailbox may go on: limits of the shell, which change no outcome.
+//!
+//! The budget of a step (see [`crate::expr::Budget`]) decides rejections and is the same everywhere. A shell
+//! has other wishes: to decide cheap events at once and dear ones elsewhere, to let others have their turn,
+//! and to give up on an evaluation that takes unreasonably long by the clock. All of them end a visit early;
+//! what it decided stands, and the rest stays undecided for the next visit.
+
+use crate::expr::{Budget, BudgetEnd, StopRule};
+use crate::id::EventId;
+use crate::log::{Outcome, Unfinished};
+
+/// When a visit ends early.
+#[derive(Debug, Clone, Copy)]
+pub struct VisitLimits<'a> {
+    /// Once the visit has spent this much work, no further event is begun.
+    pub units: u64,
+    /// Ends the deciding of an event. Its units count from the beginning of the visit.
+    pub stop: StopRule<'a>,
+}
+
+impl VisitLimits<'_> {
+    /// Never ends early.
+    pub const NONE: VisitLimits<'static> = VisitLimits { units: u64::MAX, stop: StopRule::NEVER };
+}
+
+/// What a visit has spent.
+#[derive(Debug)]
+pub(crate) struct VisitEffort<'a> {
+    limits: VisitLimits<'a>,
+    spent: u64,
+    abandoned: Option<EventId>,
+    is_cut: bool,
+}
+
+impl<'a> VisitEffort<'a> {
+    pub(crate) fn new(limits: VisitLimits<'a>) -> Self {
+        Self { limits, spent: 0, abandoned: None, is_cut: false }
+    }
+
+    /// Decides one event within the budget of a step; `None` if the stop rule ended it.
+    pub(crate) fn decide(
+        &mut self,
+        event_id: EventId,
+        step: impl FnOnce(&Budget<'_>) -> Outcome,
+    ) -> Option<Outcome> {
+        let stop = StopRule { units: self.limits.stop.units.saturating_sub(self.spent), ..self.limits.stop };
+        let budget = Budget::of_step(stop);
+        let outcome = step(&budget);
+        self.spent = self.spent.saturating_add(budget.spent());
+        match budget.end() {
+            Some(BudgetEnd::Stopped) => {
+                self.abandoned = Some(event_id);
+                None
+            }
+            Some(BudgetEnd::Work | BudgetEnd::Bytes) | None => Some(outcome),
+        }
+    }
+
+    /// Whether no further event is to be begun. Asked where there is one.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.is_cut |= self.spent >= self.limits.units;
+        self.is_cut || self.abandoned.is_some()
+    }
+
+    pub(crate) fn unfinished(&self) -> Option<Unfinished> {
+        match (self.abandoned, self.is_cut) {
+            (Some(event_id), _) => Some(Unfinished::Abandoned(event_id)),
+            (None, true) => Some(Unfinished::Rest),
+            (None, false) => None,
+        }
+    }
+}

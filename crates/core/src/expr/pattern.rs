@@ -1,0 +1,94 @@
+//! The pattern of `matches()`, compiled, with what it costs.
+//!
+//! The regex engine takes time in proportion to the text and, where a pattern defeats its automaton, to the
+//! number of places in the pattern as well. Prices assume the worst, so that they depend on pattern and
+//! text alone and not on what the engine has cached.
+
+use std::sync::Arc;
+
+use regex::{Regex, RegexBuilder};
+use regex_syntax::hir::{Hir, HirKind};
+
+/// Bounds the memory that one compiled pattern may take.
+const MAX_COMPILED_BYTES: usize = 64 * 1024;
+/// Bounds what the engine caches per pattern and thread.
+const MAX_CACHED_BYTES: usize = 64 * 1024;
+/// How many places of a pattern one byte of text is held against per unit.
+const PLACES_PER_UNIT: u64 = 8;
+/// What the smallest pattern occupies, and what each place adds.
+const BASE_WEIGHT: usize = 8 * 1024;
+const PLACE_WEIGHT: usize = 256;
+
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    regex: Arc<Regex>,
+    /// Literal bytes and classes, repetitions written out.
+    places: u64,
+}
+
+impl Pattern {
+    /// `None` where the pattern is not valid, or too large.
+    pub(super) fn compile(source: &str) -> Option<Self> {
+        let places = places(&regex_syntax::parse(source).ok()?);
+        let regex = RegexBuilder::new(source)
+            .size_limit(MAX_COMPILED_BYTES)
+            .dfa_size_limit(MAX_CACHED_BYTES)
+            .build()
+            .ok()?;
+        Some(Self { regex: Arc::new(regex), places })
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.regex.is_match(text)
+    }
+
+    /// The price of one search in a text.
+    pub(super) fn search_units(&self, len: usize) -> u64 {
+        1 + (len as u64).saturating_mul(2 + self.places) / PLACES_PER_UNIT
+    }
+
+    /// The price of compiling it.
+    pub(super) fn compile_units(&self) -> u64 {
+        500 + 20 * self.places
+    }
+
+    /// What it occupies in memory, by estimate.
+    pub(super) fn weight(&self) -> usize {
+        let places = usize::try_from(self.places).unwrap_or(usize::MAX);
+        BASE_WEIGHT.saturating_add(PLACE_WEIGHT.saturating_mul(places).min(4 * MAX_COMPILED_BYTES))
+    }
+}
+
+fn places(hir: &Hir) -> u64 {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len() as u64,
+        HirKind::Class(_) => 2,
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or_else(|| repetition.min.saturating_add(1));
+            places(&repetition.sub).saturating_mul(u64::from(times).max(1))
+        }
+        HirKind::Capture(capture) => places(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(places).fold(1, u64::saturating_add)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_are_priced_as_written_out() {
+        let price = |source: &str| Pattern::compile(source).unwrap().search_units(8_000);
+        assert!(price("a{200}") > 50 * price("a"));
+        assert!(price("(a|b|c){40}") > price("a{40}"));
+    }
+
+    #[test]
+    fn a_pattern_that_needs_too_much_memory_is_refused() {
+        assert!(Pattern::compile("(a{100}){100}").is_none());
+        assert!(Pattern::compile("(").is_none());
+    }
+}

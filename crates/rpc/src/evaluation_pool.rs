@@ -1,0 +1,102 @@
+//! Where expressions are evaluated that take longer than a runtime thread may be kept busy.
+//!
+//! The common evaluation costs microseconds and runs where it is needed, under [`EvaluationPool::inline`]: a
+//! stop rule that gives it up after a few milliseconds' worth of work. What is given up runs again here, on a
+//! thread that may block, at most a few at a time, under a stop rule with a clock. The clock rejects nothing:
+//! what it stops is undecided and is tried again.
+//!
+//! A caller that goes away does not end its evaluation, which holds its permit until it ends; the clock
+//! sees to that.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_core::expr::StopRule;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, spawn_blocking};
+
+/// Work that is done on a runtime thread before it is moved: about two milliseconds.
+const INLINE_UNITS: u64 = 50_000;
+
+/// Threads for what is dear, a bounded number at a time.
+#[derive(Debug, Clone)]
+pub struct EvaluationPool {
+    permits: Arc<Semaphore>,
+    patience: Duration,
+}
+
+/// The process is ending: nothing was evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the process is ending")]
+pub struct PoolClosed;
+
+impl EvaluationPool {
+    /// As many at once as half of the cores, one at least; each is stopped after `patience`.
+    pub fn new(patience: Duration) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { permits: Arc::new(Semaphore::new((cores / 2).max(1))), patience }
+    }
+
+    /// Where an evaluation starts.
+    pub const fn inline() -> StopRule<'static> {
+        StopRule { units: INLINE_UNITS, ..StopRule::NEVER }
+    }
+
+    /// Runs on a thread of its own. A panic goes on in the caller.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        evaluate: impl FnOnce(StopRule<'_>) -> T + Send + 'static,
+    ) -> Result<T, PoolClosed> {
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| PoolClosed)?;
+        let patience = self.patience;
+        let evaluated = spawn_blocking(move || {
+            let _permit = permit;
+            let begun = Instant::now();
+            let is_overdue = || begun.elapsed() > patience;
+            evaluate(StopRule { units: u64::MAX, is_overdue: &is_overdue })
+        });
+        evaluated.await.map_err(went_on)
+    }
+}
+
+fn went_on(error: JoinError) -> PoolClosed {
+    match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => PoolClosed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn evaluations_run_a_bounded_number_at_a_time() {
+        let pool = EvaluationPool { permits: Arc::new(Semaphore::new(2)), patience: Duration::from_secs(60) };
+        let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let runs = (0..50).map(|_| {
+            let (busy, most) = (busy.clone(), most.clone());
+            pool.run(move |_| {
+                most.fetch_max(busy.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::yield_now();
+                busy.fetch_sub(1, Ordering::SeqCst);
+            })
+        });
+        futures::future::join_all(runs).await;
+        assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
+    }
+
+    #[tokio::test]
+    async fn an_evaluation_past_its_patience_is_overdue() {
+        let pool = EvaluationPool::new(Duration::ZERO);
+        let waited = pool.run(|stop| {
+            // Ends as soon as the clock has moved at all.
+            while !(stop.is_overdue)() {
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(waited.await, Ok(()));
+    }
+}
