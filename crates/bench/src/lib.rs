@@ -8,12 +8,13 @@
 //! Reading order: [`plan`] (what to measure), [`workload`], `request` and `generator` (the load),
 //! `graph` (graphs, and who performs them), `people`, `line` and `devices` (work that somebody is given), `target` (the
 //! engine under test), `phase` (what is done to it), `quiet` (when it is done), `verify`
-//! (that nothing is missing), `floor` (the limit), `run` (all of it in order), [`report`], [`table`].
+//! (that nothing is missing), [`expressions`] (what one step may cost), `floor` (the limit), `run` (all of it in order), [`report`], [`table`].
 
 pub mod calls;
 pub mod cost;
 pub mod devices;
 pub mod error;
+pub mod expressions;
 pub mod graph;
 pub mod line;
 pub mod people;

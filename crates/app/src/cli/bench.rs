@@ -27,6 +27,7 @@ Examples:
   millstream bench --embedded --measure throughput --submit single --json
   millstream bench graph --embedded                graphs: see `millstream bench graph --help`
   millstream bench people --embedded               people and their queues: see `millstream bench people --help`
+  millstream bench expressions                     hostile expressions, in this process: CPU and memory of one step
   millstream bench devices --embedded              devices and their runs: see `millstream bench devices --help`
 
 A run that starts an engine has a private database (or directory) and private Redis keys beside yours,
@@ -90,6 +91,18 @@ pub(crate) enum BenchCommand {
     People(BenchPeopleArgs),
     /// Measure devices: runs that are given to them in the request, accepted, started and completed
     Devices(BenchDevicesArgs),
+    /// Measure hostile expressions: the most CPU and memory that one step takes
+    Expressions(BenchExpressionsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchExpressionsArgs {
+    /// Steps that are decided
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub cases: usize,
+    /// What the generated ones are made from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// What every bench needs to know.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use millstream_bench::{
     Amount, BenchError, Complete, Devices, GraphShape, Graphs, Line, Measure, People, Plan, Progress, Rate,
-    Size, Submit, Target, Workload, plot, table,
+    Size, Submit, Target, Workload, expressions, plot, table,
 };
 use millstream_runtime::config::Config;
 use millstream_runtime::{signals, telemetry};
@@ -26,6 +26,12 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, outp
         own.log = "error".to_owned();
     }
     telemetry::start_logging(&own)?;
+    if let Some(BenchCommand::Expressions(wanted)) = &args.command {
+        let (cases, seed) = (wanted.cases, wanted.seed);
+        let measured = tokio::task::spawn_blocking(move || expressions::measure(cases, seed)).await?;
+        let report = measured.map_err(failure)?;
+        return output.show(&serde_json::to_value(&report)?, |_| expressions::render(&report));
+    }
     let plan = plan(args, global, config, output)?;
     let shutdown = signals::shutdown_token()?;
     let report = millstream_bench::run(&plan, shutdown.cancelled()).await.map_err(failure)?;
@@ -39,7 +45,7 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, config: &Config, outp
 /// What is said after a command such as `bench graph` belongs to that alone; the rest of `args` is as if nothing was said.
 fn subject(args: &BenchArgs) -> &BenchSubject {
     match &args.command {
-        None => &args.subject,
+        None | Some(BenchCommand::Expressions(_)) => &args.subject,
         Some(BenchCommand::Graph(graph)) => &graph.subject,
         Some(BenchCommand::People(people)) => &people.subject,
         Some(BenchCommand::Devices(devices)) => &devices.subject,
@@ -66,23 +72,23 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
     Ok(Plan {
         measures: match &args.command {
             None => measures(args, &target)?,
-            Some(BenchCommand::Graph(_) | BenchCommand::People(_) | BenchCommand::Devices(_)) => Vec::new(),
+            Some(_) => Vec::new(),
         },
         graphs: match &args.command {
             Some(BenchCommand::Graph(graph)) => Some(graphs(graph).map_err(failure)?),
-            Some(BenchCommand::People(_) | BenchCommand::Devices(_)) | None => None,
+            Some(_) | None => None,
         },
         people: match &args.command {
             Some(BenchCommand::People(wanted)) => people(wanted),
-            Some(BenchCommand::Graph(_) | BenchCommand::Devices(_)) | None => None,
+            Some(_) | None => None,
         },
         line: match &args.command {
             Some(BenchCommand::People(wanted)) => line(wanted)?,
-            Some(BenchCommand::Graph(_) | BenchCommand::Devices(_)) | None => None,
+            Some(_) | None => None,
         },
         devices: match &args.command {
             Some(BenchCommand::Devices(wanted)) => Some(devices(wanted)?),
-            Some(BenchCommand::Graph(_) | BenchCommand::People(_)) | None => None,
+            Some(_) | None => None,
         },
         target,
         binary: std::env::current_exe().context("cannot tell which program this is")?,

@@ -1,11 +1,11 @@
 //! Answers are judged by the schemas of their queues, which are compiled once.
 //!
 //! Those who put queues are trusted to work, not to keep everybody else waiting: what refers to itself, or is about a
-//! large answer, is judged on a thread of its own, within a time. A schema that takes longer is not asked again for a
-//! long while: nothing can stop the thread, so there must not be many.
+//! large answer, is judged on a thread of its own, within a time. A schema that takes longer is given up, which ends
+//! its thread (see [`super::schema_steps`]), and is not asked again for a long while. There are never more than a few
+//! such threads.
 
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,9 +13,11 @@ use lru::LruCache;
 use millstream_core::assignment::limits::MAX_PROBLEMS;
 use millstream_core::problem::Problem;
 use millstream_core::raw::RawJson;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::schema::Schema;
+use super::schema_steps::{StepCut, limited};
 
 const SCHEMAS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 /// Answers up to this are judged by plain schemas in place: moving them costs more.
@@ -28,6 +30,10 @@ const TO_COMPILE: Duration = Duration::from_secs(2);
 const REST: Duration = Duration::from_secs(3600);
 /// Of a thread that follows a schema wherever it refers to.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
+/// Threads that judge or compile at the same time, those that are about to be given up included.
+const THREADS: usize = 4;
+/// How long an answer waits for one of them.
+const QUEUEING: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 enum Known {
@@ -36,17 +42,21 @@ enum Known {
     Bad(Problem, Instant),
 }
 
-pub(crate) struct Schemas(Mutex<LruCache<RawJson, Known>>);
+pub(crate) struct Schemas {
+    known: Mutex<LruCache<RawJson, Known>>,
+    /// One permit for each thread, until it ends.
+    threads: Arc<Semaphore>,
+}
 
 impl Default for Schemas {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(SCHEMAS)))
+        Self { known: Mutex::new(LruCache::new(SCHEMAS)), threads: Arc::new(Semaphore::new(THREADS)) }
     }
 }
 
 impl Schemas {
     fn lock(&self) -> MutexGuard<'_, LruCache<RawJson, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is wrong with a schema itself.
@@ -61,8 +71,17 @@ impl Schemas {
             Some(Known::Bad(..)) | None => {}
         }
         let source = text.clone();
-        let compiled = beside(TO_COMPILE, move || Schema::compile(&source)).await;
-        let compiled = compiled.unwrap_or_else(|why| Err(Problem::new("schema", why.said("to compile"))));
+        let compiled = self.beside(TO_COMPILE, move || Schema::compile(&source)).await;
+        let compiled = match compiled {
+            Ok(compiled) => compiled,
+            Err(why) => {
+                let problem = Problem::new("schema", why.said("to compile"));
+                if let Cut::Busy = why {
+                    return Err(problem);
+                }
+                Err(problem)
+            }
+        };
         let known = match &compiled {
             Ok(_) => None,
             Err(problem) => Some(Known::Bad(problem.clone(), Instant::now() + REST)),
@@ -86,13 +105,15 @@ impl Schemas {
         // One more than is told, so that it can be said that there are more.
         let most = MAX_PROBLEMS + 1;
         let judged = if schema.is_plain && answer.len() <= SMALL {
-            let judged = catch_unwind(AssertUnwindSafe(|| schema.problems(answer, most)));
-            judged.map_err(|_| Cut::Broken)
+            limited(PATIENCE, || schema.problems(answer, most)).map_err(|cut| Cut::of(cut, PATIENCE))
         } else {
             let answer = answer.clone();
-            beside(PATIENCE, move || schema.problems(&answer, most)).await
+            self.beside(PATIENCE, move || schema.problems(&answer, most)).await
         };
         judged.unwrap_or_else(|why| {
+            if let Cut::Busy = why {
+                return vec![Problem::new("", "too many answers are being judged: hand it in again")];
+            }
             let problem = Problem::new("", why.said("to judge an answer by"));
             tracing::warn!(%problem, "a schema of a queue is left alone for a while");
             self.lock().put(text.clone(), Known::Bad(problem.clone(), Instant::now() + REST));
@@ -105,6 +126,8 @@ impl Schemas {
 enum Cut {
     Late(Duration),
     Broken,
+    /// No thread was free in time: not the schema's fault.
+    Busy,
 }
 
 impl Cut {
@@ -112,28 +135,42 @@ impl Cut {
         match self {
             Self::Late(most) => format!("it takes longer than {} ms {to}", most.as_millis()),
             Self::Broken => "it cannot be worked with".to_owned(),
+            Self::Busy => format!("no thread is free {to}"),
+        }
+    }
+
+    fn of(cut: StepCut, most: Duration) -> Self {
+        match cut {
+            StepCut::Late => Self::Late(most),
+            StepCut::Broken => Self::Broken,
         }
     }
 }
 
-/// On a thread that nobody waits for, not even when the process ends.
-async fn beside<T: Send + 'static>(
-    most: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Cut> {
-    let (tell, told) = tokio::sync::oneshot::channel();
-    let thread = std::thread::Builder::new().name("schema".to_owned()).stack_size(STACK_BYTES);
-    let begun = thread.spawn(move || {
-        // An error means that it took too long.
-        let _ = tell.send(work());
-    });
-    if begun.is_err() {
-        return Err(Cut::Broken);
-    }
-    match tokio::time::timeout(most, told).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(_)) => Err(Cut::Broken),
-        Err(_) => Err(Cut::Late(most)),
+impl Schemas {
+    /// On a thread of its own, with a stack of its own, which ends soon after its time.
+    async fn beside<T: Send + 'static>(
+        &self,
+        most: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Cut> {
+        let permit = tokio::time::timeout(QUEUEING, self.threads.clone().acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else { return Err(Cut::Busy) };
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let thread = std::thread::Builder::new().name("schema".to_owned()).stack_size(STACK_BYTES);
+        let begun = thread.spawn(move || {
+            let _permit = permit;
+            // An error means that the caller is gone.
+            let _ = tell.send(limited(most, work));
+        });
+        if begun.is_err() {
+            return Err(Cut::Broken);
+        }
+        match told.await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(cut)) => Err(Cut::of(cut, most)),
+            Err(_) => Err(Cut::Broken),
+        }
     }
 }
 
@@ -229,6 +266,39 @@ mod tests {
         assert!(!told.is_empty());
         schemas.judge(&schema, &raw("1")).await;
         assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn given_up_validations_leave_no_threads() {
+        let schemas = Schemas::default();
+        for n in 0..12 {
+            let mut defs = String::new();
+            for level in 0..60 {
+                let next = level + 1;
+                let _ = write!(
+                    defs,
+                    r##""d{level}":{{"allOf":[{{"$ref":"#/$defs/d{next}"}},{{"$ref":"#/$defs/d{next}"}}]}},"##
+                );
+            }
+            let hostile = raw(&format!(
+                r##"{{"title":"{n}","$defs":{{{defs}"d60":{{"type":"number"}}}},"$ref":"#/$defs/d0"}}"##
+            ));
+            let told = schemas.judge(&hostile, &raw("1")).await;
+            assert!(told[0].message.contains("takes longer"), "{told:?}");
+        }
+        // Every thread gives its permit back when it ends; nothing else does.
+        let all = schemas.threads.acquire_many(u32::try_from(THREADS).unwrap());
+        assert!(tokio::time::timeout(Duration::from_secs(60), all).await.is_ok());
+        let honest = r##"{"$defs":{"n":{"type":"string"}},"$ref":"#/$defs/n"}"##;
+        assert_eq!(schemas.judge(&raw(honest), &raw("\"x\"")).await, []);
+    }
+
+    #[tokio::test]
+    async fn data_that_is_used_as_a_schema_is_refused() {
+        let schema = r##"{"const":{"a":{"type":"string"}},"properties":{"b":{"$ref":"#/const/a"}}}"##;
+        assert!(refused(schema).await.message.contains("not a place for a schema"));
+        let honest = r##"{"properties":{"default":{"type":"string"},"b":{"$ref":"#/properties/default"}}}"##;
+        assert_eq!(judged(honest, r#"{"b":1}"#).await.len(), 1);
     }
 
     #[tokio::test]

@@ -11,4 +11,5 @@ pub(crate) mod judging;
 pub(crate) mod lines;
 pub(crate) mod refused;
 pub(crate) mod schema;
+mod schema_steps;
 mod shell;

@@ -5,6 +5,8 @@ use millstream_core::problem::Problem;
 use millstream_core::raw::RawJson;
 use serde_json::Value;
 
+use super::schema_steps::{STEP_KEYWORD, compile_keyword, count_steps, uncounted_reference};
+
 /// Of one schema.
 pub(crate) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 /// Of one compiled pattern.
@@ -24,7 +26,7 @@ impl Schema {
             let most = MAX_SCHEMA_BYTES / 1024;
             return Err(Problem::new("schema", format!("is larger than {most} KiB")));
         }
-        let value: Value = serde_json::from_str(text.as_str())
+        let mut value: Value = serde_json::from_str(text.as_str())
             .map_err(|error| Problem::new("schema", format!("cannot be read: {error}")))?;
         if let Some(dialect) = value.get("$schema")
             && dialect.as_str().map(|uri| uri.trim_end_matches('#')) != Some(DIALECT)
@@ -35,13 +37,22 @@ impl Schema {
             let message = format!("{target:?} is not in this schema; references to others are not followed");
             return Err(Problem::new(path, message));
         }
+        let is_plain = !refers(&value);
+        count_steps(&mut value);
+        if let Some(target) = uncounted_reference(&value) {
+            return Err(Problem::new("schema", format!("{target:?} is not a place for a schema")));
+        }
         let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
         let options = jsonschema::options().with_draft(Draft::Draft202012).offline();
-        let validator = options.with_pattern_options(patterns).build(&value).map_err(|error| {
-            let path = dotted("schema", error.instance_path().as_str());
-            Problem::new(path, format!("is not a JSON Schema: {}", clipped(&error.to_string())))
-        })?;
-        Ok(Self { validator, is_plain: !refers(&value) })
+        let validator = options
+            .with_pattern_options(patterns)
+            .with_keyword(STEP_KEYWORD, compile_keyword)
+            .build(&value)
+            .map_err(|error| {
+                let path = dotted("schema", error.instance_path().as_str());
+                Problem::new(path, format!("is not a JSON Schema: {}", clipped(&error.to_string())))
+            })?;
+        Ok(Self { validator, is_plain })
     }
 
     /// Everything that is wrong with an answer, at JSON pointers into it; at most so many.

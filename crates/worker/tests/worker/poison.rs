@@ -142,3 +142,48 @@ async fn a_store_that_fails_after_the_count_is_not_the_events_fault() {
         bench.worker_on(faulty::stores(&bench.stores, &hook), bench.streams.clone(), bench.options());
     assert_eq!(bench.until_event(event, EventStatus::Completed).await.attempts, 1);
 }
+
+const DEAR: &str = "name: dear\ninitial: a\nstates:\n  a:\n    on:\n      e:\n        - { if: \"event.payload.all(x, x > 1 || x < 3)\", set: { done: true } }\n        - set: { done: false }\n";
+
+fn many_items() -> String {
+    format!("[{}1]", "1,".repeat(30_000))
+}
+
+#[tokio::test]
+async fn a_dear_event_is_decided_beside_cheap_ones() {
+    let bench = Bench::new();
+    bench.define(DEAR).await;
+    bench.define(COUNTER).await;
+    let (dear, cheap) = (bench.start("dear", "d").await, bench.start("counter", "c").await);
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        events.push(bench.send(&dear, "e", &many_items()).await);
+        events.push(bench.send(&dear, "e", "[1]").await);
+    }
+    events.push(bench.send(&cheap, "add", r#"{"n":0}"#).await);
+    let _worker = bench.worker();
+    for event in events {
+        let decided = bench.until_event(event, EventStatus::Completed).await;
+        assert_eq!(decided.attempts, 0, "{decided:?}");
+    }
+    bench.until_quiet().await;
+    bench.assert_sound(&dear).await;
+}
+
+#[tokio::test]
+async fn the_clock_rejects_nothing_and_counts_as_an_attempt() {
+    let bench = Bench::new();
+    bench.define(DEAR).await;
+    let (slow, quick) = (bench.start("dear", "slow").await, bench.start("dear", "quick").await);
+    let given_up = bench.send(&slow, "e", &many_items()).await;
+    let decided = bench.send(&quick, "e", "[1]").await;
+    let _worker = bench.worker_with(WorkerOptions {
+        decision_patience: Duration::ZERO,
+        poison_cap: 2,
+        ..options(&bench)
+    });
+    bench.until_event(decided, EventStatus::Completed).await;
+    let dead = bench.until_event(given_up, EventStatus::Dead).await;
+    assert_eq!(dead.attempts, 2, "{dead:?}");
+    bench.until_status(&slow, ExecutionStatus::Paused).await;
+}

@@ -1,0 +1,137 @@
+//! One budget for all expressions of a step.
+
+use std::collections::BTreeMap;
+
+use super::cases::*;
+use crate::effort::VisitLimits;
+use crate::expr::{Budget, BudgetEnd, STEP_UNITS, StopRule};
+use crate::log::{Outcome, Unfinished};
+use crate::machine::{RenderError, render, step, step_within, turn_within};
+use crate::status::PauseState;
+
+/// A machine whose event has so many alternatives that do not hold, and one that does.
+fn guarded(count: usize, guard: &str) -> super::super::Machine {
+    let guards = format!("        - {{ if: \"{guard}\", set: {{ k: 1 }} }}\n").repeat(count);
+    machine(&format!(
+        "name: hostile\ninitial: a\nstates:\n  a:\n    on:\n      e:\n{guards}        - set: {{ done: true }}\n"
+    ))
+}
+
+fn list(items: usize) -> String {
+    format!("[{}1]", "1,".repeat(items - 1))
+}
+
+#[test]
+fn conditions_of_one_event_share_one_budget() {
+    let guard = "event.payload.exists(x, x > 1)";
+    let few = guarded(2, guard);
+    let payload = list(20_000);
+    assert!(matches!(step(&few, &start(&few, "{}"), &event(1, "e", &payload), at(1)), Outcome::Applied(_)));
+    let many = guarded(300, guard);
+    let refused = reason(step(&many, &start(&many, "{}"), &event(1, "e", &payload), at(1)));
+    assert!(refused.ends_with("the expressions take too much work on this data"), "{refused}");
+}
+
+#[test]
+fn reading_a_text_is_paid_for_by_its_length() {
+    let text = format!(r#"{{"s":"{}","l":{}}}"#, "7".repeat(200_000), list(20_000));
+    let spent = |guard: &str| {
+        let machine = guarded(1, guard);
+        let budget = Budget::default();
+        step_within(&machine, &start(&machine, "{}"), &event(1, "e", &text), at(1), &budget);
+        (budget.spent(), budget.end())
+    };
+    let (once, _) = spent("event.payload.s < 'a' && false");
+    assert!(once > 200_000 / 32, "{once}");
+    for guard in [
+        "event.payload.l.all(x, event.payload.s <= event.payload.s)",
+        "event.payload.l.all(x, event.payload.s == event.payload.s)",
+        "event.payload.l.all(x, size(event.payload.s) > 1)",
+        "event.payload.l.all(x, event.payload.s.contains('8') == false)",
+        "event.payload.l.all(x, (event.payload.s + 'x').endsWith('x'))",
+    ] {
+        assert_eq!(spent(guard).1, Some(BudgetEnd::Work), "{guard}");
+    }
+    // Too long for a number, which costs nothing to see.
+    let (refused, end) = spent("event.payload.l.exists(x, int(event.payload.s) == 7) || true");
+    assert!(end.is_none() || refused >= STEP_UNITS, "{refused}");
+}
+
+#[test]
+fn what_is_built_and_held_is_bounded() {
+    let machine = machine(
+        "name: h\ninitial: a\nstates:\n  a:\n    on:\n      e: { set: { k: \"event.payload.l.map(x, event.payload.s + 'y')\" } }\n",
+    );
+    let payload = format!(r#"{{"s":"{}","l":{}}}"#, "x".repeat(200_000), list(20_000));
+    let budget = Budget::default();
+    let outcome = step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
+    assert!(reason(outcome).contains("need too much memory"));
+    assert_eq!(budget.end(), Some(BudgetEnd::Bytes));
+}
+
+#[test]
+fn a_budget_that_is_used_up_rejects_whatever_the_expression_made_of_it() {
+    let nested = "event.payload.all(a, event.payload.all(b, a == b)) || true";
+    let machine = guarded(1, nested);
+    let refused = reason(step(&machine, &start(&machine, "{}"), &event(1, "e", &list(5_000)), at(1)));
+    assert!(refused.contains("too much work"), "{refused}");
+}
+
+#[test]
+fn an_input_that_is_over_the_budget_rejects_the_event() {
+    let machine = machine(
+        "name: h\ninitial: a\nactions:\n  n: { noop: \"event.payload.map(a, event.payload.map(b, a + b)).size()\" }\nstates:\n  a:\n    on:\n      e: { do: [n] }\n",
+    );
+    let refused = reason(step(&machine, &start(&machine, "{}"), &event(1, "e", &list(5_000)), at(1)));
+    assert!(refused.contains("too much"), "{refused}");
+}
+
+#[test]
+fn a_stop_rule_leaves_the_event_undecided() {
+    let machine = guarded(1, "event.payload.exists(x, x > 1)");
+    let mailbox = [event(1, "e", "[]"), event(2, "e", &list(20_000)), event(3, "e", "[]")];
+    let limits = VisitLimits { units: u64::MAX, stop: StopRule { units: 5_000, ..StopRule::NEVER } };
+    let turn = turn_within(&machine, start(&machine, "{}"), &mailbox, PauseState::Running, at(1), limits);
+    assert_eq!(turn.outcomes.len(), 1, "the events behind it wait");
+    assert_eq!(turn.unfinished, Some(Unfinished::Abandoned(mailbox[1].event_id)));
+}
+
+#[test]
+fn a_long_visit_ends_with_what_it_has_decided() {
+    let machine = guarded(1, "event.payload.exists(x, x > 1)");
+    let mailbox: Vec<_> = (1..=10).map(|n| event(n, "e", &list(1_000))).collect();
+    let whole = run(&machine, start(&machine, "{}"), &mailbox);
+    assert_eq!((whole.outcomes.len(), whole.unfinished), (10, None));
+    let limits = VisitLimits { units: 10_000, stop: StopRule::NEVER };
+    let part = turn_within(&machine, start(&machine, "{}"), &mailbox, PauseState::Running, at(1), limits);
+    assert_eq!(part.unfinished, Some(Unfinished::Rest));
+    let decided = part.outcomes.len();
+    assert!((1..10).contains(&decided), "{decided}");
+    assert_eq!(part.outcomes, whole.outcomes[..decided]);
+}
+
+#[test]
+fn an_input_that_is_rendered_later_has_a_budget_of_its_own() {
+    let machine = machine(
+        "name: h\ninitial: a\nactions:\n  f: { noop: 1 }\n  n: { needs: [f], noop: \"event.payload.map(a, event.payload.map(b, a + b)).size()\" }\nstates:\n  a:\n    on:\n      e: { do: [f, n] }\n",
+    );
+    let planned = applied(step(&machine, &start(&machine, "{}"), &event(1, "e", &list(5_000)), at(1)));
+    let Some(crate::log::Plan::Waiting { scope }) = planned.actions.get(1).map(|action| &action.plan) else {
+        panic!("{:?}", planned.actions)
+    };
+    let rendered = |stop| render(&machine, &name("n"), scope, &BTreeMap::new(), at(1), stop);
+    assert!(matches!(rendered(StopRule::NEVER), Err(RenderError::Failed(why)) if why.contains("too much")));
+    assert_eq!(rendered(StopRule { units: 100, ..StopRule::NEVER }), Err(RenderError::Stopped));
+}
+
+#[test]
+fn the_patterns_of_a_definition_are_bounded_together() {
+    let with = |count: usize| {
+        let guard = "        - { if: \"event.payload.matches('a{20}b')\", set: { k: 1 } }\n".repeat(count);
+        let source = format!("name: p\ninitial: a\nstates:\n  a:\n    on:\n      e:\n{guard}");
+        crate::definition::parse(&source, crate::definition::Format::Yaml)
+            .and_then(super::super::Machine::compile)
+    };
+    assert!(with(50).is_ok());
+    assert!(with(1_500).unwrap_err().to_string().contains("8 MiB"));
+}
