@@ -23,6 +23,7 @@ use crate::gate::Gate;
 use crate::http::health::Readiness;
 use crate::lookup::Lookup;
 use crate::machines::Machines;
+use crate::metrics_page::{MetricsPage, RenderMetrics};
 use crate::news::News;
 use crate::options::IngressOptions;
 use crate::people::desk::Desk;
@@ -39,8 +40,7 @@ pub struct Deps {
     pub streams: Streams,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Renders every metric of the process as Prometheus text.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub metrics: RenderMetrics,
 }
 
 impl std::fmt::Debug for Deps {
@@ -54,7 +54,7 @@ pub(crate) struct Door {
     pub(crate) streams: Streams,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub(crate) metrics_page: MetricsPage,
     pub(crate) options: IngressOptions,
     /// Where it listens, as a `Host` header would say it.
     pub(crate) listen: Option<String>,
@@ -164,7 +164,7 @@ impl Door {
             readiness: Readiness::default(),
             document: LazyLock::new(|| openapi::document().to_string()),
             draining: life.draining.clone(),
-            render_metrics: metrics,
+            metrics_page: MetricsPage::of(metrics),
             stores,
             streams,
             clock,

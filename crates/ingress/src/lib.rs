@@ -31,6 +31,7 @@ pub mod http;
 mod lookup;
 mod machines;
 pub mod metrics;
+pub mod metrics_page;
 mod news;
 pub mod openapi;
 pub mod options;

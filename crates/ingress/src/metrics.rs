@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use bytes::Bytes;
 
 use crate::door::Door;
 
@@ -46,10 +47,10 @@ pub fn describe() {
     describe_gauge!("millstream_open_actions", "Actions that are not settled.");
     describe_counter!(
         "millstream_people_total",
-        "What happened to items of people's work here, by queue and by the words of their logs."
+        "What happened to items of people's work here, by the words of their logs."
     );
     describe_counter!("millstream_people_idle_total", "Requests for work that were given nothing.");
-    describe_counter!("millstream_items_imported_total", "Items that were imported, by queue.");
+    describe_counter!("millstream_items_imported_total", "Items that were imported.");
     describe_gauge!("millstream_stream_length", "Entries in the stream, by lane.");
     describe_gauge!("millstream_stream_pending", "Entries delivered and not acknowledged, by lane.");
     describe_gauge!("millstream_stream_lag", "Entries not yet delivered, by lane.");
@@ -58,10 +59,13 @@ pub fn describe() {
 pub(crate) fn request(method: &Method, route: &str, status: StatusCode, seconds: f64) {
     // Methods are an open set that clients choose from; an unknown one must not make a new series.
     let method = match *method {
-        Method::GET | Method::POST | Method::HEAD | Method::PUT | Method::DELETE | Method::PATCH => {
-            method.to_string()
-        }
-        _ => "other".to_owned(),
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::HEAD => "HEAD",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::PATCH => "PATCH",
+        _ => "other",
     };
     let route = route.to_owned();
     metrics::counter!(
@@ -72,9 +76,9 @@ pub(crate) fn request(method: &Method, route: &str, status: StatusCode, seconds:
     metrics::histogram!("millstream_http_request_seconds", "route" => route).record(seconds);
 }
 
-pub(crate) fn call(method: &str, code: tonic::Code, seconds: f64) {
-    let (method, code) = (method.to_owned(), format!("{code:?}"));
-    metrics::counter!("millstream_grpc_calls_total", "method" => method.clone(), "code" => code).increment(1);
+pub(crate) fn call(method: &'static str, code: tonic::Code, seconds: f64) {
+    let code = format!("{code:?}");
+    metrics::counter!("millstream_grpc_calls_total", "method" => method, "code" => code).increment(1);
     metrics::histogram!("millstream_grpc_call_seconds", "method" => method).record(seconds);
 }
 
@@ -99,7 +103,7 @@ impl Drop for InFlight {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Looks up what only the store and the stream know, then renders everything.
-pub(crate) async fn scrape(door: &Arc<Door>) -> String {
+pub(crate) async fn scrape(door: &Arc<Door>) -> Bytes {
     let (backlog, lanes) = tokio::join!(
         tokio::time::timeout(PATIENCE, door.stores.event_views.backlog()),
         tokio::time::timeout(PATIENCE, door.streams.care.stats()),
@@ -126,7 +130,7 @@ pub(crate) async fn scrape(door: &Arc<Door>) -> String {
             }
         }
     }
-    (door.render_metrics)()
+    door.metrics_page.text().await
 }
 
 fn gauge(name: &'static str, value: u64) {
