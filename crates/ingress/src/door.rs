@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_core::entropy::Entropy;
@@ -83,7 +84,7 @@ pub(crate) struct Door {
     pub(crate) bodies: Budget,
     pub(crate) readiness: Readiness,
     /// The OpenAPI document, written once, when somebody asks for it.
-    pub(crate) document: LazyLock<String>,
+    pub(crate) document: LazyLock<Bytes>,
 }
 
 /// The life of a door: when it begins to drain, when its own tasks are to end, and who counts them.
@@ -162,7 +163,7 @@ impl Door {
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),
             readiness: Readiness::default(),
-            document: LazyLock::new(|| openapi::document().to_string()),
+            document: LazyLock::new(|| openapi::document().to_string().into()),
             draining: life.draining.clone(),
             metrics_page: MetricsPage::of(metrics),
             stores,

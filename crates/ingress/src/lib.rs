@@ -7,7 +7,7 @@
 //! Refuses: knowing the worker, deciding events (creation excepted: see
 //! `docs/decisions/creation-at-the-door.md`), SQL, and reading the environment.
 //!
-//! Reading order follows a request: [`serve`] (sockets, drain), `http` (the routes), `auth`,
+//! Reading order follows a request: [`serve`] (sockets, drain), `connections` and `connection` (who has a place, and for how long), `http` (the routes), `auth`,
 //! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
 //! want the outcome), `tasks` (work for external workers), `graphs`, `devices` and `people` (whatever the transport) and
 //! `grpc` (the services, on the same port).
@@ -16,6 +16,8 @@ mod accept;
 mod auth;
 mod body;
 mod clock;
+mod connection;
+mod connections;
 mod crash;
 mod cursor;
 mod devices;

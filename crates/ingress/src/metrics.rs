@@ -7,6 +7,7 @@ use axum::http::{Method, StatusCode};
 use bytes::Bytes;
 
 use crate::door::Door;
+use crate::gate::AnonymousBudget;
 
 /// Tells the recorder what the numbers mean. Call once, after it is installed.
 pub fn describe() {
@@ -16,6 +17,23 @@ pub fn describe() {
     describe_counter!("millstream_grpc_calls_total", "Calls answered over gRPC, by method and code.");
     describe_histogram!("millstream_grpc_call_seconds", "Time of a call over gRPC, by method.");
     describe_gauge!("millstream_http_in_flight", "Requests being worked on.");
+    describe_counter!(
+        "millstream_anonymous_refused_total",
+        "Calls without a key that were refused because their budget was used up, by budget."
+    );
+    describe_gauge!("millstream_connections", "Open connections.");
+    describe_counter!(
+        "millstream_connections_evicted_total",
+        "Connections closed to make room, by the limit that was reached."
+    );
+    describe_counter!(
+        "millstream_connections_reserved_total",
+        "Connections that were served probes alone, because none gave way."
+    );
+    describe_counter!(
+        "millstream_connections_timed_out_total",
+        "Connections closed because they were idle for too long, or never used by an identified caller."
+    );
     describe_histogram!(
         "millstream_append_batch_size",
         "Events and executions in one commit of the ingress."
@@ -80,6 +98,27 @@ pub(crate) fn call(method: &'static str, code: tonic::Code, seconds: f64) {
     let code = format!("{code:?}");
     metrics::counter!("millstream_grpc_calls_total", "method" => method, "code" => code).increment(1);
     metrics::histogram!("millstream_grpc_call_seconds", "method" => method).record(seconds);
+}
+
+pub(crate) fn connections_open(open: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+    metrics::gauge!("millstream_connections").set(open as f64);
+}
+
+pub(crate) fn connection_evicted(reason: &'static str) {
+    metrics::counter!("millstream_connections_evicted_total", "reason" => reason).increment(1);
+}
+
+pub(crate) fn connection_reserved() {
+    metrics::counter!("millstream_connections_reserved_total").increment(1);
+}
+
+pub(crate) fn connection_timed_out() {
+    metrics::counter!("millstream_connections_timed_out_total").increment(1);
+}
+
+pub(crate) fn anonymous_refused(budget: AnonymousBudget) {
+    metrics::counter!("millstream_anonymous_refused_total", "budget" => budget.as_str()).increment(1);
 }
 
 /// Counts a request as being worked on for as long as it lives.

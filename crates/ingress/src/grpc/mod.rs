@@ -11,7 +11,7 @@ mod executors;
 mod health;
 mod intake;
 mod lease;
-mod methods;
+mod method_label;
 mod paging;
 mod routes;
 mod run_acts;

@@ -22,7 +22,7 @@ use tonic::Code;
 use tracing::{Instrument, Span};
 
 use super::call::Who;
-use super::{methods, status};
+use super::{method_label, status};
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::metrics;
@@ -33,7 +33,7 @@ pub(super) async fn layer(State(door): State<Arc<Door>>, mut request: Request, n
     let begun = Instant::now();
     let request_id = request_id(request.headers(), &door);
     let traceparent = traceparent(request.headers(), &*door.entropy);
-    let method = methods::label_of(request.uri().path());
+    let method = method_label::label_of(request.uri().path());
     let who = Who::default();
     request.extensions_mut().insert(Trace { traceparent: traceparent.clone() });
     request.extensions_mut().insert(who.clone());

@@ -52,7 +52,7 @@ mod tests {
     fn methods_of_every_service_have_a_label_and_other_paths_share_one() {
         for method in [
             "millstream.v1.WorkflowService/CreateWorkflow",
-            "millstream.v1.DeviceService/Heartbeat",
+            "millstream.v1.DeviceService/HeartbeatDevice",
             "millstream.v1.TaskService/LeaseTasks",
             "grpc.health.v1.Health/Watch",
             "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
