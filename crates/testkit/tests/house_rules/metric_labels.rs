@@ -14,7 +14,7 @@ const LABELS: &[(&str, &[&str], &str)] = &[
     ("lane", &["lane.clone()", "number", "number.clone()"], "the lanes of the stream: 16"),
     ("method", &["method"], "the methods of HTTP that are served, the methods of the gRPC services, `other`"),
     ("outcome", &["outcome"], "the outcomes of an attempt: an enum"),
-    ("reason", &["reason.as_str()"], "an enum"),
+    ("reason", &["reason", "reason.as_str()"], "enums, and the limits of connections: literals"),
     ("route", &["route", "route.clone()"], "the routes of the router, `none`"),
     ("sink", &["name()", "sink.as_str().to_owned()"], "the sinks of the settings"),
     (
