@@ -1,6 +1,6 @@
 //! Sockets: accept connections, serve them, and leave in good order.
 //!
-//! One port speaks HTTP/1.1 and HTTP/2 without TLS; a connection's first bytes say which. Served by hyper
+//! Each port, with TLS or without it, speaks HTTP/1.1 and HTTP/2; a connection's first bytes say which. Served by hyper
 //! itself and not by `axum::serve`, because only there can a slow client be timed out while it sends its head
 //! and a drain have a deadline. Every connection is accepted; which one gives way for it is up to `connections`.
 //!
@@ -23,6 +23,8 @@ use crate::door::{Deps, Door, Life};
 use crate::http::serve_routes;
 use crate::options::{AuthMode, IngressOptions};
 use crate::stall::Unstalled;
+use crate::tls::CurrentTls;
+use crate::transport::{IngressListeners, TlsListener, Transport};
 
 /// Why the door does not open.
 #[derive(Debug, thiserror::Error)]
@@ -39,15 +41,18 @@ pub enum IngressError {
 pub async fn run(
     deps: Deps,
     options: IngressOptions,
-    listener: TcpListener,
+    listeners: impl Into<IngressListeners>,
     shutdown: CancellationToken,
 ) -> Result<(), IngressError> {
-    let address = listener.local_addr()?;
-    refuse_to_be_open(&deps, options.auth, address).await?;
+    let listeners = listeners.into();
+    let addresses = listeners.addresses()?;
+    for address in &addresses {
+        refuse_to_be_open(&deps, options.auth, *address).await?;
+    }
 
     let life = Life::until(shutdown.clone());
     let (limits, delay, deadline) = (options.limits.clone(), options.drain_delay, options.drain_deadline);
-    let router = serve_routes(Door::open(deps, options, Some(address.to_string()), &life));
+    let router = serve_routes(Door::open(deps, options, &addresses, &life));
     let connections = TaskTracker::new();
     let goodbye = Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() };
     let server = ConnectionServer {
@@ -57,11 +62,18 @@ pub async fn run(
         goodbye: goodbye.clone(),
         tasks: connections.clone(),
     };
-    connections.spawn(accept(listener, server));
-    tracing::info!(%address, "the ingress is listening");
+    if let Some(listener) = listeners.plain {
+        connections.spawn(accept(listener, None, server.clone()));
+    }
+    if let Some(TlsListener { listener, tls }) = listeners.tls {
+        connections.spawn(accept(listener, Some(tls.current()), server.clone()));
+        connections.spawn(tls.follow_files(goodbye.leaving.clone()));
+    }
+    drop(server);
+    tracing::info!(?addresses, "the ingress is listening");
 
     shutdown.cancelled().await;
-    tracing::info!(%address, "the ingress is draining");
+    tracing::info!(?addresses, "the ingress is draining");
     tokio::time::sleep(delay).await;
     goodbye.leaving.cancel();
     connections.close();
@@ -91,7 +103,7 @@ async fn refuse_to_be_open(deps: &Deps, auth: AuthMode, address: SocketAddr) -> 
     }
 }
 
-async fn accept(listener: TcpListener, server: ConnectionServer) {
+async fn accept(listener: TcpListener, tls: Option<CurrentTls>, server: ConnectionServer) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -103,7 +115,9 @@ async fn accept(listener: TcpListener, server: ConnectionServer) {
                 let _ = stream.set_nodelay(true);
                 let place = server.registry.admit(peer.ip());
                 let stream = Unstalled::new(stream, server.limits.stall_timeout);
-                server.tasks.spawn(server.clone().serve(std::future::ready(Ok(stream)), place));
+                let tls = tls.clone();
+                let opening = async move { Transport::establish(stream, tls.as_ref()).await };
+                server.tasks.spawn(server.clone().serve(opening, place));
             }
             Err(error) => {
                 // Out of descriptors, or the client has gone: neither ends the loop. The first needs a moment

@@ -32,4 +32,5 @@ mod port;
 mod reports;
 mod roles;
 mod shapes;
+mod tls;
 mod watch;
