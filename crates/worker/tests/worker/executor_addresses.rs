@@ -46,7 +46,9 @@ async fn performed_at(address: &str, networks: NetworkPolicy) -> NodeView {
     bench.stores.executors.beat_executors(&[executor], bench.now()).await.unwrap();
     let options = WorkerOptions { executor_networks: networks, ..bench.options() };
     let _worker = bench.worker_with(options);
-    let spec = serde_json::json!({"name": "one", "nodes": [{"id": "only", "retry": {"attempts": 1}}]});
+    let spec = serde_json::json!({
+        "name": "one", "options": {"node": {"retry": {"attempts": 1}}}, "nodes": [{"id": "only"}]
+    });
     let graph = create(&bench, "one", spec).await;
     let (_, mut nodes) = ended(&bench, &graph).await;
     nodes.remove("only").unwrap()
