@@ -20,6 +20,7 @@ use tokio::time::Sleep;
 use tonic::Status;
 
 use super::status::{response, status};
+use crate::auth;
 use crate::body::Budget;
 use crate::door::Door;
 use crate::gate;
@@ -31,6 +32,17 @@ pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
     match gate::refused(&request, &door) {
         Some(problem) => response(problem),
         None => next.run(request).await,
+    }
+}
+
+/// Identifies the caller by the metadata, before the call takes a slot or a byte of its message is read.
+pub(super) async fn identify(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+    match auth::authenticate(request.headers(), &door).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => response(problem),
     }
 }
 
