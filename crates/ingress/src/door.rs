@@ -1,8 +1,10 @@
 //! What every handler shares: the stores, the streams, and the few things that live as long as the door.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_core::entropy::Entropy;
@@ -23,6 +25,7 @@ use crate::gate::Gate;
 use crate::http::health::Readiness;
 use crate::lookup::Lookup;
 use crate::machines::Machines;
+use crate::metrics_page::{MetricsPage, RenderMetrics};
 use crate::news::News;
 use crate::options::IngressOptions;
 use crate::people::desk::Desk;
@@ -39,8 +42,7 @@ pub struct Deps {
     pub streams: Streams,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Renders every metric of the process as Prometheus text.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub metrics: RenderMetrics,
 }
 
 impl std::fmt::Debug for Deps {
@@ -54,10 +56,10 @@ pub(crate) struct Door {
     pub(crate) streams: Streams,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub(crate) metrics_page: MetricsPage,
     pub(crate) options: IngressOptions,
     /// Where it listens, as a `Host` header would say it.
-    pub(crate) listen: Option<String>,
+    pub(crate) listen: Vec<String>,
     /// Cancelled when the process is told to stop: readiness is red, waits and tails end.
     pub(crate) draining: CancellationToken,
     pub(crate) accept: Accept,
@@ -83,7 +85,7 @@ pub(crate) struct Door {
     pub(crate) bodies: Budget,
     pub(crate) readiness: Readiness,
     /// The OpenAPI document, written once, when somebody asks for it.
-    pub(crate) document: LazyLock<String>,
+    pub(crate) document: LazyLock<Bytes>,
 }
 
 /// The life of a door: when it begins to drain, when its own tasks are to end, and who counts them.
@@ -126,12 +128,7 @@ impl Life {
 }
 
 impl Door {
-    pub(crate) fn open(
-        deps: Deps,
-        options: IngressOptions,
-        listen: Option<String>,
-        life: &Life,
-    ) -> Arc<Self> {
+    pub(crate) fn open(deps: Deps, options: IngressOptions, listen: &[SocketAddr], life: &Life) -> Arc<Self> {
         let Deps { stores, streams, clock, entropy, metrics } = deps;
         let ring =
             Ring::start(streams.bells.clone(), options.limits.unrung, life.closing.clone(), &life.tasks);
@@ -162,15 +159,15 @@ impl Door {
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),
             readiness: Readiness::default(),
-            document: LazyLock::new(|| openapi::document().to_string()),
+            document: LazyLock::new(|| openapi::document().to_string().into()),
             draining: life.draining.clone(),
-            render_metrics: metrics,
+            metrics_page: MetricsPage::of(metrics),
             stores,
             streams,
             clock,
             entropy,
             options,
-            listen,
+            listen: listen.iter().map(ToString::to_string).collect(),
             accept,
             ring,
             news,
