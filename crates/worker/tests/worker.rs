@@ -23,6 +23,8 @@ mod graphs;
 mod http;
 #[path = "worker/listener.rs"]
 mod listener;
+#[path = "worker/neighbours.rs"]
+mod neighbours;
 #[path = "worker/notices.rs"]
 mod notices;
 #[path = "worker/outbound.rs"]
