@@ -25,8 +25,6 @@ mod graphs;
 mod http;
 #[path = "worker/listener.rs"]
 mod listener;
-#[path = "worker/neighbours.rs"]
-mod neighbours;
 #[path = "worker/notices.rs"]
 mod notices;
 #[path = "worker/outbound.rs"]
