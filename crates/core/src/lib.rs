@@ -7,7 +7,7 @@
 //! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
 //! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`claim`] with
 //! [`election`], [`assignment`], [`action`]), what others are told ([`notice`]), and the small decisions of the
-//! shells ([`retry`], [`lane`], [`sweep`]).
+//! shells ([`retry`], [`lane`], [`sweep`], [`permission`]).
 
 pub mod action;
 pub mod assignment;
@@ -27,6 +27,7 @@ pub mod log;
 pub mod machine;
 pub mod notice;
 pub mod pace;
+pub mod permission;
 pub mod placement;
 pub mod planted;
 pub mod problem;

@@ -6,9 +6,11 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 
 use crate::door::Door;
+use crate::process_metrics;
 
 /// Tells the recorder what the numbers mean. Call once, after it is installed.
 pub fn describe() {
+    crate::process_metrics::start();
     use metrics::{describe_counter, describe_gauge, describe_histogram};
     describe_counter!("millstream_http_requests_total", "Requests answered, by route, method and status.");
     describe_histogram!("millstream_http_request_seconds", "Time to answer a request, by route.");
@@ -126,7 +128,9 @@ pub(crate) async fn scrape(door: &Arc<Door>) -> String {
             }
         }
     }
-    (door.render_metrics)()
+    let mut text = (door.render_metrics)();
+    text.push_str(&process_metrics::render());
+    text
 }
 
 fn gauge(name: &'static str, value: u64) {

@@ -46,7 +46,17 @@ pub struct Engine {
 impl Engine {
     /// Open (or make) the directory, bring the tables up to date, listen, start the loops.
     pub async fn start(
+        config: Config,
+        calls: Option<Arc<dyn PerformCalls>>,
+        metrics: MetricsText,
+    ) -> Result<Self> {
+        Self::start_with(config, Openness::Careful, calls, metrics).await
+    }
+
+    /// The same, on an address where calls may come without a key although it is not loopback.
+    pub async fn start_with(
         mut config: Config,
+        openness: Openness,
         calls: Option<Arc<dyn PerformCalls>>,
         metrics: MetricsText,
     ) -> Result<Self> {
@@ -60,7 +70,7 @@ impl Engine {
         let shared =
             Shared::new(database.stores(), Streams::of(EmbeddedStream::new(&SystemEntropy::seeded()))).await;
         let suspect_before = died_before(&shared).await?;
-        let options = ingress_options(&config, config.listen, Openness::Careful, &shared.stores).await?;
+        let options = ingress_options(&config, config.listen, openness, &shared.stores).await?;
         let listener = TcpListener::bind(config.listen).await.with_context(|| {
             format!(
                 "cannot listen on {}; another one may be running: choose a place with --listen",

@@ -22,6 +22,7 @@ mod performers;
 mod problems;
 mod repeats;
 mod resolutions;
+mod roles;
 mod schema;
 mod signals;
 mod slow;
