@@ -13,8 +13,8 @@ use millstream_rpc::proto::{
     GetWorkflowRequest, ListWorkflowsRequest, NodeReplacement, NodeResult, UpdateNodeRequest,
 };
 use tokio::net::TcpStream;
-use tonic::Code;
 use tonic::transport::Endpoint;
+use tonic::{Code, Status};
 
 use crate::bench::{Bench, deps, open_options};
 use crate::calls::{Clients, chain, create, keyed, refused};
