@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth;
+use crate::connections::OnReserve;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::Limits;
@@ -23,6 +24,28 @@ pub(crate) struct Gate {
     requests: Arc<Semaphore>,
     waits: Arc<Semaphore>,
     tails: Arc<Semaphore>,
+    health_checks: Arc<Semaphore>,
+    health_watches: Arc<Semaphore>,
+    reflections: Arc<Semaphore>,
+}
+
+/// What calls without a key may hold at once. Each kind has a budget of its own, so that they take nothing from
+/// callers with a key, nor from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnonymousBudget {
+    HealthCheck,
+    HealthWatch,
+    Reflection,
+}
+
+impl AnonymousBudget {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::HealthCheck => "health_check",
+            Self::HealthWatch => "health_watch",
+            Self::Reflection => "reflection",
+        }
+    }
 }
 
 impl Gate {
@@ -32,6 +55,9 @@ impl Gate {
             requests: semaphore(limits.in_flight),
             waits: semaphore(limits.waits),
             tails: semaphore(limits.tails),
+            health_checks: semaphore(limits.health_checks),
+            health_watches: semaphore(limits.health_watches),
+            reflections: semaphore(limits.reflections),
         }
     }
 
@@ -45,6 +71,19 @@ impl Gate {
     /// Leave to wait, or `None` when too many wait already.
     pub(crate) fn wait(&self) -> Option<OwnedSemaphorePermit> {
         self.waits.clone().try_acquire_owned().ok()
+    }
+
+    /// A place among the calls of this kind that need no key.
+    pub(crate) fn anonymous(&self, budget: AnonymousBudget) -> Result<OwnedSemaphorePermit, Problem> {
+        let semaphore = match budget {
+            AnonymousBudget::HealthCheck => &self.health_checks,
+            AnonymousBudget::HealthWatch => &self.health_watches,
+            AnonymousBudget::Reflection => &self.reflections,
+        };
+        semaphore.clone().try_acquire_owned().map_err(|_| {
+            crate::metrics::anonymous_refused(budget);
+            Problem::new(Kind::Busy, format!("too many calls are in flight ({})", budget.as_str()))
+        })
     }
 
     pub(crate) fn tail(&self) -> Result<OwnedSemaphorePermit, Problem> {
@@ -90,14 +129,25 @@ pub(crate) async fn in_flight(State(door): State<Arc<Door>>, mut request: Reques
 
 /// Sizes and hosts, for every path.
 pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match refused(request.uri(), request.headers(), &door).await {
+    match refused(request.uri(), request.headers(), request.extensions().get(), &door).await {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     }
 }
 
+/// What connections of the reserve may ask for.
+const PROBES: &[&str] = &["/healthz", "/readyz", "/metrics", "/grpc.health.v1.Health/Check"];
+
 /// Why a request is not even looked at.
-pub(crate) async fn refused(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
+pub(crate) async fn refused(
+    uri: &Uri,
+    headers: &HeaderMap,
+    reserve: Option<&OnReserve>,
+    door: &Door,
+) -> Option<Problem> {
+    if reserve.is_some() && !PROBES.contains(&uri.path()) {
+        return Some(Problem::new(Kind::Busy, "too many connections are open"));
+    }
     if let Some(problem) = too_long(uri, headers, &door.options.limits) {
         return Some(problem);
     }

@@ -36,6 +36,7 @@ pub struct Config {
     pub url: String,
     pub key: String,
     pub http_allow: Networks,
+    pub executor_allow: Networks,
     pub log: String,
     pub log_format: LogFormat,
     pub threads: usize,
@@ -95,6 +96,10 @@ pub struct Tls {
 pub struct Ingress {
     pub max_in_flight: usize,
     pub max_queued: usize,
+    pub max_connections: usize,
+    pub max_connections_per_address: usize,
+    pub max_streams_per_connection: u32,
+    pub idle_timeout: Span,
     pub allowed_hosts: Vec<String>,
     pub drain: Span,
 }

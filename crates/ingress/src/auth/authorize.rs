@@ -11,6 +11,7 @@ use millstream_core::permission::Permission;
 use millstream_store::Result as StoreResult;
 
 use super::identity::{Identity, Rights};
+use crate::connections::ConnectionUse;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::AuthMode;
@@ -27,7 +28,7 @@ pub(crate) async fn authorize(
     }
 }
 
-/// Identifies the caller, checks its permission, and leaves the [`Identity`] and the
+/// Identifies the caller, notes that its connection is used by one, checks its permission, and leaves the [`Identity`] and the
 /// [`Caller`](super::Caller) in the extensions of the request.
 pub(crate) async fn authorize_call(
     door: &Door,
@@ -35,6 +36,9 @@ pub(crate) async fn authorize_call(
     needs: Permission,
 ) -> Result<Identity, Problem> {
     let identity = authenticate(request.headers(), door).await?;
+    if let Some(connection) = request.extensions_mut().remove::<Arc<ConnectionUse>>() {
+        connection.prove();
+    }
     identity.require(needs)?;
     if let Some(caller) = identity.caller() {
         request.extensions_mut().insert(caller);

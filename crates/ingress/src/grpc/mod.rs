@@ -12,6 +12,7 @@ mod executors;
 mod health;
 mod intake;
 mod lease;
+mod method_label;
 mod methods;
 mod paging;
 mod routes;

@@ -11,6 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use millstream_core::permission::Permission;
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -125,11 +126,11 @@ async fn scrape(State(door): State<Arc<Door>>, identity: Identity) -> Response {
     let text = if identity.permits(Permission::SeeFleet) {
         metrics::scrape(&door).await
     } else {
-        process_metrics::for_tenant()
+        Bytes::from(process_metrics::for_tenant())
     };
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
 async fn document(State(door): State<Arc<Door>>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], door.document.to_string()).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], door.document.clone()).into_response()
 }

@@ -24,6 +24,7 @@ mod repeats;
 mod resolutions;
 mod roles;
 mod schema;
+mod scraping;
 mod signals;
 mod slow;
 mod sockets;
