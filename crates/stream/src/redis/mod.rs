@@ -41,5 +41,5 @@ mod script;
 mod stream;
 mod subscriber;
 
-pub use options::RedisOptions;
+pub use options::{RedisOptions, RedisTls};
 pub use stream::RedisStream;
