@@ -8,6 +8,7 @@ use std::time::Duration;
 use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::limits::MAX_SOURCE_BYTES;
+use millstream_core::network_policy::NetworkPolicy;
 
 /// How the door behaves. `Default` is what a production ingress uses.
 #[derive(Debug, Clone)]
@@ -37,6 +38,8 @@ pub struct IngressOptions {
     pub key_ttl: Duration,
     /// Runs of devices: how choices are weighed, and how long devices may take.
     pub devices: Policy,
+    /// Where executors may register. Workers check it again for every connection.
+    pub executor_networks: NetworkPolicy,
     /// Workers not heard of for this long are not listed.
     pub worker_ttl: Duration,
     /// After the signal: how long `/readyz` is red before the door stops accepting connections.
@@ -61,6 +64,7 @@ impl Default for IngressOptions {
             appenders: 2,
             key_ttl: Duration::from_secs(3),
             devices: Policy::default(),
+            executor_networks: NetworkPolicy::default(),
             worker_ttl: Duration::from_secs(30),
             drain_delay: Duration::ZERO,
             drain_deadline: Duration::from_secs(25),

@@ -36,6 +36,7 @@ pub struct Config {
     pub url: String,
     pub key: String,
     pub http_allow: Networks,
+    pub executor_allow: Networks,
     pub log: String,
     pub log_format: LogFormat,
     pub threads: usize,

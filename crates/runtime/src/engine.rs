@@ -59,6 +59,7 @@ impl Engine {
         let database = Database::open_sqlite(&database_path).await?;
         database.migrate().await?;
         config.http_allow.0.extend(loopback_networks());
+        config.executor_allow.0.extend(loopback_networks());
 
         let shared =
             Shared::new(database.stores(), Streams::of(EmbeddedStream::new(&SystemEntropy::seeded()))).await;
