@@ -23,6 +23,7 @@ mod problems;
 mod repeats;
 mod resolutions;
 mod schema;
+mod scraping;
 mod signals;
 mod slow;
 mod sockets;
