@@ -8,6 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
+use millstream_core::fair::TenantWeights;
 use millstream_core::id::{Name, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_core::network_policy::NetworkPolicy;
@@ -31,6 +32,8 @@ pub struct WorkerOptions {
     pub visits: usize,
     /// Doorbells held at most (read and not acknowledged). Beyond it reading waits.
     pub held: usize,
+    /// How much of the worker each tenant gets while others wait too.
+    pub weights: TenantWeights,
     /// How long one read waits for news; also how long a shutdown may go unnoticed by the reader.
     pub block: Duration,
     /// How much of one mailbox a visit takes.
@@ -141,6 +144,7 @@ impl WorkerOptions {
             batch: 256,
             visits: 2,
             held: 8192,
+            weights: TenantWeights::default(),
             block: Duration::from_millis(500),
             mailbox: MailboxLimits::default(),
             visit_bytes: 16 * 1024 * 1024,
