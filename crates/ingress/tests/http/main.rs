@@ -23,6 +23,7 @@ mod performers;
 mod problems;
 mod repeats;
 mod resolutions;
+mod roles;
 mod schema;
 mod scraping;
 mod signals;
