@@ -14,6 +14,7 @@ use millstream_core::lane::Lane;
 use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::time::Timestamp;
 use millstream_store::execution_store::MailboxLimits;
+use rustls::pki_types::CertificateDer;
 
 use crate::error::WorkerError;
 use crate::executors::FixedExecutor;
@@ -95,6 +96,8 @@ pub struct HttpOptions {
     pub max_response: usize,
     pub connect_timeout: Duration,
     pub max_redirects: usize,
+    /// CAs that are trusted beside the public ones.
+    pub private_roots: Vec<CertificateDer<'static>>,
 }
 
 /// How long things are kept after their end.
@@ -225,6 +228,7 @@ impl Default for HttpOptions {
             max_response: 192 * 1024,
             connect_timeout: Duration::from_secs(5),
             max_redirects: 5,
+            private_roots: Vec::new(),
         }
     }
 }

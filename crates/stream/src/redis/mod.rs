@@ -43,5 +43,5 @@ mod stream;
 mod subscriber;
 mod windows;
 
-pub use options::RedisOptions;
+pub use options::{RedisOptions, RedisTls};
 pub use stream::RedisStream;
