@@ -19,6 +19,7 @@
 
 mod connect;
 mod decode;
+mod encryption;
 mod errors;
 mod migrate;
 mod warm;
@@ -85,3 +86,4 @@ mod resolving;
 mod worker_store;
 
 pub use connect::{PostgresOptions, PostgresStore};
+pub use encryption::{PostgresEncryption, encryption_of};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{BenchDevicesArgs, BenchPeopleArgs};
+use super::{BenchDevicesArgs, BenchFairnessArgs, BenchPeopleArgs};
 
 const BENCH_EXAMPLES: &str = "\
 Workloads:
@@ -93,6 +93,8 @@ pub(crate) enum BenchCommand {
     Devices(BenchDevicesArgs),
     /// Measure hostile expressions: the most CPU and memory that one step takes
     Expressions(BenchExpressionsArgs),
+    /// Measure what a backlog of one tenant costs another
+    Fairness(BenchFairnessArgs),
 }
 
 #[derive(Debug, Args)]
