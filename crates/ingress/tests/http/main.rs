@@ -7,6 +7,7 @@ mod batch;
 mod bench;
 mod definitions;
 mod drain;
+mod edge_bytes;
 mod events;
 mod executions;
 mod failures;
