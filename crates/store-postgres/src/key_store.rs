@@ -8,16 +8,17 @@ use millstream_store::key_store::{
     KeyChoice, KeyFilter, KeyHash, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey, rotated_name,
 };
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, PgPool, Row};
+use sqlx::{PgConnection, Row};
 
 use crate::connect::PostgresStore;
 use crate::decode;
 use crate::errors::{Attempt, Failure};
+use crate::warm::Warm;
 
 #[async_trait]
 impl KeyStore for PostgresStore {
     async fn create_key(&self, key: &NewKey, now: Timestamp) -> Result<bool> {
-        self.patiently(|| create_key(&self.pool, key, now)).await
+        self.patiently(|| create_key(&self.warm, key, now)).await
     }
 
     async fn find_keys(&self, hashes: &[KeyHash]) -> Result<Vec<Option<KeyView>>> {
@@ -79,7 +80,7 @@ WHERE tenant = $1 AND hash >= $2 AND hash <= $3 AND revoked_at IS NULL";
     }
 
     async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> Result<bool> {
-        self.patiently(|| rotate_key(&self.pool, rotation, now)).await
+        self.patiently(|| rotate_key(&self.warm, rotation, now)).await
     }
 
     async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()> {
@@ -101,8 +102,9 @@ fn stored_tenant(tenant: Option<&TenantId>) -> &str {
     tenant.map_or("", TenantId::as_str)
 }
 
-async fn create_key(pool: &PgPool, key: &NewKey, now: Timestamp) -> Attempt<bool> {
-    let mut transaction = pool.begin().await?;
+async fn create_key(warm: &Warm, key: &NewKey, now: Timestamp) -> Attempt<bool> {
+    let mut held = warm.lend().await?;
+    let mut transaction = held.begin().await?;
     let created = insert_key(&mut transaction, key, now).await?;
     transaction.commit().await?;
     Ok(created)
@@ -138,12 +140,13 @@ ON CONFLICT (tenant, name) WHERE revoked_at IS NULL DO NOTHING";
     Ok(inserted.rows_affected() > 0)
 }
 
-async fn rotate_key(pool: &PgPool, rotation: &KeyRotation, now: Timestamp) -> Attempt<bool> {
+async fn rotate_key(warm: &Warm, rotation: &KeyRotation, now: Timestamp) -> Attempt<bool> {
     const RETIRE: &str = "
 UPDATE api_keys SET shown_name = name, name = $2, expires_at = LEAST(expires_at, $3)
 WHERE hash = $1 AND revoked_at IS NULL AND shown_name IS NULL AND (expires_at IS NULL OR expires_at > $4)";
     let KeyRotation { predecessor, expires_at, successor } = rotation;
-    let mut transaction = pool.begin().await?;
+    let mut held = warm.lend().await?;
+    let mut transaction = held.begin().await?;
     let retired = sqlx::query(RETIRE)
         .bind(&predecessor[..])
         .bind(rotated_name(&successor.name, predecessor))

@@ -31,6 +31,9 @@ pub(crate) struct KnownKey {
     recorded_millis: AtomicI64,
 }
 
+/// A key to be looked up, and the caller that waits for it.
+type WaitingLookup = (KeyHash, oneshot::Sender<StoreResult<Option<KeyView>>>);
+
 pub(crate) struct KeyLookup {
     pub(super) store: Arc<dyn KeyStore>,
     pub(super) clock: Arc<dyn Clock>,
@@ -39,7 +42,7 @@ pub(crate) struct KeyLookup {
     known: Mutex<LruCache<KeyHash, Arc<KnownKey>>>,
     unknown: Mutex<LruCache<KeyHash, Instant>>,
     exist: Mutex<Option<(bool, Instant)>>,
-    waiting: Mutex<Vec<(KeyHash, oneshot::Sender<StoreResult<Option<KeyView>>>)>>,
+    waiting: Mutex<Vec<WaitingLookup>>,
     /// Held by the caller that looks up for all who wait; before when it must not.
     turn: tokio::sync::Mutex<Option<Instant>>,
 }
