@@ -24,6 +24,8 @@ pub(super) struct TenantKeys {
 pub(super) struct FleetUnderTest {
     pub(super) url: String,
     pub(super) keys: TenantKeys,
+    /// Shared by all attackers: a client is expensive to make.
+    pub(super) hostile: Client,
     fleet: Mutex<Fleet>,
     /// Numbers of the workers that should be running.
     workers: Mutex<Vec<usize>>,
@@ -44,6 +46,7 @@ impl FleetUnderTest {
         };
         Self {
             url: fleet.url(),
+            hostile: Client::new(&fleet.url()).with_key(&keys.hostile),
             keys,
             fleet: Mutex::new(fleet),
             workers: Mutex::new((0..workers).collect()),
@@ -53,10 +56,6 @@ impl FleetUnderTest {
 
     pub(super) fn honest(&self) -> Client {
         Client::new(&self.url).with_key(&self.keys.honest)
-    }
-
-    pub(super) fn hostile(&self) -> Client {
-        Client::new(&self.url).with_key(&self.keys.hostile)
     }
 
     /// Host and port of the ingress.

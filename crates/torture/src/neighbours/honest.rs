@@ -72,7 +72,7 @@ actions:
     /// Sends events until `over` says so, then waits for their actions, at most `patience`.
     pub(super) async fn drive(
         self: Arc<Self>,
-        target: &ActionTarget,
+        target: Arc<ActionTarget>,
         mut over: watch::Receiver<bool>,
         patience: Duration,
     ) -> HonestOutcome {

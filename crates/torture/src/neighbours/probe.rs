@@ -1,11 +1,12 @@
 //! What a load balancer and a scraper would see: `/healthz`, `/readyz` and `/metrics`, asked all the time.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_testkit::Client;
-use reqwest::Method;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::engine::FleetUnderTest;
@@ -28,18 +29,16 @@ pub(super) async fn probe(fleet: Arc<FleetUnderTest>, mut over: watch::Receiver<
     let mut outcome = ProbeOutcome::default();
     while !*over.borrow_and_update() {
         for path in ["/healthz", "/readyz", "/metrics"] {
-            let client = Client::new(&fleet.url).with_key(&fleet.keys.operator);
             let began = Instant::now();
-            let answer = client.request(Method::GET, path).timeout(ANSWER).send().await;
-            let failure = match answer {
-                Ok(answer) if answer.status().is_success() => answer.bytes().await.err().map(|_| "cut off"),
-                Ok(answer) if answer.status().as_u16() == 429 => Some("status 429"),
-                Ok(_) => Some("another status"),
-                Err(_) => Some("no answer"),
+            let failure = match tokio::time::timeout(ANSWER, ask(&fleet, path)).await {
+                Ok(Ok(200)) => None,
+                Ok(Ok(status)) => Some(format!("{path}: status {status}")),
+                Ok(Err(_)) => Some(format!("{path}: cut off")),
+                Err(_) => Some(format!("{path}: no answer")),
             };
             match failure {
                 None => latencies.push(began.elapsed()),
-                Some(failure) => *outcome.failures.entry(format!("{path}: {failure}")).or_default() += 1,
+                Some(failure) => *outcome.failures.entry(failure).or_default() += 1,
             }
         }
         for ended in fleet.observe_processes().await {
@@ -51,4 +50,19 @@ pub(super) async fn probe(fleet: Arc<FleetUnderTest>, mut over: watch::Receiver<
     }
     outcome.latency = LatencySample::of(latencies);
     outcome
+}
+
+/// One request on a new connection. Answers the status when the whole answer has arrived.
+async fn ask(fleet: &FleetUnderTest, path: &str) -> io::Result<u16> {
+    let mut stream = TcpStream::connect(fleet.address()).await?;
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
+        fleet.address(),
+        fleet.keys.operator
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    let status = answer.get(9..12).and_then(|status| std::str::from_utf8(status).ok()?.parse().ok());
+    status.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::attack::Attack;
@@ -22,6 +23,31 @@ const HEALTH: Duration = Duration::from_secs(1);
 /// Between two attacks, so that the figures of one are not those of the one before.
 const REST: Duration = Duration::from_secs(2);
 
+/// The thread on which the honest tenant, its target and the probes run, so that the work of the attackers does not
+/// count as waiting.
+struct MeasuringThread(Option<Runtime>);
+
+impl MeasuringThread {
+    fn start() -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        Self(Some(runtime.expect("a runtime")))
+    }
+
+    async fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
+        let runtime = self.0.as_ref().expect("a runtime until the end");
+        runtime.spawn(task).await.expect("the measuring thread does not panic")
+    }
+}
+
+impl Drop for MeasuringThread {
+    fn drop(&mut self) {
+        // A runtime may not wait for its threads inside of another one.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     let chance = Chance::of(seed);
     let bounds = NeighbourBounds {
@@ -31,10 +57,11 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
         memory_kib: options.memory_mib * 1024,
     };
     let began = Instant::now();
-    let target = ActionTarget::start().await;
+    let measuring = MeasuringThread::start();
+    let target = Arc::new(measuring.run(ActionTarget::start()).await);
     let fleet = Arc::new(FleetUnderTest::start(&options.binary, options.workers).await);
     let honest = HonestTenant::prepare(fleet.honest(), &target, options.rate).await;
-    let noisy = Arc::new(NoisyTenant::prepare(&fleet.hostile()).await);
+    let noisy = Arc::new(NoisyTenant::prepare(&fleet.hostile).await);
 
     let mut findings = Vec::new();
     let mut all = Vec::new();
@@ -42,7 +69,7 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
         let tarpit = target.url("/tarpit/1");
         let drawn = chance.for_the(attack.name());
         let scene = AttackScene::new(&fleet, &noisy, tarpit, options.burst, options.length, drawn);
-        let (figures, ended) = hold(attack, &scene, &honest, &target, options.patience).await;
+        let (figures, ended) = hold(attack, &scene, &honest, &target, &measuring, options.patience).await;
         findings.extend(ended.into_iter().map(|ended| NeighbourFinding::of("a process", ended)));
         findings.extend(check::check_attack(&figures, &bounds));
         NeighbourReport::print_figures(&figures);
@@ -63,7 +90,8 @@ async fn hold(
     attack: Attack,
     scene: &AttackScene,
     honest: &Arc<HonestTenant>,
-    target: &ActionTarget,
+    target: &Arc<ActionTarget>,
+    measuring: &MeasuringThread,
     patience: Duration,
 ) -> (AttackFigures, Vec<String>) {
     let (over, is_over) = watch::channel(false);
@@ -71,8 +99,8 @@ async fn hold(
         attacks::perform(attack, scene).await;
         over.send_replace(true);
     };
-    let working = Arc::clone(honest).drive(target, is_over.clone(), patience);
-    let probing = probe::probe(Arc::clone(&scene.fleet), is_over.clone());
+    let working = measuring.run(Arc::clone(honest).drive(Arc::clone(target), is_over.clone(), patience));
+    let probing = measuring.run(probe::probe(Arc::clone(&scene.fleet), is_over.clone()));
     let ((), worked, probed) = futures::future::join3(attacking, working, probing).await;
     let figures = AttackFigures {
         attack,

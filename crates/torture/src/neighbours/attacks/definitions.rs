@@ -34,24 +34,24 @@ actions:
 "#;
 
 pub(super) async fn evaluate_hostile_expressions(scene: &AttackScene) {
-    let client = scene.fleet.hostile();
-    store(scene, &client, EXPRESSIONS.to_owned()).await;
+    let client = &scene.fleet.hostile;
+    store(scene, client, EXPRESSIONS.to_owned()).await;
     let executions: Vec<String> = (0..4).map(|number| format!("heavy-{number}")).collect();
     let payload = json!({ "text": "7".repeat(100_000), "list": (0..20_000).collect::<Vec<u32>>() });
     for execution in &executions {
-        post(scene, &client, "/v1/executions", json!({ "definition": "heavy", "execution_id": execution }))
+        post(scene, client, "/v1/executions", json!({ "definition": "heavy", "execution_id": execution }))
             .await;
         let path = format!("/v1/executions/{execution}/events");
-        post(scene, &client, &path, json!({ "name": "feed", "payload": payload })).await;
+        post(scene, client, &path, json!({ "name": "feed", "payload": payload })).await;
     }
     let mut turn = 0;
     while !scene.is_over() {
         let name = ["build", "scan", "compare", "double"][turn % 4];
         let path = format!("/v1/executions/{}/events", executions[turn % executions.len()]);
-        post(scene, &client, &path, json!({ "name": name })).await;
+        post(scene, client, &path, json!({ "name": name })).await;
         turn += 1;
         if turn % 20 == 0 {
-            fan_out(scene, &client, turn).await;
+            fan_out(scene, client, turn).await;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -68,34 +68,34 @@ async fn fan_out(scene: &AttackScene, client: &Client, turn: usize) {
 }
 
 pub(super) async fn start_recursively(scene: &AttackScene) {
-    let client = scene.fleet.hostile();
-    store(scene, &client, SELF_START.to_owned()).await;
+    let client = &scene.fleet.hostile;
+    store(scene, client, SELF_START.to_owned()).await;
     for number in 0..4 {
         let start = json!({ "definition": "hydra", "execution_id": format!("hydra-{number}") });
-        post(scene, &client, "/v1/executions", start).await;
+        post(scene, client, "/v1/executions", start).await;
     }
     scene.sleep_until_over().await;
 }
 
 /// Actions that occupy a slot for as long as the definition may say.
 pub(super) async fn call_tarpit(scene: &AttackScene) {
-    let client = scene.fleet.hostile();
+    let client = &scene.fleet.hostile;
     for (name, timeout) in [("tarpit-century", "36500d"), ("tarpit", "1h")] {
         let definition = format!(
             "name: {name}\ninitial: open\nstates: {{ open: {{ on: {{ go: {{ do: [call] }} }} }} }}\n\
              actions: {{ call: {{ http: {{ method: POST, url: \"{}\" }}, timeout: {timeout} }} }}\n",
             scene.tarpit
         );
-        store(scene, &client, definition).await;
+        store(scene, client, definition).await;
         let executions: Vec<Value> = (0..500)
             .map(|number| json!({ "definition": name, "execution_id": format!("{name}-{number}") }))
             .collect();
-        post(scene, &client, "/v1/executions", Value::from(executions)).await;
+        post(scene, client, "/v1/executions", Value::from(executions)).await;
         for _ in 0..6 {
             let events: Vec<Value> = (0..500)
                 .map(|number| json!({ "execution_id": format!("{name}-{number}"), "name": "go" }))
                 .collect();
-            post(scene, &client, "/v1/events", Value::from(events)).await;
+            post(scene, client, "/v1/events", Value::from(events)).await;
         }
     }
     scene.sleep_until_over().await;

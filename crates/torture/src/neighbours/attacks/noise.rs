@@ -59,7 +59,7 @@ fn execution_id(number: usize) -> String {
 
 /// Posts events in batches as fast as they are taken.
 pub(super) async fn burst(scene: &AttackScene) {
-    let client = scene.fleet.hostile();
+    let client = &scene.fleet.hostile;
     let mut sent = 0;
     while sent < scene.burst && !scene.is_over() {
         let events: Vec<Value> = (sent..sent + BATCH)
@@ -123,10 +123,10 @@ pub(in crate::neighbours) async fn verify_nothing_lost(
 ) -> Vec<NeighbourFinding> {
     let (accepted, in_doubt) =
         (noisy.accepted.load(Ordering::Relaxed), noisy.in_doubt.load(Ordering::Relaxed));
-    let client = fleet.hostile();
+    let client = &fleet.hostile;
     let until = Instant::now() + patience;
     loop {
-        let applied = applied_events(&client).await;
+        let applied = applied_events(client).await;
         match applied {
             Ok(applied) if (accepted..=accepted + in_doubt).contains(&applied) => return Vec::new(),
             Ok(applied) if applied > accepted + in_doubt => {

@@ -20,7 +20,7 @@ pub(super) async fn open_tails(scene: &AttackScene) {
         let (scene, path) = (scene.clone(), format!("/v1/executions/{execution}/tail"));
         tails.spawn(async move {
             tokio::time::sleep(Duration::from_millis(number as u64 * 2)).await;
-            let client = scene.fleet.hostile();
+            let client = &scene.fleet.hostile;
             while !scene.is_over() {
                 let answer = client.request(Method::GET, &path).send().await;
                 scene.add_status(&answer);
@@ -44,7 +44,7 @@ pub(super) async fn open_long_polls(scene: &AttackScene) {
         let scene = scene.clone();
         polls.spawn(async move {
             tokio::time::sleep(Duration::from_millis(number as u64)).await;
-            let client = scene.fleet.hostile();
+            let client = &scene.fleet.hostile;
             while !scene.is_over() {
                 let wanted = json!({ "types": ["never"], "wait": 60 });
                 let answer = client.request(Method::POST, "/v1/tasks/lease").json(&wanted).send().await;
