@@ -8,13 +8,10 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use bytes::Bytes;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::rt::Executor;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{HttpService, Service, service_fn};
@@ -30,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::connections::{
     ConnectionLane, ConnectionPlace, ConnectionRegistry, ConnectionUse, OnReserve, RequestInProgress,
 };
+use crate::held_body::HeldBody;
 use crate::metrics;
 use crate::options::Limits;
 use crate::preface::{self, Version};
@@ -131,9 +129,9 @@ fn counted_service(
     connection: Arc<ConnectionUse>,
 ) -> impl HttpService<
     Incoming,
-    ResBody = CountedBody,
+    ResBody = HeldBody<RequestInProgress>,
     Error = Infallible,
-    Future = impl Future<Output = Result<Response<CountedBody>, Infallible>> + Send + 'static,
+    Future = impl Future<Output = Result<Response<HeldBody<RequestInProgress>>, Infallible>> + Send + 'static,
 > {
     let router = TowerToHyperService::new(router);
     service_fn(move |mut request: Request<Incoming>| {
@@ -146,35 +144,8 @@ fn counted_service(
             request.extensions_mut().insert(Arc::clone(&connection));
         }
         let answering = router.call(request);
-        async move { answering.await.map(|answer| answer.map(|body| CountedBody { body, in_progress })) }
+        async move { answering.await.map(|answer| answer.map(|body| HeldBody::new(body, in_progress))) }
     })
-}
-
-/// The body of an answer; the request is in progress until it is sent or given up.
-pub(crate) struct CountedBody {
-    body: Body,
-    #[expect(dead_code, reason = "counts by being there")]
-    in_progress: RequestInProgress,
-}
-
-impl hyper::body::Body for CountedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 /// What ends a connection from this side.

@@ -30,6 +30,7 @@ pub mod fuzzing;
 mod gate;
 mod graphs;
 mod grpc;
+mod held_body;
 pub mod http;
 mod lookup;
 mod machines;

@@ -25,6 +25,7 @@ use crate::auth;
 use crate::body::Budget;
 use crate::door::Door;
 use crate::gate::{self, AnonymousBudget};
+use crate::held_body::HeldBody;
 use crate::http::problem::{Kind, Problem};
 use crate::metrics::InFlight;
 
@@ -95,33 +96,7 @@ pub(super) async fn anonymous(State(door): State<Arc<Door>>, request: Request, n
     };
     let account = Account::new(Budget::of(ANONYMOUS_BYTES));
     let answer = next.run(request.map(|body| Body::new(Paid::new(body, account, limit)))).await;
-    answer.map(|body| Body::new(HeldBody { body, _permit: permit }))
-}
-
-/// A body that holds a place until it ends.
-struct HeldBody {
-    body: Body,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl hyper::body::Body for HeldBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+    answer.map(|body| Body::new(HeldBody::new(body, permit)))
 }
 
 /// What a call has paid for; nothing more once it is answered.

@@ -123,6 +123,16 @@ async fn the_actor_of_an_event_is_the_name_of_the_key() {
 }
 
 #[tokio::test]
+async fn a_key_counts_from_the_moment_it_exists() {
+    let bench = Bench::open();
+    assert_eq!(bench.get("/v1/workers").await.status, 200);
+    bench.key("ms_first", "a", Role::Read).await;
+    // Within the second for which the ingress believes that no key exists.
+    bench.send(keyed(yaml("/v1/definitions", ORDER), "ms_first")).await.problem(403, "forbidden");
+    assert_eq!(bench.send(keyed(get("/v1/definitions"), "ms_unknown")).await.status, 200);
+}
+
+#[tokio::test]
 async fn an_open_door_closes_when_the_first_key_exists_and_stays_closed() {
     let bench = Bench::open();
     assert_eq!(bench.get("/v1/workers").await.status, 200);
