@@ -21,6 +21,8 @@ mod connect;
 mod decode;
 mod errors;
 mod migrate;
+mod server_check;
+mod session;
 mod warm;
 
 mod accept_plan;
@@ -85,3 +87,4 @@ mod resolving;
 mod worker_store;
 
 pub use connect::{PostgresOptions, PostgresStore};
+pub use server_check::ServerCheck;
