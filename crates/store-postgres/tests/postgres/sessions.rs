@@ -83,9 +83,9 @@ async fn a_ping_fails_while_the_database_is_read_only() {
     assert!(matches!(open().await.ping().await, Err(StoreError::Unavailable(_))));
     let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
     let name = fixture.database.url.rsplit('/').next().unwrap();
-    let reset = format!(
-        "SET default_transaction_read_only = off; ALTER DATABASE {name} RESET default_transaction_read_only"
-    );
-    sqlx::raw_sql(AssertSqlSafe(reset)).execute(&mut connection).await.unwrap();
+    let reset = format!("ALTER DATABASE {name} RESET default_transaction_read_only");
+    for statement in ["SET default_transaction_read_only = off".to_owned(), reset] {
+        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
+    }
     open().await.ping().await.unwrap();
 }
