@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_core::entropy::Entropy;
@@ -17,13 +18,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accept::Accept;
-use crate::auth::Keys;
+use crate::auth::KeyLookup;
 use crate::body::Budget;
 use crate::devices::fleet::Fleet;
 use crate::gate::Gate;
 use crate::http::health::Readiness;
 use crate::lookup::Lookup;
 use crate::machines::Machines;
+use crate::metrics_page::{MetricsPage, RenderMetrics};
 use crate::news::News;
 use crate::options::IngressOptions;
 use crate::people::desk::Desk;
@@ -40,8 +42,7 @@ pub struct Deps {
     pub streams: Streams,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Renders every metric of the process as Prometheus text.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub metrics: RenderMetrics,
 }
 
 impl std::fmt::Debug for Deps {
@@ -55,7 +56,7 @@ pub(crate) struct Door {
     pub(crate) streams: Streams,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub(crate) metrics_page: MetricsPage,
     pub(crate) options: IngressOptions,
     /// Where it listens, as a `Host` header would say it.
     pub(crate) listen: Vec<String>,
@@ -79,12 +80,12 @@ pub(crate) struct Door {
     pub(crate) desk: Desk,
     /// What became of events, for those who wait for it.
     pub(crate) outcomes: Lookup<(TenantId, EventId), Option<EventView>>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyLookup,
     pub(crate) gate: Gate,
     pub(crate) bodies: Budget,
     pub(crate) readiness: Readiness,
     /// The OpenAPI document, written once, when somebody asks for it.
-    pub(crate) document: LazyLock<String>,
+    pub(crate) document: LazyLock<Bytes>,
 }
 
 /// The life of a door: when it begins to drain, when its own tasks are to end, and who counts them.
@@ -154,13 +155,13 @@ impl Door {
             reports,
             told,
             desk,
-            keys: Keys::of(stores.keys.clone(), options.key_ttl),
+            keys: KeyLookup::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),
             readiness: Readiness::default(),
-            document: LazyLock::new(|| openapi::document().to_string()),
+            document: LazyLock::new(|| openapi::document().to_string().into()),
             draining: life.draining.clone(),
-            render_metrics: metrics,
+            metrics_page: MetricsPage::of(metrics),
             stores,
             streams,
             clock,

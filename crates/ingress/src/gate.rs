@@ -12,9 +12,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::auth;
+use crate::connections::OnReserve;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
-use crate::options::{AuthMode, Limits};
+use crate::options::Limits;
 
 /// The counts that bound what is in flight.
 #[derive(Debug)]
@@ -22,6 +24,28 @@ pub(crate) struct Gate {
     requests: Arc<Semaphore>,
     waits: Arc<Semaphore>,
     tails: Arc<Semaphore>,
+    health_checks: Arc<Semaphore>,
+    health_watches: Arc<Semaphore>,
+    reflections: Arc<Semaphore>,
+}
+
+/// What calls without a key may hold at once. Each kind has a budget of its own, so that they take nothing from
+/// callers with a key, nor from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnonymousBudget {
+    HealthCheck,
+    HealthWatch,
+    Reflection,
+}
+
+impl AnonymousBudget {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::HealthCheck => "health_check",
+            Self::HealthWatch => "health_watch",
+            Self::Reflection => "reflection",
+        }
+    }
 }
 
 impl Gate {
@@ -31,6 +55,9 @@ impl Gate {
             requests: semaphore(limits.in_flight),
             waits: semaphore(limits.waits),
             tails: semaphore(limits.tails),
+            health_checks: semaphore(limits.health_checks),
+            health_watches: semaphore(limits.health_watches),
+            reflections: semaphore(limits.reflections),
         }
     }
 
@@ -44,6 +71,19 @@ impl Gate {
     /// Leave to wait, or `None` when too many wait already.
     pub(crate) fn wait(&self) -> Option<OwnedSemaphorePermit> {
         self.waits.clone().try_acquire_owned().ok()
+    }
+
+    /// A place among the calls of this kind that need no key.
+    pub(crate) fn anonymous(&self, budget: AnonymousBudget) -> Result<OwnedSemaphorePermit, Problem> {
+        let semaphore = match budget {
+            AnonymousBudget::HealthCheck => &self.health_checks,
+            AnonymousBudget::HealthWatch => &self.health_watches,
+            AnonymousBudget::Reflection => &self.reflections,
+        };
+        semaphore.clone().try_acquire_owned().map_err(|_| {
+            crate::metrics::anonymous_refused(budget);
+            Problem::new(Kind::Busy, format!("too many calls are in flight ({})", budget.as_str()))
+        })
     }
 
     pub(crate) fn tail(&self) -> Result<OwnedSemaphorePermit, Problem> {
@@ -89,16 +129,33 @@ pub(crate) async fn in_flight(State(door): State<Arc<Door>>, mut request: Reques
 
 /// Sizes and hosts, for every path.
 pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match refused(&request, &door) {
+    match refused(request.uri(), request.headers(), request.extensions().get(), &door).await {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     }
 }
 
+/// What connections of the reserve may ask for.
+const PROBES: &[&str] = &["/healthz", "/readyz", "/metrics", "/grpc.health.v1.Health/Check"];
+
 /// Why a request is not even looked at.
-pub(crate) fn refused(request: &Request, door: &Door) -> Option<Problem> {
-    too_long(request.uri(), request.headers(), &door.options.limits)
-        .or_else(|| foreign(request.uri(), request.headers(), door))
+pub(crate) async fn refused(
+    uri: &Uri,
+    headers: &HeaderMap,
+    reserve: Option<&OnReserve>,
+    door: &Door,
+) -> Option<Problem> {
+    if reserve.is_some() && !PROBES.contains(&uri.path()) {
+        return Some(Problem::new(Kind::Busy, "too many connections are open"));
+    }
+    if let Some(problem) = too_long(uri, headers, &door.options.limits) {
+        return Some(problem);
+    }
+    // A store that does not answer leaves the check on.
+    match auth::is_open(door).await {
+        Ok(false) => None,
+        Ok(true) | Err(_) => foreign(uri, headers, door),
+    }
 }
 
 fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> {
@@ -114,23 +171,30 @@ fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> 
     })
 }
 
-/// While the door is open on loopback a web page must not reach it: neither by a name that was made to
-/// point here (DNS rebinding), nor by a request across origins.
+/// Headers that a proxy adds: behind one, loopback says nothing about where a request comes from.
+const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
+
+/// While calls need no key a web page must not reach the ingress: neither by a name that was made to point here (DNS
+/// rebinding), nor by a request across origins. Nor must a request that a proxy passes on.
 fn foreign(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
-    match door.options.auth {
-        AuthMode::Keys | AuthMode::InsecureNoAuth => return None,
-        AuthMode::OpenOnLoopback => {}
-    }
-    // HTTP/2 says it in the address.
+    // HTTP/2 has the host in the address.
     let authority = uri.authority().map(|authority| authority.as_str());
-    let host = headers.get(header::HOST).map(|value| value.to_str().unwrap_or(""));
-    let origin = headers.get(header::ORIGIN).map(|value| value.to_str().unwrap_or(""));
-    let origin = origin.map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
-    let named = [authority, host, origin].into_iter().flatten().find(|name| !is_ours(name, door));
-    named.map(|name| {
-        let detail = format!("{name:?} is not served while no key is needed; use 127.0.0.1 or localhost");
-        Problem::new(Kind::HostRefused, detail)
-    })
+    let hosts = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or(""));
+    let origins = headers.get_all(header::ORIGIN).iter().map(|value| value.to_str().unwrap_or(""));
+    let origins = origins.map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
+    let named = authority.into_iter().chain(hosts).chain(origins).find(|name| !is_ours(name, door));
+    let detail = match (named, PROXY_HEADERS.iter().find(|name| headers.contains_key(**name))) {
+        (Some(name), _) => format!(
+            "{name:?} is not served while no key is needed; use 127.0.0.1 or localhost, or list it in ingress.allowed_hosts"
+        ),
+        (None, Some(header)) => {
+            format!(
+                "the request comes through a proxy ({header}); that needs a key, see `millstream keys create`"
+            )
+        }
+        (None, None) => return None,
+    };
+    Some(Problem::new(Kind::HostRefused, detail))
 }
 
 fn is_ours(authority: &str, door: &Door) -> bool {

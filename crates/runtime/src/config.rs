@@ -80,6 +80,9 @@ pub struct Postgres {
 pub struct Redis {
     pub prefix: String,
     pub connections: usize,
+    pub ca_file: PathBuf,
+    pub client_certificate: PathBuf,
+    pub client_key: PathBuf,
 }
 
 /// Paths of PEM files; an empty one is not set.
@@ -89,6 +92,9 @@ pub struct Tls {
     pub certificate: PathBuf,
     pub key: PathBuf,
     pub client_ca: PathBuf,
+    pub ca_file: PathBuf,
+    pub client_certificate: PathBuf,
+    pub client_key: PathBuf,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -96,6 +102,10 @@ pub struct Tls {
 pub struct Ingress {
     pub max_in_flight: usize,
     pub max_queued: usize,
+    pub max_connections: usize,
+    pub max_connections_per_address: usize,
+    pub max_streams_per_connection: u32,
+    pub idle_timeout: Span,
     pub allowed_hosts: Vec<String>,
     pub drain: Span,
 }

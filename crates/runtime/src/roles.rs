@@ -17,6 +17,7 @@ use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 
 use crate::config::Config;
 use crate::entropy::SystemEntropy;
+use crate::pem_files::private_roots;
 use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
 use crate::{drills, executors, outbound};
@@ -62,7 +63,7 @@ impl Shared {
     ) -> Result<millstream_worker::Deps> {
         let secrets = secrets(config);
         Ok(millstream_worker::Deps {
-            sinks: outbound::sinks(config, &http_options(config), &secrets, &self.clock)?,
+            sinks: outbound::sinks(config, &http_options(config)?, &secrets, &self.clock)?,
             stores: self.stores.clone(),
             streams: self.streams.clone(),
             clock: self.clock.clone(),
@@ -118,7 +119,7 @@ pub async fn ingress_options(
             let exist = stores.keys.keys_exist().await.context("cannot tell whether API keys exist")?;
             if !exist {
                 bail!(
-                    "refusing to serve {listen} without keys: make one with `millstream keys create NAME`, or say --insecure-no-auth if everybody who can reach it may do everything"
+                    "refusing to serve {listen} without keys: make one with `millstream keys create NAME --role admin`, or start with --insecure-no-auth if every client that reaches it may do everything"
                 );
             }
             AuthMode::Keys
@@ -127,6 +128,10 @@ pub async fn ingress_options(
     let limits = Limits {
         in_flight: config.ingress.max_in_flight,
         queue_items: config.ingress.max_queued,
+        connections: config.ingress.max_connections,
+        connections_per_address: config.ingress.max_connections_per_address,
+        streams_per_connection: config.ingress.max_streams_per_connection.max(1),
+        idle_timeout: config.ingress.idle_timeout.0,
         ..Limits::default()
     };
     Ok(IngressOptions {
@@ -157,12 +162,13 @@ fn executor_networks(config: &Config) -> NetworkPolicy {
     NetworkPolicy::allowing(config.executor_allow.0.clone())
 }
 
-fn http_options(config: &Config) -> HttpOptions {
-    HttpOptions {
+fn http_options(config: &Config) -> Result<HttpOptions> {
+    Ok(HttpOptions {
         allow: config.http_allow.0.clone(),
         max_response: config.worker.http_max_response,
+        private_roots: private_roots(config)?,
         ..HttpOptions::default()
-    }
+    })
 }
 
 pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions> {
@@ -180,7 +186,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         executors: executors(config)?,
         executor_networks: executor_networks(config),
         executor_silence: config.worker.executor_silence.0,
-        http: http_options(config),
+        http: http_options(config)?,
         devices: config.devices.policy()?,
         retention: Retention {
             completed: config.retention.completed.0,

@@ -19,6 +19,7 @@
 
 mod connect;
 mod decode;
+mod encryption;
 mod errors;
 mod migrate;
 mod server_check;
@@ -87,4 +88,5 @@ mod resolving;
 mod worker_store;
 
 pub use connect::{PostgresOptions, PostgresStore};
+pub use encryption::{PostgresEncryption, encryption_of};
 pub use server_check::ServerCheck;

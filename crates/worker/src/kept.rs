@@ -5,6 +5,10 @@
 //! arrive meanwhile wait for the next visit (their event may be younger than what the visit loaded),
 //! and those that could not be decided are kept and tried again together.
 //!
+//! Executions that are ready wait in a fair queue over tenants ([`millstream_core::fair`]): a backlog of one tenant
+//! does not stand in front of the others. While all visits are taken, the executions of tenants of whom nothing is
+//! being visited may go in an extra visit ([`Kept::take_newcomers`]).
+//!
 //! Suspects that have to be decided alone are visited one at a time, each in a visit of its own, in
 //! turn with the others: if one of them takes the process down, no other was being tried.
 //!
@@ -12,12 +16,15 @@
 //! jitter. Nothing in here reads a clock, and nothing stops the reading of other executions until
 //! the worker holds as much as it may.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
+use millstream_core::fair::{FairQueue, TenantWeights};
+use millstream_core::id::{ExecutionKey, TenantId};
 use millstream_stream::doorbell::EntryId;
 use tokio::time::Instant;
+
+use crate::shares::TenantShares;
 
 /// An execution to be visited.
 #[derive(Debug, Clone)]
@@ -79,14 +86,15 @@ pub(crate) enum Why {
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     held: HashMap<ExecutionKey, Held>,
-    ready: VecDeque<ExecutionKey>,
+    ready: FairQueue<ExecutionKey>,
     /// Those that were ready and have to go alone.
-    suspects: VecDeque<ExecutionKey>,
+    suspects: FairQueue<ExecutionKey>,
     /// The suspect that is visited now.
     suspect: Option<ExecutionKey>,
     next: Turn,
     waiting: BTreeSet<(Instant, ExecutionKey)>,
     entries: HashSet<EntryId>,
+    shares: TenantShares,
 }
 
 #[derive(Debug)]
@@ -115,6 +123,14 @@ enum Place {
 }
 
 impl Kept {
+    pub(crate) fn with_weights(weights: &TenantWeights) -> Self {
+        Self {
+            ready: FairQueue::with_weights(weights.clone()),
+            suspects: FairQueue::with_weights(weights.clone()),
+            ..Self::default()
+        }
+    }
+
     /// A doorbell, or word of the execution from elsewhere (`None`).
     pub(crate) fn arrive(&mut self, execution: ExecutionKey, entry: Option<EntryId>, suspicion: Suspicion) {
         if let Some(entry) = &entry
@@ -122,6 +138,9 @@ impl Kept {
         {
             // Our own entry, read or reclaimed a second time.
             return;
+        }
+        if entry.is_some() {
+            self.shares.hold_doorbell(&execution.tenant);
         }
         if let Some(held) = self.held.get_mut(&execution) {
             match held.place {
@@ -133,7 +152,7 @@ impl Kept {
             }
             return;
         }
-        self.ready.push_back(execution.clone());
+        self.ready.push(&execution.tenant, execution.clone());
         let held = Held {
             entries: entry.into_iter().collect(),
             later: Vec::new(),
@@ -158,7 +177,7 @@ impl Kept {
         {
             if let Some(held) = self.held.get_mut(&execution) {
                 held.place = Place::Ready;
-                self.ready.push_back(execution);
+                self.ready.push(&execution.tenant.clone(), execution);
             }
         }
     }
@@ -186,28 +205,51 @@ impl Kept {
     fn take_company(&mut self, max: usize) -> Vec<Visit> {
         let mut visits = Vec::new();
         while visits.len() < max
-            && let Some(execution) = self.ready.pop_front()
+            && let Some((_, execution)) = self.ready.pop()
         {
-            match self.held.get(&execution).map(|held| &held.suspicion) {
-                Some(Suspicion::None | Suspicion::Redelivered) => visits.extend(self.begin(execution)),
-                Some(Suspicion::Alone { .. }) => self.suspects.push_back(execution),
-                None => {}
-            }
+            visits.extend(self.begin_in_company(execution));
         }
         visits
+    }
+
+    /// Up to `max` executions of tenants of whom nothing is being visited.
+    pub(crate) fn take_newcomers(&mut self, max: usize, now: Instant) -> Vec<Visit> {
+        self.promote(now);
+        let busy: HashSet<TenantId> =
+            self.ready.tenants().filter(|tenant| self.shares.is_visited(tenant)).cloned().collect();
+        let mut visits = Vec::new();
+        while visits.len() < max
+            && let Some((_, execution)) = self.ready.pop_where(|tenant| !busy.contains(tenant))
+        {
+            visits.extend(self.begin_in_company(execution));
+        }
+        visits
+    }
+
+    /// Suspects are set aside.
+    fn begin_in_company(&mut self, execution: ExecutionKey) -> Option<Visit> {
+        match self.held.get(&execution).map(|held| &held.suspicion) {
+            Some(Suspicion::None | Suspicion::Redelivered) => self.begin(execution),
+            Some(Suspicion::Alone { .. }) => {
+                self.suspects.push(&execution.tenant.clone(), execution);
+                None
+            }
+            None => None,
+        }
     }
 
     fn take_suspect(&mut self) -> Vec<Visit> {
         if self.suspect.is_some() {
             return Vec::new();
         }
-        self.suspect = self.suspects.pop_front();
+        self.suspect = self.suspects.pop().map(|(_, execution)| execution);
         self.suspect.clone().and_then(|execution| self.begin(execution)).into_iter().collect()
     }
 
     fn begin(&mut self, execution: ExecutionKey) -> Option<Visit> {
         let held = self.held.get_mut(&execution)?;
         held.place = Place::Visited;
+        self.shares.begin_visit(&execution.tenant);
         Some(Visit {
             execution,
             entries: held.entries.clone(),
@@ -222,8 +264,10 @@ impl Kept {
             self.suspect = None;
         }
         let Some(held) = self.held.get_mut(&visit.execution) else { return };
+        self.shares.end_visit(&visit.execution.tenant);
         match end {
             End::Answered => {
+                self.shares.release_doorbells(&visit.execution.tenant, visit.entries.len());
                 for entry in &visit.entries {
                     self.entries.remove(entry);
                 }
@@ -233,7 +277,7 @@ impl Kept {
                     held.entries = std::mem::take(&mut held.later);
                     held.tries = 0;
                     held.place = Place::Ready;
-                    self.ready.push_back(visit.execution);
+                    self.ready.push(&visit.execution.tenant.clone(), visit.execution);
                 }
             }
             End::Kept(why) => {
@@ -269,6 +313,11 @@ impl Kept {
         self.entries.len().max(self.held.len())
     }
 
+    /// The tenants of which enough is held, in an inbox for `held` doorbells.
+    pub(crate) fn full_tenants(&self, held: usize, batch: usize) -> BTreeSet<TenantId> {
+        if self.entries.len() < batch { BTreeSet::new() } else { self.shares.full_tenants(held, batch) }
+    }
+
     /// Every doorbell held, to be kept fresh.
     pub(crate) fn entries(&self) -> Vec<EntryId> {
         self.entries.iter().cloned().collect()
@@ -280,6 +329,7 @@ impl Kept {
         self.suspects.clear();
         self.waiting.clear();
         self.entries.clear();
+        self.shares.clear();
         let left = |(execution, mut held): (ExecutionKey, Held)| {
             held.entries.append(&mut held.later);
             (execution, held.entries)
@@ -304,142 +354,4 @@ fn wait(why: &Why, tries: u32, unit: f64) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use millstream_core::id::{ExecutionId, TenantId};
-    use millstream_core::lane::Lane;
-
-    use super::*;
-
-    fn key(id: &str) -> ExecutionKey {
-        ExecutionKey { tenant: TenantId::default_tenant(), execution: ExecutionId::parse(id).unwrap() }
-    }
-
-    fn entry(id: &str) -> Option<EntryId> {
-        Some(EntryId { lane: Lane::of(&TenantId::default_tenant()), id: id.to_owned() })
-    }
-
-    fn ring(kept: &mut Kept, execution: &str, id: &str) {
-        kept.arrive(key(execution), entry(id), Suspicion::None);
-    }
-
-    #[test]
-    fn doorbells_of_one_execution_are_one_visit() {
-        let mut kept = Kept::default();
-        ring(&mut kept, "a", "1");
-        ring(&mut kept, "a", "2");
-        ring(&mut kept, "b", "3");
-        let visits = kept.take(10, Instant::now());
-        assert_eq!(visits.iter().map(|visit| visit.entries.len()).collect::<Vec<_>>(), [2, 1]);
-        assert!(kept.take(10, Instant::now()).is_empty());
-    }
-
-    #[test]
-    fn a_doorbell_that_arrives_during_a_visit_is_not_answered_by_it() {
-        let (mut kept, now) = (Kept::default(), Instant::now());
-        ring(&mut kept, "a", "1");
-        let visit = kept.take(1, now).remove(0);
-        ring(&mut kept, "a", "2");
-        assert!(kept.take(1, now).is_empty(), "visited twice at once");
-        kept.ended(visit, End::Answered, now, 0.5);
-        let visit = kept.take(1, now).remove(0);
-        assert_eq!(visit.entries, [entry("2").unwrap()]);
-        kept.ended(visit, End::Answered, now, 0.5);
-        assert_eq!(kept.len(), 0);
-    }
-
-    #[test]
-    fn a_busy_execution_is_retried_once_for_all_its_doorbells_and_others_go_on() {
-        let (mut kept, now) = (Kept::default(), Instant::now());
-        ring(&mut kept, "a", "1");
-        let visit = kept.take(1, now).remove(0);
-        kept.ended(visit, End::Kept(Why::Busy), now, 1.0);
-        ring(&mut kept, "a", "2");
-        ring(&mut kept, "b", "3");
-        let visits = kept.take(10, now);
-        assert_eq!(visits.len(), 1);
-        assert_eq!(visits[0].execution, key("b"));
-        let later = kept.next().unwrap();
-        assert!(later <= now + Duration::from_millis(50));
-        let visits = kept.take(10, later);
-        assert_eq!(visits[0].entries.len(), 2);
-        assert_eq!(visits[0].tries, 1);
-    }
-
-    #[test]
-    fn waits_grow_and_are_capped() {
-        assert_eq!(wait(&Why::Busy, 0, 1.0), Duration::from_millis(1));
-        assert_eq!(wait(&Why::Busy, 30, 1.0), Duration::from_millis(50));
-        assert_eq!(wait(&Why::Unavailable, 30, 1.0), Duration::from_secs(5));
-    }
-
-    fn cut(attempt: Attempt) -> Suspicion {
-        Suspicion::Alone { why: "it panicked".to_owned(), attempt }
-    }
-
-    #[test]
-    fn a_suspicion_survives_a_visit_that_was_not_made() {
-        for suspicion in [Suspicion::Redelivered, cut(Attempt::ToCount), cut(Attempt::Counted)] {
-            let (mut kept, now) = (Kept::default(), Instant::now());
-            kept.arrive(key("a"), entry("1"), suspicion.clone());
-            let visit = kept.take(1, now).remove(0);
-            assert_eq!(visit.suspicion, suspicion);
-            kept.ended(visit, End::Kept(Why::Busy), now, 1.0);
-            let visit = kept.take(1, kept.next().unwrap()).remove(0);
-            assert_eq!(visit.suspicion, suspicion);
-        }
-    }
-
-    #[test]
-    fn an_attempt_that_was_counted_and_not_made_is_not_counted_again() {
-        let (mut kept, now) = (Kept::default(), Instant::now());
-        kept.arrive(key("a"), entry("1"), cut(Attempt::ToCount));
-        let visit = kept.take(1, now).remove(0);
-        kept.ended(visit, End::Kept(Why::Unfinished { why: "it panicked".to_owned() }), now, 1.0);
-        let visit = kept.take(1, kept.next().unwrap()).remove(0);
-        assert_eq!(visit.suspicion, cut(Attempt::Counted));
-    }
-
-    #[test]
-    fn suspects_are_visited_one_at_a_time_and_in_turn_with_the_others() {
-        let (mut kept, now) = (Kept::default(), Instant::now());
-        for (execution, id) in [("a", "1"), ("b", "2")] {
-            kept.arrive(key(execution), entry(id), cut(Attempt::ToCount));
-        }
-        ring(&mut kept, "c", "3");
-        kept.arrive(key("d"), entry("4"), Suspicion::Redelivered);
-        let names = |visits: &[Visit]| -> Vec<String> {
-            visits.iter().map(|visit| visit.execution.execution.to_string()).collect()
-        };
-        let company = kept.take(10, now);
-        assert_eq!(names(&company), ["c", "d"]);
-        let first = kept.take(10, now);
-        assert_eq!(names(&first), ["a"]);
-        assert!(kept.take(10, now).is_empty(), "two suspects at once");
-        ring(&mut kept, "e", "5");
-        assert_eq!(names(&kept.take(10, now)), ["e"], "a suspect holds up nobody else");
-        kept.ended(first.into_iter().next().unwrap(), End::Answered, now, 1.0);
-        assert_eq!(names(&kept.take(10, now)), ["b"]);
-    }
-
-    #[test]
-    fn an_entry_is_held_once_however_often_it_is_delivered() {
-        let mut kept = Kept::default();
-        ring(&mut kept, "a", "1");
-        kept.arrive(key("a"), entry("1"), Suspicion::Redelivered);
-        let visit = kept.take(1, Instant::now()).remove(0);
-        assert_eq!((visit.entries.len(), visit.suspicion), (1, Suspicion::None));
-    }
-
-    #[test]
-    fn everything_held_is_handed_back() {
-        let (mut kept, now) = (Kept::default(), Instant::now());
-        for (execution, id) in [("a", "1"), ("b", "2"), ("c", "3")] {
-            ring(&mut kept, execution, id);
-        }
-        let visit = kept.take(1, now).remove(0);
-        kept.ended(visit, End::Kept(Why::Unavailable), now, 1.0);
-        let back = kept.hand_back();
-        assert_eq!(back.iter().map(|(_, entries)| entries.len()).sum::<usize>(), 3);
-        assert_eq!(kept.len(), 0);
-    }
-}
+mod tests;

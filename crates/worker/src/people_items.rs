@@ -48,16 +48,14 @@ impl Around for Worker {
 
     async fn written(&self, written: Written) {
         for entry in written.items.iter().flat_map(|(_, log)| log) {
-            let queue = entry.queue.to_string();
-            ::metrics::counter!(metrics::PEOPLE, "queue" => queue, "what" => entry.what.as_str())
-                .increment(1);
+            ::metrics::counter!(metrics::PEOPLE, "what" => entry.what.as_str()).increment(1);
         }
         let mut after = Aftermath::default();
         for (settlement, verdict) in written.settled {
             let Some(execution) = after.settled(settlement, &verdict) else { continue };
             // Nothing that became ready because of it was leased with the write.
+            self.hear_of_actions(&execution.tenant);
             after.ring_actions(execution);
-            self.hunger.set(tokio::time::Instant::now());
         }
         after.tell(self, std::future::ready(())).await;
     }

@@ -11,6 +11,7 @@
 
 mod dependencies;
 mod layout;
+mod metric_labels;
 mod purity;
 mod tree;
 mod wording;
