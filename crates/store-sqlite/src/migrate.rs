@@ -18,6 +18,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (7, "people", include_str!("../../../migrations/sqlite/0007_people.sql")),
     (8, "notices", include_str!("../../../migrations/sqlite/0008_notices.sql")),
     (9, "standings", include_str!("../../../migrations/sqlite/0009_standings.sql")),
+    (10, "keys", include_str!("../../../migrations/sqlite/0010_keys.sql")),
     (11, "releases", include_str!("../../../migrations/sqlite/0011_releases.sql")),
 ];
 

@@ -86,6 +86,7 @@ async fn several_processes_may_migrate_at_once() {
         "0007 people",
         "0008 notices",
         "0009 standings",
+        "0010 keys",
         "0011 releases",
     ];
     assert_eq!(first.schema().await.unwrap().pending, all);

@@ -113,6 +113,7 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
         "0007 people",
         "0008 notices",
         "0009 standings",
+        "0010 keys",
         "0011 releases",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);

@@ -80,6 +80,7 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
         "0007 people",
         "0008 notices",
         "0009 standings",
+        "0010 keys",
         "0011 releases",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
@@ -152,6 +153,7 @@ async fn a_migration_that_fails_leaves_the_file_as_it_was() {
         "0007 people",
         "0008 notices",
         "0009 standings",
+        "0010 keys",
         "0011 releases",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
