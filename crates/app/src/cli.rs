@@ -207,7 +207,7 @@ pub(crate) struct MigrateArgs {
     /// Only say what is missing; exit 1 if anything is
     #[arg(long, conflicts_with = "finish")]
     pub check: bool,
-    /// After every process runs the new version: start writing the new formats
+    /// After every process runs this release: record that older ones may no longer start
     #[arg(long)]
     pub finish: bool,
 }

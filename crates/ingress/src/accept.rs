@@ -36,6 +36,7 @@ use tokio_util::task::TaskTracker;
 use crate::crash;
 use crate::options::IngressOptions;
 use crate::ring::Ring;
+use crate::write_evidence::WriteEvidence;
 
 /// How often a batch that met contention is tried before its callers are told to come back.
 const CONTENTION_TRIES: u32 = 20;
@@ -70,6 +71,8 @@ pub(crate) struct Accept {
     /// Bytes that the queue may hold.
     most: usize,
     patience: Duration,
+    /// How the last commits went.
+    pub(crate) writes: WriteEvidence,
 }
 
 #[derive(Debug)]
@@ -92,7 +95,8 @@ impl Accept {
     ) -> Self {
         let limits = &options.limits;
         let (queue, arrivals) = mpsc::channel(limits.queue_items.max(1));
-        let committer = Committer { log, clock, ring, crash: options.crash };
+        let writes = WriteEvidence::default();
+        let committer = Committer { log, clock, ring, writes: writes.clone(), crash: options.crash };
         let caps = Caps { items: limits.batch_items, bytes: limits.batch_bytes };
         tasks.spawn(dispatch(
             arrivals,
@@ -102,7 +106,8 @@ impl Accept {
             tasks.clone(),
         ));
         let most = limits.queue_bytes.min(Semaphore::MAX_PERMITS);
-        Self { queue, bytes: Arc::new(Semaphore::new(most)), most, patience: options.commit_timeout }
+        let bytes = Arc::new(Semaphore::new(most));
+        Self { queue, bytes, most, patience: options.commit_timeout, writes }
     }
 
     /// One verdict per item, in order, after the commit that holds them.
@@ -265,6 +270,7 @@ struct Committer {
     log: Arc<dyn EventLog>,
     clock: Arc<dyn Clock>,
     ring: Ring,
+    writes: WriteEvidence,
     crash: Option<CrashPoint>,
 }
 
@@ -309,7 +315,9 @@ impl Committer {
         // Halves still to be appended, the leftmost on top, so that verdicts come in order.
         let mut parts = vec![items];
         while let Some(part) = parts.pop() {
-            match self.append_with_patience(part).await {
+            let appended = self.append_with_patience(part).await;
+            self.writes.note(appended.as_deref());
+            match appended {
                 Ok(appended) if appended.len() == part.len() => {
                     verdicts.extend(appended.into_iter().map(|verdict| Some(Verdict::Stored(verdict))));
                 }

@@ -53,6 +53,7 @@ mod tls;
 mod trace;
 mod transport;
 mod wait;
+mod write_evidence;
 
 pub use door::{Deps, Life};
 pub use http::router;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use millstream_store::Stores;
-use millstream_store_postgres::{PostgresOptions, PostgresStore};
+use millstream_store::schema::{Release, SchemaFit, SchemaState};
+use millstream_store_postgres::{PostgresOptions, PostgresStore, ServerCheck};
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 use millstream_stream::Streams;
 use millstream_stream::redis::{RedisOptions, RedisStream};
@@ -60,17 +61,51 @@ impl Database {
         }
     }
 
+    /// Brings the tables up to this build. A database whose upgrade was finished by a newer release is left alone.
     pub async fn migrate(&self) -> Result<()> {
+        match self.schema().await?.fit(Release::OURS) {
+            SchemaFit::Finished { oldest } => bail!(release_too_old(oldest)),
+            SchemaFit::Newer { unknown } => warn_of_newer_tables(&unknown),
+            SchemaFit::Exact | SchemaFit::Behind { .. } => {}
+        }
         match self {
             Self::Postgres(store) => Ok(store.migrate().await?),
             Self::Sqlite(store) => Ok(store.migrate().await?),
         }
     }
 
-    pub async fn pending(&self) -> Result<Vec<String>> {
+    /// What the database says of its tables.
+    pub async fn schema(&self) -> Result<SchemaState> {
         match self {
-            Self::Postgres(store) => Ok(store.pending().await?),
-            Self::Sqlite(store) => Ok(store.pending().await?),
+            Self::Postgres(store) => Ok(store.schema().await?),
+            Self::Sqlite(store) => Ok(store.schema().await?),
+        }
+    }
+
+    /// Records that releases before this one may no longer run; returns the oldest that may.
+    pub async fn finish_upgrade(&self) -> Result<Release> {
+        match self {
+            Self::Postgres(store) => Ok(store.finish_upgrade(Release::OURS).await?),
+            Self::Sqlite(store) => Ok(store.finish_upgrade(Release::OURS).await?),
+        }
+    }
+
+    /// Fails on a server that would lose what it has answered, or mix up sessions; warns of one that survives no
+    /// power failure. A server that is away is looked at by each connection, when it is made.
+    pub(crate) async fn check_server(&self) -> Result<()> {
+        let Self::Postgres(store) = self else { return Ok(()) };
+        match store.check_server().await {
+            Ok(ServerCheck::Usable { warnings }) => {
+                for warning in warnings {
+                    tracing::error!("UNSAFE: {warning}");
+                }
+                Ok(())
+            }
+            Ok(ServerCheck::Refused(why)) => bail!("this database cannot be used: {why}"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot look at the database's settings yet");
+                Ok(())
+            }
         }
     }
 
@@ -131,17 +166,35 @@ pub fn open_fleet_streams(config: &Config) -> Result<Streams> {
     Ok(Streams::of(RedisStream::connect(&config.redis_url, options)?))
 }
 
-/// A role on a database without its tables would fail at every call: say it once, at the start. A
+/// A role on tables that it cannot work on would fail at every call, or harm them: say it once, at the start. A
 /// database that is away is another matter; the role waits for it.
-pub(crate) fn require_tables(pending: &Result<Vec<String>>) -> Result<()> {
-    match pending {
-        Ok(missing) if !missing.is_empty() => {
-            bail!("the database is behind ({}); run `millstream migrate` first", missing.join(", "))
+pub(crate) async fn require_usable(database: &Database) -> Result<()> {
+    database.check_server().await?;
+    match database.schema().await.map(|state| state.fit(Release::OURS)) {
+        Ok(SchemaFit::Exact) => {}
+        Ok(SchemaFit::Newer { unknown }) => warn_of_newer_tables(&unknown),
+        Ok(SchemaFit::Behind { pending }) => {
+            bail!("the database is behind ({}); run `millstream migrate` first", pending.join(", "))
         }
-        Ok(_) => Ok(()),
-        Err(error) => {
-            tracing::warn!(%error, "cannot check the database's tables yet");
-            Ok(())
-        }
+        Ok(SchemaFit::Finished { oldest }) => bail!(release_too_old(oldest)),
+        Err(error) => tracing::warn!(%error, "cannot check the database's tables yet"),
     }
+    Ok(())
+}
+
+/// What to do with a build that is too old.
+pub fn release_too_old(oldest: Release) -> String {
+    format!(
+        "this is release {}, and the database has been finished for {oldest} and newer (`migrate --finish`): start \
+         {oldest} or newer, or restore a backup from before",
+        Release::OURS
+    )
+}
+
+fn warn_of_newer_tables(unknown: &[i64]) {
+    let unknown: Vec<String> = unknown.iter().map(|version| format!("{version:04}")).collect();
+    tracing::warn!(
+        migrations = unknown.join(", "),
+        "a newer release has migrated this database; this one works on it until `migrate --finish` is run there"
+    );
 }

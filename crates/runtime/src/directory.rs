@@ -1,6 +1,7 @@
 //! The directory of an embedded engine: made when missing, held by one process at a time.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -15,14 +16,14 @@ pub struct HeldDirectory {
 impl HeldDirectory {
     /// Make the directory and take its lock, or say who has it.
     pub fn hold(path: &Path) -> Result<Self> {
-        std::fs::create_dir_all(path)
-            .with_context(|| format!("cannot make the directory {}", path.display()))?;
+        make_private_directory(path)?;
         let lock_path = path.join("lock");
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .read(true)
             .write(true)
+            .mode(0o600)
             .open(&lock_path)
             .with_context(|| format!("cannot open {}", lock_path.display()))?;
         match lock.try_lock() {
@@ -49,9 +50,36 @@ impl HeldDirectory {
     }
 }
 
+/// Makes a directory that is its owner's alone. One that is there stays as it is; where others may read it the log says
+/// so.
+pub(crate) fn make_private_directory(path: &Path) -> Result<()> {
+    if let Ok(found) = std::fs::metadata(path) {
+        let mode = found.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let mode = format!("{mode:o}");
+            tracing::warn!(path = %path.display(), mode, "others on this machine may reach the data directory: chmod 700 it");
+        }
+        return Ok(());
+    }
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("cannot make the directory {}", path.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_data_directory_is_its_owner_s_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/place");
+        let _held = HeldDirectory::hold(&path).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&path.join("lock"))), (0o700, 0o600));
+    }
 
     #[test]
     fn a_second_holder_is_told_who_has_it() {

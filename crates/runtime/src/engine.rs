@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Database, home, sqlite_path};
 use crate::config::{Config, DEFAULTS};
-use crate::directory::HeldDirectory;
+use crate::directory::{HeldDirectory, make_private_directory};
 use crate::entropy::SystemEntropy;
 use crate::listeners::{bind_listeners, most_exposed_address};
 use crate::roles::{Openness, Shared, ingress_options, worker_options};
@@ -189,7 +189,7 @@ fn database_path(config: &Config, directory: &Path) -> Result<PathBuf> {
 /// A database outside the engine's directory is held as well: two engines must not share one.
 fn hold_elsewhere(database: &Path, directory: &Path) -> Result<Option<HeldDirectory>> {
     let home = home(database);
-    std::fs::create_dir_all(home).with_context(|| format!("cannot make the directory {}", home.display()))?;
+    make_private_directory(home)?;
     if home.canonicalize()? == directory.canonicalize()? {
         return Ok(None);
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use millstream_ingress::{IngressListeners, IngressOptions};
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Database, open_fleet_database, open_fleet_streams, require_tables};
+use crate::backend::{Database, open_fleet_database, open_fleet_streams, require_usable};
 use crate::config::Config;
 use crate::listeners::{bind_listeners, most_exposed_address};
 use crate::roles::{Openness, Shared, ingress_options};
@@ -26,8 +26,8 @@ pub struct Ingress {
 pub async fn open(config: &Config, openness: Openness) -> Result<Ingress> {
     let database = open_fleet_database(config).await?;
     let streams = open_fleet_streams(config)?;
+    require_usable(&database).await?;
     let shared = Shared::new(database.stores(), streams).await;
-    require_tables(&database.pending().await)?;
     let options = ingress_options(config, most_exposed_address(config)?, openness, &shared.stores).await?;
     let listeners = bind_listeners(config).await?;
     Ok(Ingress { database, shared, options, listeners })

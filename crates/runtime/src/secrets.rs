@@ -2,8 +2,11 @@
 //!
 //! A file is `DIR/TENANT/NAME`, or `DIR/NAME` for the tenant `default`; one newline at its end is not part
 //! of the secret. In the environment it is `MILLSTREAM_SECRET_NAME` for the tenant `default` and
-//! `MILLSTREAM_SECRET_TENANT__NAME` for others, in capitals, with `_` for what is neither letter nor digit. A
+//! `MILLSTREAM_SECRET_TENANT__NAME` for others, in capitals, with `_` for what is neither letter nor digit in the name. A
 //! name that would have `__` in it there, or `_` at its end, can only be a file.
+//!
+//! A tenant has variables only if its name is spelled the same there, capitals aside: `a-b` and `a.b` would read those
+//! of `a_b`, and `Acme` those of `acme`. Their secrets are files, whose names are exact.
 //! The file comes first. Both are looked at for each attempt: a changed file counts from the next one on.
 
 use std::collections::BTreeMap;
@@ -58,13 +61,27 @@ impl Secrets for SecretSources {
             }
         }
         let name = shouted(name.as_str())?;
-        let variable = if is_default {
-            format!("{PREFIX}{name}")
-        } else {
-            format!("{PREFIX}{}__{name}", shouted(tenant.as_str())?)
-        };
-        self.environment.get(&variable).cloned()
+        if is_default {
+            return self.environment.get(&format!("{PREFIX}{name}")).cloned();
+        }
+        let variable = format!("{PREFIX}{}__{name}", shouted(tenant.as_str())?);
+        let found = self.environment.get(&variable)?;
+        if !is_spelled_alike(tenant.as_str()) {
+            tracing::warn!(
+                %tenant,
+                variable,
+                "a secret is not taken from the environment: other tenants would be spelled the same there; put it \
+                 into a file of worker.secrets_dir"
+            );
+            return None;
+        }
+        Some(found.clone())
     }
+}
+
+/// Whether no other tenant has the same variables.
+fn is_spelled_alike(tenant: &str) -> bool {
+    tenant.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 /// Nothing for what would read as a tenant and a name: no tenant may spell the variable of another.
@@ -113,6 +130,25 @@ mod tests {
         for spelled in ["acme__api-key", "acme-_api-key", "acme..api-key"] {
             assert_eq!(sources.get(&TenantId::default_tenant(), &name(spelled)).await, None, "{spelled}");
         }
+    }
+
+    #[tokio::test]
+    async fn tenants_that_look_alike_do_not_share_variables() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("a-b")).unwrap();
+        std::fs::write(directory.path().join("a-b/file"), "a-b's").unwrap();
+        let variables = [("MILLSTREAM_SECRET_A_B__KEY", "a_b's"), ("MILLSTREAM_SECRET_ACME__KEY", "acme's")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let sources = SecretSources::of(Some(directory.path().to_owned()), variables);
+        let get = async |tenant: &str, secret: &str| {
+            sources.get(&TenantId::parse(tenant).unwrap(), &name(secret)).await
+        };
+        assert_eq!(get("a_b", "key").await.as_deref(), Some("a_b's"));
+        assert_eq!(get("acme", "key").await.as_deref(), Some("acme's"));
+        for other in ["a-b", "a.b"] {
+            assert_eq!(get(other, "key").await, None, "{other}");
+        }
+        assert_eq!(get("a-b", "file").await.as_deref(), Some("a-b's"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use millstream_core::id::WorkerId;
 use millstream_worker::{PerformCalls, WorkerOptions};
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Database, open_fleet_database, open_fleet_streams, require_tables};
+use crate::backend::{Database, open_fleet_database, open_fleet_streams, require_usable};
 use crate::config::{Config, OptionalAddress};
 use crate::roles::{Shared, worker_options};
 use crate::surroundings::{self, Checked};
@@ -30,8 +30,8 @@ pub struct Worker {
 pub async fn open(config: &Config, calls: Option<Arc<dyn PerformCalls>>) -> Result<Worker> {
     let database = open_fleet_database(config).await?;
     let streams = open_fleet_streams(config)?;
+    require_usable(&database).await?;
     let shared = Shared::new(database.stores(), streams).await;
-    require_tables(&database.pending().await)?;
     let checked = surroundings::check(&shared.streams).await?;
     drills::jumping_clock(&shared.clock)?;
     let options = worker_options(config, shared.worker_id()?)?;

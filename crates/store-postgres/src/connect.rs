@@ -15,6 +15,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use crate::errors::Failure;
 use crate::queue_store::Configs;
+use crate::session;
 use crate::skill_sets::SkillSets;
 use crate::warm::Warm;
 
@@ -72,6 +73,8 @@ pub struct PostgresStore {
     pub(crate) configs: Configs,
     /// Without our limits: migrations may take their time.
     pub(crate) unlimited: PgConnectOptions,
+    /// With our limits, as the pools connect.
+    pub(crate) limited: PgConnectOptions,
     call_timeout: Duration,
 }
 
@@ -89,6 +92,7 @@ impl PostgresStore {
                 .acquire_timeout(options.acquire_timeout)
                 .idle_timeout(Duration::from_secs(300))
                 .max_lifetime(Duration::from_secs(1800))
+                .after_connect(|connection, _| Box::pin(session::prepare(connection)))
                 .connect_lazy_with(limited.clone())
         };
         let main = pool(options.max_connections.max(1));
@@ -100,8 +104,13 @@ impl PostgresStore {
             configs: Configs::default(),
             leases: pool(options.lease_connections.max(1)),
             unlimited,
+            limited,
             call_timeout: options.call_timeout,
         }))
+    }
+
+    pub(crate) fn call_timeout(&self) -> Duration {
+        self.call_timeout
     }
 
     /// Close all connections, waiting for those in use.
@@ -173,5 +182,7 @@ fn session_settings(options: &PostgresOptions) -> Vec<(&'static str, String)> {
         // A plan that does not depend on statistics does not depend on the arrays either: without this the
         // larger statements are planned anew at every call, which costs more than running them.
         ("plan_cache_mode", "force_generic_plan".to_owned()),
+        // Tells on the server's side that these have arrived.
+        (session::MARK, "on".to_owned()),
     ]
 }

@@ -7,14 +7,14 @@ use millstream_store::housekeeping::{Housekeeping, Outlived};
 use sqlx::PgPool;
 
 use crate::connect::PostgresStore;
-use crate::errors::{Attempt, Failure};
+use crate::errors::Attempt;
 use crate::execution_store::KeyColumns;
 use crate::warm::Warm;
 
 #[async_trait]
 impl Housekeeping for PostgresStore {
     async fn ping(&self) -> Result<Timestamp> {
-        self.once(read_time(&self.pool)).await
+        self.once(write_time(&self.pool)).await
     }
 
     async fn purge_executions(&self, outlived: Outlived, limit: usize) -> Result<u64> {
@@ -86,13 +86,15 @@ fn rows(limit: usize) -> i64 {
 }
 
 /// A primary that is not read-only: after a failover the old one must not count as ready.
-async fn read_time(pool: &PgPool) -> Attempt<Timestamp> {
-    const READ: &str = "
-SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean THEN NULL
-       ELSE floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint END";
-    let now: Option<i64> = sqlx::query_scalar(READ).fetch_one(pool).await?;
-    now.map(Timestamp::from_millis)
-        .ok_or_else(|| Failure::Sql(sqlx::Error::Io(std::io::Error::other("the database is read-only"))))
+/// A real commit of a new value: a server that is read-only, or whose disk takes no WAL, cannot do it.
+async fn write_time(pool: &PgPool) -> Attempt<Timestamp> {
+    const WRITE: &str = "
+INSERT INTO settings (key, value)
+VALUES ('pinged_at', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint::text)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value
+RETURNING floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let now: i64 = sqlx::query_scalar(WRITE).fetch_one(pool).await?;
+    Ok(Timestamp::from_millis(now))
 }
 
 /// An ended execution goes with everything of its own. Whoever accepts an event for it at this moment

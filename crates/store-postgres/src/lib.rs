@@ -22,6 +22,8 @@ mod decode;
 mod encryption;
 mod errors;
 mod migrate;
+mod server_check;
+mod session;
 mod warm;
 
 mod accept_plan;
@@ -87,3 +89,4 @@ mod worker_store;
 
 pub use connect::{PostgresOptions, PostgresStore};
 pub use encryption::{PostgresEncryption, encryption_of};
+pub use server_check::ServerCheck;

@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use millstream_store::schema::{Release, SchemaState};
 use millstream_store::{Result, StoreError};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{ConnectOptions, Connection, PgConnection, SqlStr};
 
 use crate::connect::PostgresStore;
-use crate::errors::Failure;
+use crate::errors::{Attempt, Failure};
 
 /// Every file of `migrations/postgres`: number, description, text. Listed by hand because the macro that would
 /// find them builds the whole of sqlx a second time.
@@ -26,13 +27,17 @@ const FILES: &[(i64, &str, &str)] = &[
     (8, "notices", include_str!("../../../migrations/postgres/0008_notices.sql")),
     (9, "standings", include_str!("../../../migrations/postgres/0009_standings.sql")),
     (10, "keys", include_str!("../../../migrations/postgres/0010_keys.sql")),
+    (11, "releases", include_str!("../../../migrations/postgres/0011_releases.sql")),
 ];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let migration = |&(version, description, text): &(i64, &'static str, &'static str)| {
         Migration::new(version, description.into(), MigrationType::Simple, SqlStr::from_static(text), false)
     };
-    Migrator::with_migrations(FILES.iter().map(migration).collect())
+    let mut migrator = Migrator::with_migrations(FILES.iter().map(migration).collect());
+    // Those of a newer release: whether this build may work beside them is decided by the schema's state.
+    migrator.set_ignore_missing(true);
+    migrator
 });
 
 impl PostgresStore {
@@ -44,17 +49,20 @@ impl PostgresStore {
         done
     }
 
-    /// Descriptions of the migrations that are not applied. Changes nothing.
-    pub async fn pending(&self) -> Result<Vec<String>> {
+    /// Which migrations are applied, and which releases may run. Changes nothing.
+    pub async fn schema(&self) -> Result<SchemaState> {
         let mut connection = self.own_connection().await?;
-        let applied = applied_versions(&mut connection).await.map_err(Failure::into_store_error);
+        let state = read_state(&mut connection).await.map_err(Failure::into_store_error);
         close(connection).await;
-        let applied = applied?;
-        Ok(MIGRATIONS
-            .iter()
-            .filter(|migration| !applied.contains(&migration.version))
-            .map(|migration| format!("{:04} {}", migration.version, migration.description))
-            .collect())
+        state
+    }
+
+    /// Records that releases before this one may no longer run. Returns the oldest release that may.
+    pub async fn finish_upgrade(&self, release: Release) -> Result<Release> {
+        let mut connection = self.own_connection().await?;
+        let oldest = raise_oldest_release(&mut connection, release).await.map_err(Failure::into_store_error);
+        close(connection).await;
+        oldest
     }
 
     async fn own_connection(&self) -> Result<PgConnection> {
@@ -69,7 +77,43 @@ async fn close(connection: PgConnection) {
     }
 }
 
-async fn applied_versions(connection: &mut PgConnection) -> std::result::Result<BTreeSet<i64>, Failure> {
+async fn read_state(connection: &mut PgConnection) -> Attempt<SchemaState> {
+    let applied = applied_versions(&mut *connection).await?;
+    let known = |version: &i64| MIGRATIONS.iter().any(|migration| migration.version == *version);
+    let pending = MIGRATIONS.iter().filter(|migration| !applied.contains(&migration.version));
+    Ok(SchemaState {
+        pending: pending.map(|one| format!("{:04} {}", one.version, one.description)).collect(),
+        unknown: applied.iter().copied().filter(|version| !known(version)).collect(),
+        oldest_release: read_oldest_release(connection).await?,
+    })
+}
+
+async fn read_oldest_release(connection: &mut PgConnection) -> Attempt<Option<Release>> {
+    const EXISTS: &str = "SELECT to_regclass('settings') IS NOT NULL";
+    const OLDEST: &str = "SELECT value FROM settings WHERE key = 'oldest_release'";
+    if !sqlx::query_scalar::<_, bool>(EXISTS).fetch_one(&mut *connection).await? {
+        return Ok(None);
+    }
+    let stored: Option<String> = sqlx::query_scalar(OLDEST).fetch_optional(connection).await?;
+    let unreadable =
+        |text: &str| Failure::Undecodable(format!("{text:?} is no release (settings, oldest_release)"));
+    stored.map(|text| Release::parse(&text).ok_or_else(|| unreadable(&text))).transpose()
+}
+
+async fn raise_oldest_release(connection: &mut PgConnection, release: Release) -> Attempt<Release> {
+    const RAISE: &str = "
+INSERT INTO settings (key, value) VALUES ('oldest_release', $1)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    const LOCK: &str = "LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE";
+    let mut transaction = connection.begin().await?;
+    sqlx::query(LOCK).execute(&mut *transaction).await?;
+    let oldest = read_oldest_release(&mut transaction).await?.map_or(release, |stored| stored.max(release));
+    sqlx::query(RAISE).bind(oldest.to_string()).execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(oldest)
+}
+
+async fn applied_versions(connection: &mut PgConnection) -> Attempt<BTreeSet<i64>> {
     const EXISTS: &str = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
     const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success";
     if !sqlx::query_scalar::<_, bool>(EXISTS).fetch_one(&mut *connection).await? {

@@ -1,5 +1,8 @@
 //! Opening the file: one connection that writes, a few that only read.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +73,13 @@ impl SqliteStore {
         let path = path.to_owned();
         self.readers
             .run_bare(move |connection| {
+                // It may be there and empty, which an own one is.
+                if path.exists() {
+                    return Err(
+                        StoreError::Unavailable(format!("{} is there already", path.display())).into()
+                    );
+                }
+                make_private_file(&path)?;
                 let path = path.to_str().ok_or_else(|| {
                     StoreError::Unavailable(format!("the path {} is not valid Unicode", path.display()))
                 })?;
@@ -100,11 +110,12 @@ impl SqliteStore {
 
 fn open(path: &Path, options: &SqliteOptions) -> Result<Arc<SqliteStore>> {
     if let Some(directory) = path.parent().filter(|path| *path != Path::new("")) {
-        std::fs::create_dir_all(directory).map_err(|error| {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
             StoreError::Unavailable(format!("cannot create {}: {error}", directory.display()))
         })?;
     }
     check_version()?;
+    make_private_file(path)?;
     let writer = open_writer(path, options)?;
     let readers = (0..options.readers.max(1)).map(|_| open_reader(path, options));
     let readers = readers.collect::<Attempt<Vec<_>>>()?;
@@ -112,6 +123,15 @@ fn open(path: &Path, options: &SqliteOptions) -> Result<Arc<SqliteStore>> {
         writer: Writer::start(writer, options.acquire_timeout)?,
         readers: Readers::of(readers, options.acquire_timeout),
     }))
+}
+
+/// A new file is its owner's alone, and so are the WAL and the index beside it, which SQLite makes like it.
+fn make_private_file(path: &Path) -> Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(StoreError::Unavailable(format!("cannot create {}: {error}", path.display()))),
+    }
 }
 
 /// WAL with `synchronous=FULL`: a commit is on the disk when it returns.

@@ -1,7 +1,8 @@
 //! The tables: `migrations/sqlite`, embedded.
 
+use millstream_store::schema::{Release, SchemaState};
 use millstream_store::{Result, StoreError};
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::connect::SqliteStore;
 use crate::errors::Attempt;
@@ -18,6 +19,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (8, "notices", include_str!("../../../migrations/sqlite/0008_notices.sql")),
     (9, "standings", include_str!("../../../migrations/sqlite/0009_standings.sql")),
     (10, "keys", include_str!("../../../migrations/sqlite/0010_keys.sql")),
+    (11, "releases", include_str!("../../../migrations/sqlite/0011_releases.sql")),
 ];
 
 impl SqliteStore {
@@ -27,14 +29,23 @@ impl SqliteStore {
         self.write(migrate).await.map_err(|error| StoreError::Unavailable(format!("migration: {error}")))
     }
 
-    /// Migrations of this build that the database lacks, by number and description.
-    pub async fn pending(&self) -> Result<Vec<String>> {
-        let applied = self.write(read_applied).await?;
-        Ok(FILES
-            .iter()
-            .filter(|(version, _, _)| applied.iter().all(|done| done.version != *version))
-            .map(|(version, description, _)| format!("{version:04} {description}"))
-            .collect())
+    /// Which migrations are applied, and which releases may run.
+    pub async fn schema(&self) -> Result<SchemaState> {
+        self.write(read_state).await
+    }
+
+    /// Records that releases before this one may no longer run. Returns the oldest release that may.
+    pub async fn finish_upgrade(&self, release: Release) -> Result<Release> {
+        const RAISE: &str = "
+            INSERT INTO settings (key, value) VALUES ('oldest_release', ?1)
+            ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+        self.write(move |connection| {
+            let stored = read_oldest_release(connection)?;
+            let oldest = stored.map_or(release, |stored| stored.max(release));
+            connection.execute(RAISE, [oldest.to_string()])?;
+            Ok(oldest)
+        })
+        .await
     }
 }
 
@@ -42,6 +53,33 @@ impl SqliteStore {
 struct Applied {
     version: i64,
     text: String,
+}
+
+fn read_state(connection: &Connection) -> Attempt<SchemaState> {
+    let applied = read_applied(connection)?;
+    let lacks = |version: &i64| applied.iter().all(|done| done.version != *version);
+    let is_known = |version: &i64| FILES.iter().any(|(known, _, _)| known == version);
+    Ok(SchemaState {
+        pending: FILES
+            .iter()
+            .filter(|(version, _, _)| lacks(version))
+            .map(|(version, description, _)| format!("{version:04} {description}"))
+            .collect(),
+        unknown: applied.iter().map(|done| done.version).filter(|version| !is_known(version)).collect(),
+        oldest_release: read_oldest_release(connection)?,
+    })
+}
+
+fn read_oldest_release(connection: &Connection) -> Attempt<Option<Release>> {
+    const EXISTS: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'settings'";
+    const OLDEST: &str = "SELECT value FROM settings WHERE key = 'oldest_release'";
+    if connection.query_row(EXISTS, (), |row| row.get::<_, i64>(0))? == 0 {
+        return Ok(None);
+    }
+    let stored: Option<String> = connection.query_row(OLDEST, (), |row| row.get(0)).optional()?;
+    let unreadable =
+        |text: &str| StoreError::Corrupt(format!("{text:?} is no release (settings, oldest_release)"));
+    Ok(stored.map(|text| Release::parse(&text).ok_or_else(|| unreadable(&text))).transpose()?)
 }
 
 fn migrate(connection: &Connection) -> Attempt<()> {

@@ -47,6 +47,7 @@ pub mod run_commit;
 pub mod run_seats;
 pub mod run_store;
 pub mod running;
+pub mod schema;
 pub mod settling;
 pub mod stores;
 pub mod task_board;

@@ -18,6 +18,7 @@ pub mod dice;
 pub mod eventually;
 pub mod fleet;
 pub mod guard;
+pub mod pooler;
 pub mod port;
 pub mod postgres;
 pub mod proxy;

@@ -2,8 +2,9 @@
 
 use anyhow::{Result, bail};
 use millstream_core::log::FORMAT;
-use millstream_runtime::backend::{Database, sqlite_path};
+use millstream_runtime::backend::{Database, release_too_old, sqlite_path};
 use millstream_runtime::config::Config;
+use millstream_store::schema::{Release, SchemaFit, SchemaState};
 use serde_json::json;
 
 use crate::cli::MigrateArgs;
@@ -20,20 +21,36 @@ pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: Output) -> 
         }
         _ => Database::open(config).await?,
     };
-    let pending = database.pending().await?;
+    let state = database.schema().await?;
+    let fit = state.fit(Release::OURS);
+    let SchemaState { pending, unknown, oldest_release } = state;
     if args.check {
-        output.show(&json!({ "pending": pending }), |_| match pending.as_slice() {
-            [] => "up to date".to_owned(),
-            missing => format!("missing: {}", missing.join(", ")),
-        })?;
-        if !pending.is_empty() {
-            bail!(Failure::new(ExitCode::Different, "the database is behind; run `millstream migrate`"));
-        }
-        return Ok(());
+        let shown = json!({
+            "pending": pending,
+            "unknown": unknown,
+            "release": Release::OURS.to_string(),
+            "oldest_release": oldest_release.map(|release| release.to_string()),
+        });
+        output.show(&shown, |_| explain(&fit))?;
+        return match fit {
+            SchemaFit::Exact | SchemaFit::Newer { .. } => Ok(()),
+            SchemaFit::Behind { .. } => {
+                bail!(Failure::new(ExitCode::Different, "the database is behind; run `millstream migrate`"))
+            }
+            SchemaFit::Finished { oldest } => {
+                bail!(Failure::new(ExitCode::Different, release_too_old(oldest)))
+            }
+        };
     }
     database.migrate().await?;
+    let finished = if args.finish { Some(database.finish_upgrade().await?) } else { None };
     database.close().await;
-    output.show(&json!({ "applied": pending, "format": FORMAT }), |_| {
+    let shown = json!({
+        "applied": pending,
+        "format": FORMAT,
+        "oldest_release": finished.or(oldest_release).map(|release| release.to_string()),
+    });
+    output.show(&shown, |_| {
         let tables = match pending.as_slice() {
             [] => "up to date".to_owned(),
             applied => format!("applied {}", applied.join(", ")),
@@ -45,7 +62,24 @@ pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: Output) -> 
         } else {
             tables
         };
-        // One format exists so far, so finishing an upgrade has nothing to switch.
-        if args.finish { format!("{tables}; format {FORMAT} is written, nothing to finish") } else { tables }
+        match finished {
+            Some(oldest) => format!("{tables}; releases before {oldest} may no longer run"),
+            None => tables,
+        }
     })
+}
+
+fn explain(fit: &SchemaFit) -> String {
+    match fit {
+        SchemaFit::Exact => "up to date".to_owned(),
+        SchemaFit::Newer { unknown } => {
+            let unknown: Vec<String> = unknown.iter().map(|version| format!("{version:04}")).collect();
+            format!(
+                "up to date; a newer release has added {}, beside which this one works until `migrate --finish`",
+                unknown.join(", ")
+            )
+        }
+        SchemaFit::Behind { pending } => format!("missing: {}", pending.join(", ")),
+        SchemaFit::Finished { oldest } => release_too_old(*oldest),
+    }
 }

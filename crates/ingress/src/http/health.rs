@@ -1,6 +1,6 @@
 //! Health, metrics and the document of this API: outside of the bound on requests in flight.
 //!
-//! `/healthz` says that the process runs. `/readyz` says whether it can do its job: the store answers
+//! `/healthz` says that the process runs. `/readyz` says whether it can do its job: the store takes writes
 //! and no shutdown has begun. A stream that is down is reported and does not make it red, because
 //! accepting does not need it.
 
@@ -20,6 +20,7 @@ use super::problem::{Kind, Problem};
 use super::route::Route;
 use crate::auth::Identity;
 use crate::door::Door;
+use crate::write_evidence::WriteOutcome;
 use crate::{metrics, process_metrics};
 
 pub(super) fn routes() -> Vec<Route> {
@@ -28,7 +29,7 @@ pub(super) fn routes() -> Vec<Route> {
             .summary("The process runs")
             .answer(200, "Health", "It does"),
         Route::get("/readyz", "readyz", readyz)
-            .summary("The store answers and no shutdown has begun")
+            .summary("The store takes writes and no shutdown has begun")
             .answer(200, "Readiness", "Ready")
             .problems(&[503]),
         Route::get("/metrics", "metrics", scrape)
@@ -95,6 +96,9 @@ async fn ready(door: &Door) -> Result<Found, Problem> {
     if door.draining.is_cancelled() {
         return Err(Problem::new(Kind::Draining, "this process is shutting down"));
     }
+    if door.accept.writes.current() == Some(WriteOutcome::Failed) {
+        return Err(Problem::new(Kind::StoreUnavailable, "the store does not take writes"));
+    }
     let found = look(door).await;
     match found.store {
         Reach::Up => Ok(found),
@@ -110,15 +114,21 @@ async fn look(door: &Door) -> Found {
     {
         return found;
     }
-    let (store, stream) = tokio::join!(
-        tokio::time::timeout(PATIENCE, door.stores.housekeeping.ping()),
-        tokio::time::timeout(PATIENCE, door.streams.care.check()),
-    );
+    let (store, stream) =
+        tokio::join!(takes_writes(door), tokio::time::timeout(PATIENCE, door.streams.care.check()));
     let reach = |answered: bool| if answered { Reach::Up } else { Reach::Down };
-    let found =
-        Found { store: reach(matches!(store, Ok(Ok(_)))), stream: reach(matches!(stream, Ok(Ok(_)))) };
+    let found = Found { store: reach(store), stream: reach(matches!(stream, Ok(Ok(_)))) };
     *last = Some((found, Instant::now()));
     found
+}
+
+/// An event that was just committed is proof enough; otherwise something is written for the purpose.
+async fn takes_writes(door: &Door) -> bool {
+    match door.accept.writes.current() {
+        Some(WriteOutcome::Committed) => true,
+        Some(WriteOutcome::Failed) => false,
+        None => matches!(tokio::time::timeout(PATIENCE, door.stores.housekeeping.ping()).await, Ok(Ok(_))),
+    }
 }
 
 /// Complete for operators; for a tenant's key, what says nothing about other tenants.

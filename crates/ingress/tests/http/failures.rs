@@ -37,6 +37,23 @@ async fn pending(bench: &Bench) -> usize {
 }
 
 #[tokio::test]
+async fn an_ingress_whose_writes_fail_is_not_ready_although_the_store_answers() {
+    let (bench, log) = faulty(|_| {});
+    bench.put_order().await;
+    bench.start("o-1").await;
+    let note = json!({"name": "note"});
+    for _ in 0..3 {
+        assert_eq!(bench.get("/readyz").await.status, 200);
+        log.fail(unavailable());
+        bench.post("/v1/executions/o-1/events", &note).await.problem(503, "store-unavailable");
+    }
+    bench.get("/readyz").await.problem(503, "store-unavailable");
+    assert_eq!(bench.get("/v1/executions/o-1").await.status, 200);
+    assert_eq!(bench.post("/v1/executions/o-1/events", &note).await.status, 202);
+    assert_eq!(bench.get("/readyz").await.status, 200);
+}
+
+#[tokio::test]
 async fn nothing_is_accepted_while_the_store_fails() {
     let (bench, log) = faulty(|_| {});
     bench.put_order().await;

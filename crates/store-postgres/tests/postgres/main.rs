@@ -12,5 +12,6 @@ mod refusals;
 mod restarts;
 mod retention;
 mod runs;
+mod sessions;
 mod support;
 mod upgrades;

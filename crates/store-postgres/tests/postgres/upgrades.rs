@@ -10,6 +10,7 @@ use millstream_store::action_store::{ActionStore, SettleVerdict, Settlement, Set
 use millstream_store::execution_store::{ExecutionStore, Loaded, MailboxLimits, Wanted};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::intervention::Interventions;
+use millstream_store::schema::{Release, SchemaFit};
 use millstream_store::timer_store::TimerStore;
 use millstream_store::views::{EventViews, ExecutionViews};
 use millstream_store::worker_store::WorkerStore;
@@ -113,8 +114,9 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
         "0008 notices",
         "0009 standings",
         "0010 keys",
+        "0011 releases",
     ];
-    assert_eq!(store.pending().await.unwrap(), all);
+    assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();
     let key = key("old");
     let then = Timestamp::from_millis(THEN);
@@ -172,4 +174,45 @@ SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'execut
     let (all, within): (i64, i64) = sqlx::query_as(UPDATES).fetch_one(&mut connection).await.unwrap();
     assert_eq!(all, 50);
     assert!(within > 40, "{within} of {all} stayed within their page");
+}
+
+/// A release that comes after this one has added a table, and its migration is recorded.
+const NEWER: &str = "
+CREATE TABLE of_a_newer_release (n BIGINT);
+ALTER TABLE executions ADD COLUMN of_a_newer_release TEXT;
+INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+VALUES (99, 'newer', true, '\\x00', 0)";
+
+#[tokio::test]
+async fn tables_that_a_newer_release_has_added_to_serve_this_one() {
+    let fixture = Fixture::fresh().await;
+    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
+    sqlx::raw_sql(NEWER).execute(&mut connection).await.unwrap();
+    let store = PostgresStore::connect(&fixture.database.url, PostgresOptions::default()).await.unwrap();
+    assert_eq!(store.schema().await.unwrap().fit(Release::OURS), SchemaFit::Newer { unknown: vec![99] });
+    store.migrate().await.unwrap();
+
+    let now = store.ping().await.unwrap();
+    let keys = fixture.start(1, "served").await;
+    let post = event(&keys[0], "go");
+    let commit = support::act(&keys[0], post.event_id, &["a"], now);
+    let batch = [millstream_store::event_log::Append::Event(post)];
+    millstream_store::event_log::EventLog::append(&*store, &batch, now).await.unwrap();
+    let commits = fixture.placed(vec![commit]).await;
+    store.commit(&worker(), &commits, &grant(0), now).await.unwrap();
+    assert_eq!(fixture.seq(&keys[0]).await, 2);
+}
+
+#[tokio::test]
+async fn a_finished_upgrade_shuts_older_releases_out_and_is_never_taken_back() {
+    let fixture = Fixture::fresh().await;
+    let store = &fixture.store;
+    let newer = Release { minor: Release::OURS.minor + 1, ..Release::OURS };
+    assert_eq!(store.schema().await.unwrap().fit(Release::OURS), SchemaFit::Exact);
+    assert_eq!(store.finish_upgrade(newer).await.unwrap(), newer);
+    let refused = SchemaFit::Finished { oldest: newer };
+    assert_eq!(store.schema().await.unwrap().fit(Release::OURS), refused);
+    assert_eq!(store.finish_upgrade(Release::OURS).await.unwrap(), newer);
+    assert_eq!(store.schema().await.unwrap().fit(Release::OURS), refused);
+    assert_eq!(store.schema().await.unwrap().fit(newer), SchemaFit::Exact);
 }

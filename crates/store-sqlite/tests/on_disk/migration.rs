@@ -81,10 +81,11 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
         "0008 notices",
         "0009 standings",
         "0010 keys",
+        "0011 releases",
     ];
-    assert_eq!(store.pending().await.unwrap(), all);
+    assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();
-    assert_eq!(store.pending().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.schema().await.unwrap().pending, Vec::<String>::new());
 
     let key = execution("o-1");
     let paid = EventId(uuid::Uuid::from_u128(2));
@@ -153,8 +154,9 @@ async fn a_migration_that_fails_leaves_the_file_as_it_was() {
         "0008 notices",
         "0009 standings",
         "0010 keys",
+        "0011 releases",
     ];
-    assert_eq!(store.pending().await.unwrap(), all);
+    assert_eq!(store.schema().await.unwrap().pending, all);
     let actions: i64 = shell.query_row("SELECT count(*) FROM actions", (), |row| row.get(0)).unwrap();
     assert_eq!(actions, 3);
 

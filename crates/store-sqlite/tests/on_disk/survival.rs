@@ -1,10 +1,13 @@
 //! What is accepted is in the file, however the process ends.
 
+use std::os::unix::fs::PermissionsExt;
+
 use millstream_core::status::Phase;
 use millstream_store::StoreError;
 use millstream_store::event_log::{Append, EventLog};
 use millstream_store::housekeeping::Housekeeping;
 use millstream_store::housekeeping::Outlived;
+use millstream_store::schema::{Release, SchemaFit};
 use millstream_store::views::{EventFilter, EventViews, ExecutionViews};
 use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -24,7 +27,7 @@ async fn a_closed_store_opens_again_with_everything_in_it() {
     desk::apply(&desk.store, &key, "{}").await;
 
     let desk = desk.reopened().await;
-    assert_eq!(desk.store.pending().await.unwrap(), Vec::<String>::new());
+    assert_eq!(desk.store.schema().await.unwrap().pending, Vec::<String>::new());
     assert_eq!(accept_numbers(&desk.store).await, [1, 2]);
     assert_eq!(desk.store.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.len(), 2);
     assert_eq!(desk.store.actions(&key, None, 100).await.unwrap().len(), 1);
@@ -94,11 +97,12 @@ async fn an_empty_file_says_what_it_lacks_until_it_is_migrated() {
         "0008 notices",
         "0009 standings",
         "0010 keys",
+        "0011 releases",
     ];
-    assert_eq!(store.pending().await.unwrap(), all);
+    assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();
     store.migrate().await.unwrap();
-    assert_eq!(store.pending().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.schema().await.unwrap().pending, Vec::<String>::new());
     store.ping().await.unwrap();
 }
 
@@ -109,6 +113,20 @@ async fn a_file_of_another_kind_is_refused() {
     std::fs::write(&path, "these are not the pages of a database\n".repeat(200)).unwrap();
     let opened = SqliteStore::open(path.to_str().unwrap(), SqliteOptions::default()).await;
     assert!(matches!(opened, Err(StoreError::Corrupt(_))), "{opened:?}");
+}
+
+#[tokio::test]
+async fn a_new_file_and_a_backup_of_it_are_their_owner_s_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("new");
+    let store = desk::open(&place.join("millstream.db")).await;
+    store.migrate().await.unwrap();
+    store.backup(&place.join("copy.db")).await.unwrap();
+    let mode = |path: std::path::PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(place.clone()), 0o700);
+    for file in ["millstream.db", "millstream.db-wal", "millstream.db-shm", "copy.db"] {
+        assert_eq!(mode(place.join(file)), 0o600, "{file}");
+    }
 }
 
 /// A ping that only reads would call a full disk ready.
@@ -125,4 +143,36 @@ async fn a_ping_is_a_commit() {
 async fn an_append_of_nothing_writes_nothing() {
     let desk = Desk::fresh().await;
     assert_eq!(desk.store.append(&[], NOW).await.unwrap(), []);
+}
+
+/// A release that comes after this one has added a table, and its migration is recorded.
+#[tokio::test]
+async fn a_file_that_a_newer_release_has_added_to_serves_this_one() {
+    let desk = Desk::fresh().await;
+    desk.shell()
+        .execute_batch(
+            "CREATE TABLE of_a_newer_release (n INTEGER);
+             ALTER TABLE executions ADD COLUMN of_a_newer_release TEXT;
+             INSERT INTO migrations VALUES (99, 'newer', 'SELECT 1')",
+        )
+        .unwrap();
+    let desk = desk.reopened().await;
+    assert_eq!(desk.store.schema().await.unwrap().fit(Release::OURS), SchemaFit::Newer { unknown: vec![99] });
+    desk.store.migrate().await.unwrap();
+    let key = execution("o-1");
+    append(&desk.store, &[start(&key, "{}", Phase::Active), Append::Event(event(&key, "{}"))]).await;
+    desk::apply(&desk.store, &key, "{}").await;
+    assert_eq!(desk.store.history(&key, millstream_core::id::Seq(0), 10).await.unwrap().entries.len(), 2);
+}
+
+#[tokio::test]
+async fn a_finished_upgrade_shuts_older_releases_out_and_is_never_taken_back() {
+    let desk = Desk::fresh().await;
+    let newer = Release { minor: Release::OURS.minor + 1, ..Release::OURS };
+    assert_eq!(desk.store.schema().await.unwrap().fit(Release::OURS), SchemaFit::Exact);
+    assert_eq!(desk.store.finish_upgrade(newer).await.unwrap(), newer);
+    assert_eq!(desk.store.finish_upgrade(Release::OURS).await.unwrap(), newer);
+    let found = desk.store.schema().await.unwrap();
+    assert_eq!(found.fit(Release::OURS), SchemaFit::Finished { oldest: newer });
+    assert_eq!(found.fit(newer), SchemaFit::Exact);
 }

@@ -9,6 +9,7 @@
     reason = "a panic is how a test says that it failed, also in the functions around it"
 )]
 
+mod dependencies;
 mod layout;
 mod metric_labels;
 mod purity;

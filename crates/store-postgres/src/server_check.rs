@@ -1,0 +1,129 @@
+//! The server as a process finds it when it starts: whether it may be used, and what its operator has to know.
+
+use std::time::Duration;
+
+use millstream_store::{Result, StoreError};
+use sqlx::{ConnectOptions, Connection, PgConnection, Row};
+use tokio::time::timeout;
+
+use crate::connect::PostgresStore;
+use crate::errors::{Attempt, Failure};
+use crate::session::{self, SessionFault};
+
+/// How long a second session may wait for the first: behind a pooler with one connection it would wait for ever.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What came of looking at the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerCheck {
+    /// It can be used. Each warning names what may be lost.
+    Usable { warnings: Vec<String> },
+    /// No process of ours may work on it, and why.
+    Refused(String),
+}
+
+impl PostgresStore {
+    /// Looks at the server over connections of its own. A server that is away is an error.
+    pub async fn check_server(&self) -> Result<ServerCheck> {
+        match timeout(self.call_timeout(), self.look_at_server()).await {
+            Ok(looked) => looked.map_err(Failure::into_store_error),
+            Err(_) => Err(StoreError::Unavailable("the server did not answer in time".to_owned())),
+        }
+    }
+
+    async fn look_at_server(&self) -> Attempt<ServerCheck> {
+        let mut first = match self.limited.connect().await {
+            Ok(connection) => connection,
+            Err(error) if drops_parameters(&error) => {
+                return Ok(ServerCheck::Refused(format!("{}: {error}", SessionFault::Unmarked)));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let facts = session::read_facts(&mut first).await?;
+        if let Err(fault) = facts.check() {
+            return Ok(ServerCheck::Refused(fault.to_string()));
+        }
+        let mut second = self.limited.connect().await?;
+        if shares_backend(&mut first, &mut second).await? {
+            return Ok(ServerCheck::Refused(SessionFault::Shared.to_string()));
+        }
+        let warnings = durability_warnings(&read_durability(&mut first).await?);
+        for connection in [first, second] {
+            if let Err(error) = connection.close().await {
+                tracing::debug!(%error, "connection did not close cleanly");
+            }
+        }
+        Ok(ServerCheck::Usable { warnings })
+    }
+}
+
+/// PgBouncer refuses what it does not know, unless it is told to drop it.
+fn drops_parameters(error: &sqlx::Error) -> bool {
+    error.to_string().contains("unsupported startup parameter")
+}
+
+/// Whether the second session, in a transaction, sits on the server's process of the first, or keeps it from its own.
+async fn shares_backend(first: &mut PgConnection, second: &mut PgConnection) -> Attempt<bool> {
+    let own = read_backend(first).await?;
+    sqlx::raw_sql("BEGIN").execute(&mut *second).await?;
+    let other = read_backend(second).await?;
+    let again = timeout(PATIENCE, read_backend(first)).await;
+    sqlx::raw_sql("ROLLBACK").execute(second).await?;
+    Ok(match again {
+        Ok(again) => own == other || own != again?,
+        Err(_) => true,
+    })
+}
+
+async fn read_backend(connection: &mut PgConnection) -> Attempt<i32> {
+    Ok(sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)?)
+}
+
+/// Settings of the server by which a power failure loses what was answered, or the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Durability {
+    fsync: bool,
+    full_page_writes: bool,
+}
+
+async fn read_durability(connection: &mut PgConnection) -> Attempt<Durability> {
+    const READ: &str =
+        "SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean";
+    let row = sqlx::raw_sql(READ).fetch_one(connection).await?;
+    Ok(Durability { fsync: row.try_get(0)?, full_page_writes: row.try_get(1)? })
+}
+
+fn durability_warnings(durability: &Durability) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !durability.fsync {
+        warnings.push(
+            "PostgreSQL runs with fsync=off: a power failure or a crash of the machine loses accepted events and can \
+             destroy the database; set fsync=on"
+                .to_owned(),
+        );
+    }
+    if !durability.full_page_writes {
+        warnings.push(
+            "PostgreSQL runs with full_page_writes=off: a power failure or a crash of the machine can destroy the \
+             database; set full_page_writes=on unless the file system writes whole pages"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_unsafe_setting_of_the_server_is_a_warning_that_names_it() {
+        let safe = Durability { fsync: true, full_page_writes: true };
+        assert_eq!(durability_warnings(&safe), Vec::<String>::new());
+        let warnings = durability_warnings(&Durability { fsync: false, full_page_writes: false });
+        assert!(
+            warnings[0].contains("fsync=off") && warnings[1].contains("full_page_writes=off"),
+            "{warnings:?}"
+        );
+    }
+}

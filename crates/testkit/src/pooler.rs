@@ -1,0 +1,130 @@
+//! A pooler in transaction mode in front of PostgreSQL: the next transaction of a client goes to another server process.
+//!
+//! Real poolers swap when others are busy; this one swaps every time, so that tests do not depend on load. It speaks as
+//! much of the protocol as a client with trust authentication needs.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+const SSL_REQUEST: [u8; 4] = [0x04, 0xd2, 0x16, 0x2f];
+
+/// What becomes of the `options` that a client sends when it connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartupOptions {
+    Forwarded,
+    /// As PgBouncer does with `ignore_startup_parameters = options`.
+    Dropped,
+}
+
+/// Accepts until it is dropped.
+#[derive(Debug)]
+pub struct Pooler {
+    accepting: JoinHandle<()>,
+}
+
+impl Pooler {
+    /// Between clients and the server of a `postgres://user@host:port/database`; answers the URL that leads through it.
+    pub async fn in_front_of(url: &str, options: StartupOptions) -> (Self, String) {
+        let server = url.split(['@', '/']).nth(3).expect("a URL with a user, a host and a port").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen on loopback");
+        let through = url.replace(&server, &listener.local_addr().expect("an address").to_string());
+        let accepting = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = server.clone();
+                tokio::spawn(async move { serve(client, &server, options).await });
+            }
+        });
+        (Self { accepting }, through)
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn serve(mut client: TcpStream, server: &str, options: StartupOptions) -> io::Result<()> {
+    let startup = read_startup(&mut client).await?;
+    let startup = match options {
+        StartupOptions::Forwarded => startup,
+        StartupOptions::Dropped => without_options(&startup),
+    };
+    let mut backends = [TcpStream::connect(server).await?, TcpStream::connect(server).await?];
+    for (number, backend) in backends.iter_mut().enumerate() {
+        let length = u32::try_from(startup.len() + 4).expect("a short message");
+        backend.write_all(&length.to_be_bytes()).await?;
+        backend.write_all(&startup).await?;
+        let mut greeting = Vec::new();
+        read_until_ready(backend, &mut greeting).await?;
+        if number == 0 {
+            client.write_all(&greeting).await?;
+        }
+    }
+    let (mut current, mut asked) = (0, Vec::new());
+    loop {
+        let kind = read_message(&mut client, &mut asked).await?;
+        if kind == b'X' {
+            return Ok(());
+        }
+        // A simple query, or the end of a group of messages.
+        if matches!(kind, b'Q' | b'S') {
+            backends[current].write_all(&asked).await?;
+            asked.clear();
+            let mut answer = Vec::new();
+            let status = read_until_ready(&mut backends[current], &mut answer).await?;
+            client.write_all(&answer).await?;
+            if status == b'I' {
+                current = 1 - current;
+            }
+        }
+    }
+}
+
+/// The startup message without its length; a request for TLS is refused before.
+async fn read_startup(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    loop {
+        let length = client.read_u32().await? as usize;
+        let mut message = vec![0; length.saturating_sub(4)];
+        client.read_exact(&mut message).await?;
+        if message != SSL_REQUEST {
+            return Ok(message);
+        }
+        client.write_all(b"N").await?;
+    }
+}
+
+/// Names and values, each ended by a zero, and a zero at the end.
+fn without_options(startup: &[u8]) -> Vec<u8> {
+    let (version, parameters) = startup.split_at(4);
+    let texts: Vec<&[u8]> = parameters.split(|byte| *byte == 0).collect();
+    let mut kept = version.to_vec();
+    for pair in texts.chunks_exact(2).filter(|pair| !pair[0].is_empty() && pair[0] != b"options") {
+        for text in pair {
+            kept.extend_from_slice(text);
+            kept.push(0);
+        }
+    }
+    kept.push(0);
+    kept
+}
+
+/// Appends one message; answers its type.
+async fn read_message(from: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<u8> {
+    let (kind, length) = (from.read_u8().await?, from.read_u32().await?);
+    let mut body = vec![0; (length as usize).saturating_sub(4)];
+    from.read_exact(&mut body).await?;
+    into.push(kind);
+    into.extend_from_slice(&length.to_be_bytes());
+    into.extend_from_slice(&body);
+    Ok(kind)
+}
+
+/// Appends messages up to `ReadyForQuery`; answers the transaction's status in it.
+async fn read_until_ready(from: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<u8> {
+    while read_message(from, into).await? != b'Z' {}
+    Ok(into.last().copied().unwrap_or_default())
+}
