@@ -1,4 +1,4 @@
-//! Where an executor is: `http://host:port`, and nothing else.
+//! Where an executor is: `http://host:port` or `https://host:port`, and nothing else.
 
 use std::net::IpAddr;
 
@@ -9,15 +9,14 @@ const LONGEST: usize = 512;
 
 /// Why a text is no address.
 pub(crate) fn check(text: &str) -> Result<(), &'static str> {
-    const FORM: &str = "must be like http://host:port";
+    const FORM: &str = "must be like http://host:port or https://host:port";
     if text.len() > LONGEST {
         return Err("is too long");
     }
     let uri: Uri = text.parse().map_err(|_| FORM)?;
     let plain = uri.path() == "/" && uri.query().is_none() && !text.contains('@');
     match uri.scheme_str() {
-        Some("http") if plain && uri.port_u16().is_some() => Ok(()),
-        Some("https") => Err("https is not spoken: put a proxy between"),
+        Some("http" | "https") if plain && uri.port_u16().is_some() => Ok(()),
         Some(_) | None => Err(FORM),
     }
 }
@@ -47,7 +46,9 @@ mod tests {
 
     #[test]
     fn an_address_is_a_host_and_a_port() {
-        for good in ["http://127.0.0.1:7000", "http://executor.local:80/", "http://[::1]:7000"] {
+        for good in
+            ["http://127.0.0.1:7000", "http://executor.local:80/", "http://[::1]:7000", "https://host:7443"]
+        {
             assert_eq!(check(good), Ok(()), "{good}");
         }
         for bad in [
@@ -59,7 +60,7 @@ mod tests {
             "http://a@host:1",
             "http://host:1/path",
             "http://host:1?x",
-            "https://host:1",
+            "https://host",
             "unix:/tmp/socket",
             "http:// :1",
         ] {

@@ -1,4 +1,4 @@
-//! Executors from the settings: `NAME=http://HOST:PORT?role=R&label=L&capacity=N`.
+//! Executors from the settings: `NAME=http://HOST:PORT?role=R&label=L&capacity=N`, or with `https://`.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ pub(crate) fn parse(text: &str) -> Result<FixedExecutor, String> {
     let (name, address) = text.split_once('=').ok_or_else(|| wrong("has no name".to_owned()))?;
     let name = Name::parse(name).map_err(|error| wrong(format!("the name {error}")))?;
     let url = Url::parse(address).map_err(|error| wrong(format!("the address is not a URL: {error}")))?;
-    if url.scheme() != "http" || url.host_str().is_none() {
-        return Err(wrong("the address must begin with http:// and name a host".to_owned()));
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(wrong("the address must begin with http:// or https:// and name a host".to_owned()));
     }
     let mut executor = FixedExecutor {
         name,
@@ -62,6 +62,7 @@ mod tests {
         assert_eq!((executor.name.as_str(), executor.address.as_str()), ("a", "http://127.0.0.1:7500"));
         assert_eq!((executor.roles.len(), executor.labels.len(), executor.capacity), (2, 1, 8));
         assert_eq!(parse("b=http://host:1").unwrap().capacity, CAPACITY);
+        assert_eq!(parse("c=https://host:7443").unwrap().address, "https://host:7443");
     }
 
     #[test]

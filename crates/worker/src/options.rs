@@ -99,7 +99,7 @@ pub struct HttpOptions {
     pub max_response: usize,
     pub connect_timeout: Duration,
     pub max_redirects: usize,
-    /// CAs that are trusted beside the public ones.
+    /// CAs that are trusted beside the public ones, also for executors.
     pub private_roots: Vec<CertificateDer<'static>>,
 }
 

@@ -115,7 +115,12 @@ impl Worker {
         let (dispatches, wishes) = Dispatches::new(options.node_slots);
         let nodes = deps.nodes.clone().unwrap_or_else(|| {
             let policy = options.executor_networks.clone();
-            Arc::new(client::Executors::new(client::Options { policy, ..client::Options::default() }))
+            let private_roots = options.http.private_roots.clone();
+            Arc::new(client::Executors::new(client::Options {
+                policy,
+                private_roots,
+                ..client::Options::default()
+            }))
         });
         let worker = Self {
             queues,

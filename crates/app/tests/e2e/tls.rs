@@ -7,11 +7,18 @@ use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use millstream_rpc::proto::node_service_server::{NodeService, NodeServiceServer};
+use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse, NodeStatus};
 use millstream_testkit::certificates::{TlsFront, dial};
 use millstream_testkit::client::tls_client;
 use millstream_testkit::fleet::Env;
-use millstream_testkit::{Client, Mode, Sink, TestCa, TestCertificate, eventually, port, postgres, redis};
-use serde_json::json;
+use millstream_testkit::{
+    Client, Fleet, Mode, Sink, TestCa, TestCertificate, eventually, port, postgres, redis,
+};
+use serde_json::{Value, json};
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
 
 use crate::definitions::{CHARGE, COUNTER};
 use crate::world::{EMBEDDED, SOON, start_with};
@@ -119,6 +126,41 @@ impl PrivateFiles {
     }
 }
 
+/// An executor whose nodes all pass.
+struct PassingExecutor;
+
+#[tonic::async_trait]
+impl NodeService for PassingExecutor {
+    async fn execute_node(
+        &self,
+        request: Request<ExecuteNodeRequest>,
+    ) -> Result<Response<ExecuteNodeResponse>, Status> {
+        let ExecuteNodeRequest { workflow_id, node_id, .. } = request.into_inner();
+        let status = NodeStatus::Pass.into();
+        let results_json = "1".to_owned();
+        Ok(Response::new(ExecuteNodeResponse {
+            workflow_id,
+            node_id,
+            status,
+            results_json,
+            ..Default::default()
+        }))
+    }
+}
+
+/// Until the test ends.
+async fn start_executor() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = Server::builder().add_service(NodeServiceServer::new(PassingExecutor));
+    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    address
+}
+
+async fn known_graph(fleet: &Fleet, id: &str) -> Value {
+    fleet.client().get(&format!("/v1/graphs/{id}")).await.expect(200)
+}
+
 #[track_caller]
 fn failed(output: &Output, reason: &str) {
     let error = String::from_utf8_lossy(&output.stderr);
@@ -137,6 +179,7 @@ async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
     let sink = Sink::start().await;
     let target: SocketAddr = sink.url("").trim_start_matches("http://").parse().unwrap();
     let service = TlsFront::to(target, &files.servers.issue_local()).await;
+    let performer = TlsFront::to(start_executor().await, &files.servers.issue_local()).await;
     let door = format!("127.0.0.1:{}", port::free());
     let settings = [
         ("MILLSTREAM_DATABASE_URL", url("verify-full", "ca.crt")),
@@ -144,6 +187,7 @@ async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
         ("MILLSTREAM_REDIS__CA_FILE", files.path("ca.crt")),
         ("MILLSTREAM_REDIS__CLIENT_CERTIFICATE", files.path("engine.crt")),
         ("MILLSTREAM_REDIS__CLIENT_KEY", files.path("engine.key")),
+        ("MILLSTREAM_WORKER__EXECUTORS", format!("performer={}", performer.url())),
         ("MILLSTREAM_LISTEN_TLS", door.clone()),
         ("MILLSTREAM_TLS__CERTIFICATE", files.path("door.crt")),
         ("MILLSTREAM_TLS__KEY", files.path("door.key")),
@@ -173,6 +217,18 @@ async fn a_fleet_has_tls_to_postgres_redis_services_and_clients() {
     }
     world.api.execution_in("p-1", "completed").await;
     assert_eq!(sink.calls().len(), 1);
+
+    // A node of a graph is performed by an executor with TLS.
+    let graph = json!({ "name": "one", "nodes": [{ "id": "a" }] });
+    let file = world.fleet.directory().join("graph.json");
+    std::fs::write(&file, graph.to_string()).unwrap();
+    let created = run(&[], &["graph", "create", text(&file), "--id", "g-1"]);
+    assert!(created.status.success(), "{created:?}");
+    eventually(SOON, || async {
+        let graph = known_graph(&world.fleet, "g-1").await;
+        if graph["status"] == json!("PASSED") { Ok(()) } else { Err(graph) }
+    })
+    .await;
 
     // What may not connect is refused by the side that checks.
     failed(&run(&[("MILLSTREAM_TLS__CA_FILE", "")], &["list"]), "certificate");

@@ -5,7 +5,7 @@
 //! time, so that a DNS answer cannot change between check and use. Executors that the operator names in the settings
 //! are not checked.
 //!
-//! The connector gives a plain stream. Encryption, where there is any, is laid over it by the endpoint.
+//! The connector gives a plain stream. TLS, where the address asks for it, is laid over it by `tls`.
 
 use std::future::Future;
 use std::io;

@@ -1,6 +1,6 @@
 //! Calling executors.
 //!
-//! Reading order: `target` (which executor), `connector` (which of its addresses may be dialled), `options` (how
+//! Reading order: `target` (which executor), `connector` (which of its addresses may be dialled), `tls` (over it), `options` (how
 //! connections are kept), `pool` (one per executor, and the call), `failure` (what became of a call that brought no
 //! answer, and what of it a tenant sees).
 
@@ -9,6 +9,7 @@ mod failure;
 mod options;
 mod pool;
 mod target;
+mod tls;
 
 pub use connector::ExecutorNetwork;
 pub use failure::CallFailure;

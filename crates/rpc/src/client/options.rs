@@ -9,9 +9,10 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use millstream_core::network_policy::NetworkPolicy;
+use rustls::pki_types::CertificateDer;
 use tonic::transport::{Channel, Endpoint, Error};
 
-use super::connector::ExecutorConnector;
+use super::tls::SecuredConnector;
 
 /// How executors are called.
 #[derive(Debug, Clone)]
@@ -27,6 +28,8 @@ pub struct Options {
     pub connections: NonZeroUsize,
     /// Where registered executors may be. Those from the settings may be anywhere.
     pub policy: NetworkPolicy,
+    /// CAs that executors with TLS are verified with, beside those of the system.
+    pub private_roots: Vec<CertificateDer<'static>>,
 }
 
 /// HTTP/2 pings while a call is under way.
@@ -48,6 +51,7 @@ impl Default for Options {
             ping: None,
             connections: CONNECTIONS,
             policy: NetworkPolicy::default(),
+            private_roots: Vec::new(),
         }
     }
 }
@@ -56,7 +60,7 @@ impl Default for Options {
 pub(super) fn channel(
     address: &str,
     options: &Options,
-    connector: ExecutorConnector,
+    connector: SecuredConnector,
 ) -> Result<Channel, Error> {
     let mut endpoint = Endpoint::from_shared(address.to_owned())?;
     if let Some(Ping { every, timeout }) = options.ping {

@@ -14,6 +14,7 @@ use super::connector::{ExecutorConnector, ExecutorNetwork, SystemNetwork};
 use super::failure::CallFailure;
 use super::options::{self, Options};
 use super::target::{ExecutorOrigin, ExecutorTarget};
+use super::tls::{ExecutorTrust, SecuredConnector};
 use crate::address;
 use crate::proto::node_service_client::NodeServiceClient;
 use crate::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
@@ -33,6 +34,7 @@ pub struct Executors {
     options: Options,
     policy: Arc<NetworkPolicy>,
     network: Arc<dyn ExecutorNetwork>,
+    trust: Arc<ExecutorTrust>,
     clients: Arc<Mutex<LruCache<ExecutorTarget, NodeServiceClient<Channel>>>>,
 }
 
@@ -46,7 +48,8 @@ impl Executors {
     pub fn on_network(options: Options, network: Arc<dyn ExecutorNetwork>) -> Self {
         let clients = Arc::new(Mutex::new(LruCache::new(options.connections)));
         let policy = Arc::new(options.policy.clone());
-        Self { options, policy, network, clients }
+        let trust = Arc::new(ExecutorTrust::new(options.private_roots.clone()));
+        Self { options, policy, network, trust, clients }
     }
 
     /// Performs an attempt at that executor. Dropping the future calls it off: the executor sees that the call is
@@ -92,12 +95,14 @@ impl Executors {
         Ok(client)
     }
 
-    fn connector(&self, origin: ExecutorOrigin) -> ExecutorConnector {
+    fn connector(&self, origin: ExecutorOrigin) -> SecuredConnector {
         let policy = match origin {
             ExecutorOrigin::Configured => None,
             ExecutorOrigin::Registered => Some(Arc::clone(&self.policy)),
         };
-        ExecutorConnector::new(Arc::clone(&self.network), policy, self.options.connect_timeout)
+        let timeout = self.options.connect_timeout;
+        let plain = ExecutorConnector::new(Arc::clone(&self.network), policy, timeout);
+        SecuredConnector::new(plain, Arc::clone(&self.trust), timeout)
     }
 }
 

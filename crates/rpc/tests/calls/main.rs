@@ -13,3 +13,4 @@ mod executor;
 mod failures;
 mod http2;
 mod reflection;
+mod tls;
