@@ -23,6 +23,7 @@ use sha2::{Digest, Sha256};
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::AuthMode;
+use crate::quotas::RateQuota;
 
 /// An authenticated caller.
 #[derive(Debug, Clone)]
@@ -61,6 +62,7 @@ extractors! {
 /// Who sent these headers, if its role allows what is asked for.
 pub(crate) async fn caller(door: &Door, headers: &HeaderMap, needs: Role) -> Result<Caller, Problem> {
     let caller = authenticate(headers, door).await?;
+    door.quotas.pass(&caller.tenant, RateQuota::Requests, 1)?;
     if caller.role.allows(needs) {
         return Ok(caller);
     }

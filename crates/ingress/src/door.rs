@@ -26,6 +26,7 @@ use crate::machines::Machines;
 use crate::news::News;
 use crate::options::IngressOptions;
 use crate::people::desk::Desk;
+use crate::quotas::{self, TenantQuotas};
 use crate::ring::Ring;
 use crate::tasks::board::Board;
 use crate::tasks::handed::Handed;
@@ -81,6 +82,8 @@ pub(crate) struct Door {
     pub(crate) keys: Keys,
     pub(crate) gate: Gate,
     pub(crate) bodies: Budget,
+    /// What each tenant may use.
+    pub(crate) quotas: Arc<TenantQuotas>,
     pub(crate) readiness: Readiness,
     /// The OpenAPI document, written once, when somebody asks for it.
     pub(crate) document: LazyLock<String>,
@@ -149,6 +152,9 @@ impl Door {
         ));
         let desk = Desk::start(&stores, (&clock, &entropy), (me, &machines), told.clone(), &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
+        let quotas =
+            Arc::new(TenantQuotas::of(stores.quotas.clone(), options.quotas.clone(), &options.limits));
+        life.tasks.spawn(quotas::follow(quotas.clone(), life.closing.clone()));
         Arc::new_cyclic(|door| Self {
             fleet: Fleet::start(&stores, &clock, news.devices.clone(), door.clone(), &life.tasks),
             machines,
@@ -161,6 +167,7 @@ impl Door {
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight),
+            quotas,
             readiness: Readiness::default(),
             document: LazyLock::new(|| openapi::document().to_string()),
             draining: life.draining.clone(),

@@ -38,6 +38,7 @@ mod people;
 mod preface;
 mod prefer;
 mod query;
+mod quotas;
 mod ring;
 pub mod serve;
 mod stall;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::limits::MAX_SOURCE_BYTES;
+use millstream_core::quota::QuotaSettings;
 
 /// How the door behaves. `Default` is what a production ingress uses.
 #[derive(Debug, Clone)]
@@ -37,6 +38,8 @@ pub struct IngressOptions {
     pub key_ttl: Duration,
     /// Runs of devices: how choices are weighed, and how long devices may take.
     pub devices: Policy,
+    /// What the settings say about quotas of tenants; rows of the store win over it.
+    pub quotas: QuotaSettings,
     /// Workers not heard of for this long are not listed.
     pub worker_ttl: Duration,
     /// After the signal: how long `/readyz` is red before the door stops accepting connections.
@@ -61,6 +64,7 @@ impl Default for IngressOptions {
             appenders: 2,
             key_ttl: Duration::from_secs(3),
             devices: Policy::default(),
+            quotas: QuotaSettings::default(),
             worker_ttl: Duration::from_secs(30),
             drain_delay: Duration::ZERO,
             drain_deadline: Duration::from_secs(25),

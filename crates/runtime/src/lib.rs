@@ -19,6 +19,7 @@ mod executors;
 pub mod ingress;
 mod outbound;
 pub mod probe;
+pub mod quotas;
 pub mod roles;
 pub mod secrets;
 pub mod signals;

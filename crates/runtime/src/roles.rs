@@ -16,6 +16,7 @@ use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 
 use crate::config::Config;
 use crate::entropy::SystemEntropy;
+use crate::quotas::quota_settings;
 use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
 use crate::{drills, executors, outbound};
@@ -134,6 +135,7 @@ pub async fn ingress_options(
         allowed_hosts: config.ingress.allowed_hosts.clone(),
         drain_deadline: config.ingress.drain.0,
         devices: config.devices.policy()?,
+        quotas: quota_settings(config)?,
         crash: drills::crash_point()?,
         ..IngressOptions::default()
     })

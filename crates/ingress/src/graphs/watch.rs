@@ -18,13 +18,13 @@ use millstream_core::time::Timestamp;
 use millstream_rpc::proto::NodeDispatched;
 use millstream_rpc::write::dispatches;
 use millstream_store::feed::{Fed, FeedEntry};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::find::{find, unreadable};
 use super::place::Place;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::news::Ear;
+use crate::quotas::HeldPlace;
 
 /// Entries of the feed, and transitions, that are read at once.
 const ENTRIES: usize = 100;
@@ -85,7 +85,7 @@ pub(crate) struct Watch {
     telling: Option<Telling>,
     waiting: VecDeque<Happening>,
     stage: Stage,
-    _permit: OwnedSemaphorePermit,
+    _permit: HeldPlace,
 }
 
 /// The transitions of a commit, of which some were read.
@@ -111,7 +111,7 @@ pub(crate) async fn watch(
     graph: ExecutionKey,
     after: Option<Place>,
 ) -> Result<Watching, Problem> {
-    let permit = door.gate.tail()?;
+    let permit = door.stream_place(&graph.tenant)?;
     let ear = door.news.about(graph.clone());
     let found = find(&door, &graph).await?;
     let mut watch = Watch {

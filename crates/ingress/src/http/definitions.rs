@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use millstream_core::definition::{self, Definition, Format};
 use millstream_core::id::Name;
 use millstream_core::machine::Machine;
+use millstream_core::quota::{CountedQuota, caps};
 use millstream_core::raw::RawJson;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
@@ -103,8 +104,19 @@ async fn put(
         source: parsed.canonical_json(),
         checksum: parsed.checksum(),
     };
+    let beyond = caps::definition_problems(&parsed, &door.quotas.quota(&caller.tenant));
     // What cannot be compiled must not become a version that every later start stumbles over.
     Machine::compile(parsed)?;
+
+    let unchanged = async {
+        let latest = door.stores.definitions.get(&caller.tenant, &new.name, None).await?;
+        Ok(latest.is_some_and(|latest| latest.checksum == new.checksum))
+    };
+    if beyond.is_empty() {
+        door.admit_known(&caller.tenant, CountedQuota::Definitions, unchanged).await?;
+    } else if !unchanged.await? {
+        return Err(Problem::invalid(beyond));
+    }
 
     let (status, stored) = match door.stores.definitions.put(&caller.tenant, &new, door.clock.now()).await? {
         PutDefinition::Created(stored) => (StatusCode::CREATED, stored),

@@ -109,6 +109,7 @@ async fn admit(door: &Door, draft: &Draft, strictness: Strictness) -> Result<Mod
     if strictness == Strictness::State {
         fits(door, &draft.execution, &machine, &draft.name).await?;
     }
+    door.admit_events(&draft.execution.tenant, 1, draft.payload.len()).await?;
     Ok(machine.definition().mode())
 }
 

@@ -187,6 +187,7 @@ fn wait_for(text: &str) -> Result<Duration, Cow<'static, str>> {
 async fn admit(door: &Door, caller: &Caller, draft: &Draft) -> Result<(), Problem> {
     let (tenant, name) = (&caller.tenant, &draft.said.name);
     posting::unreserved(name)?;
+    door.admit_events(tenant, 1, draft.said.payload.len()).await?;
     let definition = draft.definition.as_ref();
     let found = door.stores.relations.correlated(tenant, &draft.correlation, definition, 2).await?;
     let [(_, definition)] = found.as_slice() else { return Ok(()) };

@@ -128,6 +128,10 @@ async fn start(
         Ok(found) => prepare(&door, &caller, &trace, wish, idempotency.clone(), found),
         Err(problem) => Err(problem),
     };
+    let ready = match ready {
+        Ok(ready) => door.admit_start(&ready.new).await.map(|()| ready),
+        Err(problem) => Err(problem),
+    };
     let ready = match (ready, execution) {
         (Ok(ready), _) => ready,
         // Refused today; but what was started before by this key gets its old answer.
@@ -220,6 +224,10 @@ async fn start_many(door: &Door, caller: &Caller, trace: &Trace, text: &str) -> 
                 }
                 found.and_then(|found| prepare(door, caller, trace, wish, None, found))
             }
+            Err(problem) => Err(problem),
+        };
+        let ready = match ready {
+            Ok(ready) => door.admit_start(&ready.new).await.map(|()| ready),
             Err(problem) => Err(problem),
         };
         match ready {

@@ -19,7 +19,6 @@ use millstream_core::id::{ExecutionKey, Seq};
 use millstream_core::problem::Problem as Fault;
 use millstream_core::status::{ExecutionStatus, Role};
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::problem::Problem;
 use super::route::Route;
@@ -29,6 +28,7 @@ use crate::auth::Reader;
 use crate::door::Door;
 use crate::news::Ear;
 use crate::query::Params;
+use crate::quotas::HeldPlace;
 
 const PAGE: usize = 100;
 
@@ -67,7 +67,7 @@ async fn tail(
     let after = resumed.or(after).unwrap_or(Seq(0));
 
     let execution = posting::execution_of(&caller, &id)?;
-    let permit = door.gate.tail()?;
+    let permit = door.stream_place(&caller.tenant)?;
     let ear = door.news.about(execution.clone());
     let view = executions::find(&door, &execution).await?;
     if resumed.is_some() && view.state.phase.is_ended() && after >= view.state.seq {
@@ -96,7 +96,7 @@ struct Tail {
     ear: Ear,
     waiting: VecDeque<TransitionOut>,
     stage: Stage,
-    _permit: OwnedSemaphorePermit,
+    _permit: HeldPlace,
 }
 
 #[derive(Debug, Clone, Copy)]

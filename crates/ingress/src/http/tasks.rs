@@ -114,7 +114,7 @@ async fn lease(
     let body = read(&door, request, BODY_BYTES).await?;
     let Wish { worker, can, most, wait } = wish(&caller, body.json()?)?;
     drop(body);
-    let permit = door.gate.wait().ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?;
+    let permit = door.wait_place(&caller.tenant)?;
     // Waiting costs others nothing.
     slot.give_back();
     let until = tokio::time::Instant::now() + wait.max(LEAST_WAIT);

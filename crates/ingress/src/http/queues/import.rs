@@ -10,10 +10,10 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use millstream_core::id::ItemId;
+use millstream_core::quota::QuotaName;
 use millstream_core::raw::RawJson;
 use millstream_core::status::Role;
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::configure::{find, name_of};
 use crate::auth::Submitter;
@@ -25,6 +25,7 @@ use crate::http::route::Route;
 use crate::people::importing::{Form, HELD_KIB, Import, LINE_BYTES, RefusedItem, Tally};
 use crate::people::lines::{Line, Lines};
 use crate::query::Params;
+use crate::quotas::HeldPlace;
 
 pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
@@ -83,8 +84,9 @@ async fn import(
     find(&door, &caller, &name).await?;
     let (limits, tenant) = (door.options.limits.clone(), caller.tenant);
     if media == Media::Ndjson {
-        let paid = door.bodies.pay(HELD_KIB)?;
-        let lines = Lines::of(body, LINE_BYTES, limits.body_timeout);
+        let paid = door.pay_import(&tenant, HELD_KIB)?;
+        let quota = door.quotas.quota(&tenant).get(QuotaName::ImportDuration);
+        let lines = Lines::of(body, LINE_BYTES, limits.body_timeout).within(quota);
         let going = Going { import: Import::new(door, tenant, name, Form::Lines), lines, paid };
         return if wants_progress(&parts.headers) { Ok(streamed(going)) } else { going.all().await };
     }
@@ -118,7 +120,7 @@ fn report(import: Import) -> Report {
 struct Going {
     import: Import,
     lines: Lines,
-    paid: OwnedSemaphorePermit,
+    paid: HeldPlace,
 }
 
 impl Going {
