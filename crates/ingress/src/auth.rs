@@ -1,5 +1,6 @@
-//! Who is calling: an extractor that each handler names, never a filter over paths. Calls over gRPC ask the
-//! same question of their metadata.
+//! Who is calling. A layer identifies the caller by the headers, before the request takes a slot or a byte of
+//! its body is read ([`identify`], and its twin in `grpc::intake`); the handler then names the role it needs
+//! by an extractor, never by a filter over paths. The key is looked up once per request.
 //!
 //! Tenant, role and actor come from the key and from nowhere else. A handler asks for a [`Submitter`],
 //! a [`Reader`] or an [`Admin`] and cannot be reached without one. Keys are found by their SHA-256; a
@@ -10,9 +11,11 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use lru::LruCache;
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
@@ -23,7 +26,6 @@ use sha2::{Digest, Sha256};
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::AuthMode;
-use crate::quotas::RateQuota;
 
 /// An authenticated caller.
 #[derive(Debug, Clone)]
@@ -43,8 +45,8 @@ macro_rules! extractors {
         impl FromRequestParts<Arc<Door>> for $name {
             type Rejection = Problem;
 
-            async fn from_request_parts(parts: &mut Parts, door: &Arc<Door>) -> Result<Self, Problem> {
-                caller(door, &parts.headers, Role::$role).await.map(Self)
+            async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Problem> {
+                caller(&parts.extensions, Role::$role).map(Self)
             }
         }
     )+};
@@ -59,18 +61,31 @@ extractors! {
     Admin = Admin;
 }
 
-/// Who sent these headers, if its role allows what is asked for.
-pub(crate) async fn caller(door: &Door, headers: &HeaderMap, needs: Role) -> Result<Caller, Problem> {
-    let caller = authenticate(headers, door).await?;
-    door.quotas.pass(&caller.tenant, RateQuota::Requests, 1)?;
+/// The identified caller of a request, if its role allows what is asked for.
+pub(crate) fn caller(extensions: &Extensions, needs: Role) -> Result<Caller, Problem> {
+    let caller = extensions.get::<Caller>();
+    let caller = caller.ok_or_else(|| Problem::new(Kind::Internal, "the caller was not identified"))?;
     if caller.role.allows(needs) {
-        return Ok(caller);
+        return Ok(caller.clone());
     }
     let detail = format!("this call needs a key with the role {needs} or admin, this one is {}", caller.role);
     Err(Problem::new(Kind::Forbidden, detail))
 }
 
-async fn authenticate(headers: &HeaderMap, door: &Door) -> Result<Caller, Problem> {
+/// Identifies the caller before anything else is spent on the request: the refusal takes no slot and reads no
+/// body. The [`Caller`] travels in the extensions of the request.
+pub(crate) async fn identify(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+    match authenticate(request.headers(), &door).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Who sent these headers.
+pub(crate) async fn authenticate(headers: &HeaderMap, door: &Door) -> Result<Caller, Problem> {
     let anybody = match door.options.auth {
         AuthMode::Keys => false,
         AuthMode::OpenOnLoopback => !door.keys.exist().await?,

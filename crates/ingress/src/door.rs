@@ -166,7 +166,7 @@ impl Door {
             desk,
             keys: Keys::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
-            bodies: Budget::of(options.limits.body_bytes_in_flight),
+            bodies: Budget::of(options.limits.body_bytes_in_flight, quotas.clone()),
             quotas,
             readiness: Readiness::default(),
             document: LazyLock::new(|| openapi::document().to_string()),

@@ -176,6 +176,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         executor_silence: config.worker.executor_silence.0,
         http: http_options(config),
         devices: config.devices.policy()?,
+        quotas: quota_settings(config)?,
         retention: Retention {
             completed: config.retention.completed.0,
             failed: config.retention.failed.0,

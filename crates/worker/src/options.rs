@@ -10,6 +10,7 @@ use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::{Name, WorkerId};
 use millstream_core::lane::Lane;
+use millstream_core::quota::QuotaSettings;
 use millstream_core::time::Timestamp;
 use millstream_store::execution_store::MailboxLimits;
 
@@ -65,6 +66,8 @@ pub struct WorkerOptions {
     pub retention: Retention,
     /// Runs of devices: how choices are weighed, and how long devices may take.
     pub devices: Policy,
+    /// What the settings say about quotas of tenants; rows of the store win over it.
+    pub quotas: QuotaSettings,
     /// Executors that need not register.
     pub executors: Vec<FixedExecutor>,
     /// An executor that was not heard from for this long gets nothing more.
@@ -153,6 +156,7 @@ impl WorkerOptions {
             http: HttpOptions::default(),
             retention: Retention::default(),
             devices: Policy::default(),
+            quotas: QuotaSettings::default(),
             executors: Vec::new(),
             executor_silence: Duration::from_secs(15),
             signal_ttl: DAY,

@@ -157,6 +157,7 @@ fn status_of(class: &ErrorClass) -> NodeStatus {
         | ErrorClass::Response
         | ErrorClass::Forbidden
         | ErrorClass::Secret
+        | ErrorClass::Quota
         | ErrorClass::Output
         | ErrorClass::Corrupt
         | ErrorClass::Failed

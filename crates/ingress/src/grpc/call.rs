@@ -8,7 +8,6 @@ use tonic::{Request, Status};
 
 use super::status::status;
 use crate::auth::{self, Caller};
-use crate::door::Door;
 use crate::gate::Slot;
 use crate::http::problem::{Kind, Problem};
 use crate::trace::Trace;
@@ -33,13 +32,13 @@ impl Who {
 }
 
 /// Refuses whom the role of its key does not let do this.
-pub(super) async fn begin<T>(door: &Door, request: &Request<T>, needs: Role) -> Result<Call, Status> {
-    begun(door, request, needs).await.map_err(status)
+pub(super) fn begin<T>(request: &Request<T>, needs: Role) -> Result<Call, Status> {
+    begun(request, needs).map_err(status)
 }
 
-async fn begun<T>(door: &Door, request: &Request<T>, needs: Role) -> Result<Call, Problem> {
+fn begun<T>(request: &Request<T>, needs: Role) -> Result<Call, Problem> {
     let headers = request.metadata().as_ref();
-    let caller = auth::caller(door, headers, needs).await?;
+    let caller = auth::caller(request.extensions(), needs)?;
     if let (Some(who), Some(actor)) = (request.extensions().get::<Who>(), &caller.actor) {
         let _ = who.0.set(actor.clone());
     }

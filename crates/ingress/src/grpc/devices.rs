@@ -35,7 +35,7 @@ impl DeviceService for Devices {
         &self,
         request: Request<RegisterDeviceRequest>,
     ) -> Result<Response<RegisterDeviceResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Submit).await?;
+        let call = begin(&request, Role::Submit)?;
         let answer = register(&self.0, &call.caller, request.into_inner()).await;
         answer.map(Response::new).map_err(status)
     }
@@ -44,7 +44,7 @@ impl DeviceService for Devices {
         &self,
         request: Request<HeartbeatDeviceRequest>,
     ) -> Result<Response<HeartbeatDeviceResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Submit).await?;
+        let call = begin(&request, Role::Submit)?;
         let answer = heartbeat(&self.0, &call.caller, request.into_inner()).await;
         answer.map(Response::new).map_err(status)
     }
@@ -55,7 +55,7 @@ impl DeviceService for Devices {
         &self,
         request: Request<WatchAssignmentsRequest>,
     ) -> Result<Response<Self::WatchAssignmentsStream>, Status> {
-        let call = begin(&self.0, &request, Role::Submit).await?;
+        let call = begin(&request, Role::Submit)?;
         let WatchAssignmentsRequest { device_id, seen_mark } = request.into_inner();
         let device = beat::key_of(&call.caller, &device_id).map_err(status)?;
         let seen = Some(seen_mark).filter(|mark| !mark.is_empty());
@@ -66,7 +66,7 @@ impl DeviceService for Devices {
         &self,
         request: Request<ActOnRunRequest>,
     ) -> Result<Response<ActOnRunResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Submit).await?;
+        let call = begin(&request, Role::Submit)?;
         let given = request.into_inner();
         let key = runs::key_of(&call.caller, &given.run_id).map_err(status)?;
         let (who, deed) = run_acts::read(given).map_err(|faults| status(Problem::invalid(faults)))?;

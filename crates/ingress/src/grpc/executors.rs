@@ -26,7 +26,7 @@ impl ExecutorService for Executors {
         &self,
         request: Request<RegisterExecutorRequest>,
     ) -> Result<Response<RegisterExecutorResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Submit).await?;
+        let call = begin(&request, Role::Submit)?;
         let given = request.into_inner().executor.ok_or_else(|| invalid("executor", "is required"))?;
         let executor =
             read::executor(given, &call.caller.tenant).map_err(|problems| refusal::invalid(&problems))?;
@@ -38,7 +38,7 @@ impl ExecutorService for Executors {
         &self,
         request: Request<RetireExecutorRequest>,
     ) -> Result<Response<RetireExecutorResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Submit).await?;
+        let call = begin(&request, Role::Submit)?;
         let name =
             Name::parse(&request.get_ref().name).map_err(|error| invalid("name", error.to_string()))?;
         executors::retire(&self.0, &call.caller.tenant, &name).await.map_err(status)?;
@@ -49,7 +49,7 @@ impl ExecutorService for Executors {
         &self,
         request: Request<ListExecutorsRequest>,
     ) -> Result<Response<ListExecutorsResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Read).await?;
+        let call = begin(&request, Role::Read)?;
         let found = executors::list(&self.0, &call.caller.tenant).await.map_err(status)?;
         let executors = found.iter().map(|(executor, seen_at)| write::executor(executor, *seen_at)).collect();
         Ok(Response::new(ListExecutorsResponse { executors }))

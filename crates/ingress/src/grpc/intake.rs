@@ -15,12 +15,12 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 use tonic::Status;
 
 use super::status::{response, status};
-use crate::body::Budget;
+use crate::auth::{self, Caller};
+use crate::body::{Budget, PaidBytes};
 use crate::door::Door;
 use crate::gate;
 use crate::http::problem::{Kind, Problem};
@@ -34,13 +34,24 @@ pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
     }
 }
 
+/// Identifies the caller by the metadata, before the call takes a slot or a byte of its message is read.
+pub(super) async fn identify(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+    match auth::authenticate(request.headers(), &door).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => response(problem),
+    }
+}
+
 /// Bounds the calls in flight, and what they hold.
 pub(super) async fn in_flight(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let slot = match door.gate.request() {
+    let slot = match door.request_slot(request.extensions().get::<Caller>()) {
         Ok(slot) => slot,
         Err(problem) => return response(problem),
     };
-    let account = Account::new(door.bodies.clone());
+    let account = Account::new(door.bodies.of_caller(request.extensions()));
     let limit = door.options.limits.body_timeout;
     let mut request = request.map(|body| Body::new(Paid::new(body, account.clone(), limit)));
     request.extensions_mut().insert(slot.clone());
@@ -61,7 +72,7 @@ struct Open {
     budget: Budget,
     bytes: usize,
     kib: usize,
-    paid: Vec<OwnedSemaphorePermit>,
+    paid: Vec<PaidBytes>,
 }
 
 impl Account {

@@ -50,6 +50,7 @@ pub(crate) fn routes(door: &Arc<Door>) -> Router {
         );
     reflected(api)
         .layer(from_fn_with_state(door.clone(), intake::in_flight))
+        .layer(from_fn_with_state(door.clone(), intake::identify))
         .route_service("/grpc.health.v1.Health/{*method}", HealthServer::new(Health(door.clone())))
         .layer(from_fn_with_state(door.clone(), intake::admit))
         .layer(from_fn_with_state(door.clone(), telling::layer))

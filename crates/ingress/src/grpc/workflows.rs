@@ -39,7 +39,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<CreateWorkflowRequest>,
     ) -> Result<Response<CreateWorkflowResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Submit).await?;
+        let call = begin(&request, Role::Submit)?;
         let given = request.into_inner().workflow.ok_or_else(|| invalid("workflow", "is required"))?;
         let id = match given.workflow_id.as_str() {
             "" => None,
@@ -57,7 +57,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<GetWorkflowRequest>,
     ) -> Result<Response<GetWorkflowResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Read).await?;
+        let call = begin(&request, Role::Read)?;
         let GetWorkflowRequest { workflow_id, page_size, page_token, statuses } = request.into_inner();
         let after = paging::after(List::Nodes, &page_token, |text| Name::parse(text).ok())?;
         let limit = paging::size(page_size, 0, 1_000)?;
@@ -81,7 +81,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<ListWorkflowsRequest>,
     ) -> Result<Response<ListWorkflowsResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Read).await?;
+        let call = begin(&request, Role::Read)?;
         let ListWorkflowsRequest { page_size, page_token, status: wanted } = request.into_inner();
         let after = paging::after(List::Graphs, &page_token, |text| text.parse().ok().map(AcceptNo))?;
         let limit = paging::size(page_size, 50, 500)?;
@@ -102,7 +102,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<UpdateWorkflowRequest>,
     ) -> Result<Response<UpdateWorkflowResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Submit).await?;
+        let call = begin(&request, Role::Submit)?;
         let UpdateWorkflowRequest { workflow_id, edits, expected_revision } = request.into_inner();
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;
         let edits = read::edits(edits).map_err(|problems| refusal::invalid(&problems))?;
@@ -122,7 +122,7 @@ impl WorkflowService for Workflows {
     }
 
     async fn get_node(&self, request: Request<GetNodeRequest>) -> Result<Response<GetNodeResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Read).await?;
+        let call = begin(&request, Role::Read)?;
         let GetNodeRequest { workflow_id, node_id } = request.into_inner();
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;
         let revision = find(&self.0, &key).await.map_err(status)?.graph.revision;
@@ -138,7 +138,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<UpdateNodeRequest>,
     ) -> Result<Response<UpdateNodeResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Submit).await?;
+        let call = begin(&request, Role::Submit)?;
         updates::update(&self.0, &call, request.into_inner()).await.map(Response::new)
     }
 
@@ -148,7 +148,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<WatchWorkflowRequest>,
     ) -> Result<Response<Events>, Status> {
-        let call = begin(&self.0, &request, Role::Read).await?;
+        let call = begin(&request, Role::Read)?;
         let WatchWorkflowRequest { workflow_id, after_position } = request.into_inner();
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;
         watch::events(self.0.clone(), key, &after_position).await.map(Response::new)
@@ -158,7 +158,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<CancelWorkflowRequest>,
     ) -> Result<Response<CancelWorkflowResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Admin).await?;
+        let call = begin(&request, Role::Admin)?;
         let CancelWorkflowRequest { workflow_id, reason } = request.into_inner();
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;
         let reason = Some(reason).filter(|reason| !reason.is_empty());
@@ -170,7 +170,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<GetNodeLogsRequest>,
     ) -> Result<Response<GetNodeLogsResponse>, Status> {
-        let call = begin(&self.0, &request, Role::Read).await?;
+        let call = begin(&request, Role::Read)?;
         let GetNodeLogsRequest { workflow_id, node_id, after_position, page_size } = request.into_inner();
         let limit = paging::size(page_size, 100, 1_000)?;
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;

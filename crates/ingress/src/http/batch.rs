@@ -59,7 +59,7 @@ async fn post(
     }
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let texts = match media {
         Media::Ndjson => lines(body.text()?, limits.batch_items)?,
         Media::Json | Media::Yaml => array(body.text()?, limits.batch_items)?,

@@ -81,7 +81,7 @@ async fn post(
     let idempotency_key = posting::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
 
     let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
     let said = posting::said(&mut fields, limits.payload_bytes)?;

@@ -87,8 +87,8 @@ async fn put(
     request: Request,
 ) -> Result<Json<TenantQuotaOut>, Problem> {
     params.finish()?;
-    may_set(&caller)?;
     let tenant = tenant_of(&caller, &tenant)?;
+    may_set(&caller)?;
     let body = tasks::read(&door, request, BODY_BYTES).await?;
     let given: Value = serde_json::from_str(body.json()?)
         .map_err(|error| Problem::bad_request(format!("the body is not valid JSON: {error}")))?;

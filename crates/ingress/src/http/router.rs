@@ -1,8 +1,8 @@
 //! All routes in one router, behind the layers that every request passes.
 //!
-//! From the outside in: trace (ids, documents of errors, panics), admission (sizes, hosts), then the
-//! bound on requests in flight, which health and metrics stay outside of. The gRPC services stand beside them
-//! and have layers of their own.
+//! From the outside in: trace (ids, documents of errors, panics), admission (sizes, hosts), identification of
+//! the caller by its headers, then the bound on requests in flight, which health and metrics stay outside of.
+//! The gRPC services stand beside them and have layers of their own.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
-use crate::{gate, grpc, trace};
+use crate::{auth, gate, grpc, trace};
 
 /// The router of a door that nobody listens at: for tests and for embedding. Its tasks live in `life`.
 pub fn router(deps: Deps, options: IngressOptions, life: &Life) -> Router {
@@ -30,8 +30,12 @@ pub(crate) fn serve_routes(door: Arc<Door>) -> Router {
     let mount = |router: Router<Arc<Door>>, route: Route| router.route(route.doc.path, route.handler);
     let api = api_routes().into_iter().fold(Router::new(), mount);
     let api = api.layer(from_fn_with_state(door.clone(), gate::in_flight));
-    let open = health::routes().into_iter().fold(Router::new(), mount);
-    api.merge(open)
+    let (keyed, open): (Vec<_>, Vec<_>) =
+        health::routes().into_iter().partition(|route| route.doc.needs.is_some());
+    let protected = keyed.into_iter().fold(api, mount);
+    let protected = protected.layer(from_fn_with_state(door.clone(), auth::identify));
+    open.into_iter()
+        .fold(protected, mount)
         .fallback(not_found)
         .layer(from_fn_with_state(door.clone(), gate::admit))
         .layer(from_fn_with_state(door.clone(), trace::layer))

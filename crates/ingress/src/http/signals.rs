@@ -133,7 +133,7 @@ async fn post(
     let idempotency_key = posting::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let draft = draft(body.json()?, limits.payload_bytes, idempotency_key)?;
 
     let accepted = match admit(&door, &caller, &draft).await {

@@ -106,7 +106,7 @@ async fn start(
     let key = posting::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let text = body.text()?;
     if text.trim_start().starts_with('[') {
         if key.is_some() {

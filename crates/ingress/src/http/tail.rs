@@ -26,7 +26,7 @@ use super::views::TransitionOut;
 use super::{executions, posting};
 use crate::auth::Reader;
 use crate::door::Door;
-use crate::news::Ear;
+use crate::news::{Ear, RereadPause};
 use crate::query::Params;
 use crate::quotas::HeldPlace;
 
@@ -75,6 +75,7 @@ async fn tail(
     }
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
     let tail = Tail {
+        pause: RereadPause::of(door.options.reread),
         door,
         execution,
         after,
@@ -94,6 +95,7 @@ struct Tail {
     /// The seq of the last transition that was read.
     after: Seq,
     ear: Ear,
+    pause: RereadPause,
     waiting: VecDeque<TransitionOut>,
     stage: Stage,
     _permit: HeldPlace,
@@ -135,7 +137,7 @@ impl Tail {
                 Stage::Listening => {
                     let draining = self.door.draining.clone();
                     tokio::select! {
-                        () = self.ear.listen(self.door.options.reread) => {}
+                        () = self.ear.listen(self.pause.next(self.door.entropy.next_u64())) => {}
                         () = draining.cancelled() => return None,
                     }
                     self.stage = Stage::Reading;
@@ -161,6 +163,7 @@ impl Tail {
         let page = views.history(&self.execution, self.after, PAGE).await?.entries;
         if let Some(last) = page.last() {
             self.after = last.transition.seq;
+            self.pause.reset();
             self.waiting = page.into_iter().map(TransitionOut::from).collect();
             return Ok(None);
         }

@@ -298,7 +298,7 @@ pub(super) async fn read(door: &Door, request: Request, bytes: usize) -> Result<
     let (parts, body) = request.into_parts();
     Media::of(&parts.headers, &[Media::Json])?;
     let allowed = Allowance { bytes, time: door.options.limits.body_timeout };
-    Body::read(body, &parts.headers, allowed, &door.bodies).await
+    Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await
 }
 
 /// The key of a path; what belongs to another tenant is not there.

@@ -11,7 +11,9 @@ use millstream_store::event_log::NewExecution;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{HeldQuota, QuotaPermit, RateQuota};
+use crate::auth::Caller;
 use crate::door::Door;
+use crate::gate::Slot;
 use crate::http::problem::{Kind, Problem};
 
 /// A place among those of the process and of the tenant, given back when dropped.
@@ -24,23 +26,23 @@ pub(crate) struct HeldPlace {
 impl Door {
     /// Leave to wait for an outcome, a task or an assignment.
     pub(crate) fn wait_place(&self, tenant: &TenantId) -> Result<HeldPlace, Problem> {
-        let tenant = self.quotas.hold(tenant, HeldQuota::Waits, 1)?;
         let process = self.gate.wait();
         let process = process.ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?;
-        Ok(HeldPlace { _process: process, _tenant: tenant })
+        Ok(HeldPlace { _process: process, _tenant: self.quotas.hold(tenant, HeldQuota::Waits, 1)? })
     }
 
     /// Leave to keep a tail or a watch open.
     pub(crate) fn stream_place(&self, tenant: &TenantId) -> Result<HeldPlace, Problem> {
-        let tenant = self.quotas.hold(tenant, HeldQuota::Streams, 1)?;
-        Ok(HeldPlace { _process: self.gate.tail()?, _tenant: tenant })
+        let process = self.gate.tail()?;
+        Ok(HeldPlace { _process: process, _tenant: self.quotas.hold(tenant, HeldQuota::Streams, 1)? })
     }
 
-    /// Pays for what one import holds at once.
-    pub(crate) fn pay_import(&self, tenant: &TenantId, kib: usize) -> Result<HeldPlace, Problem> {
-        let share = u64::try_from(kib).unwrap_or(u64::MAX);
-        let tenant = self.quotas.hold(tenant, HeldQuota::BodyBytes, share)?;
-        Ok(HeldPlace { _process: self.bodies.pay(kib)?, _tenant: tenant })
+    /// A place among the requests in flight, for a caller within its rate and its share. A call that needs no key has
+    /// neither.
+    pub(crate) fn request_slot(&self, caller: Option<&Caller>) -> Result<Slot, Problem> {
+        let Some(Caller { tenant, .. }) = caller else { return self.gate.request(None) };
+        self.quotas.pass(tenant, RateQuota::Requests, 1)?;
+        self.gate.request(Some(self.quotas.hold(tenant, HeldQuota::Requests, 1)?))
     }
 
     /// Whether the tenant's clients may post so many events now.

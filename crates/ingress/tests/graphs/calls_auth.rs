@@ -1,5 +1,10 @@
 //! Who may call what over gRPC.
 
+use axum::body::Body;
+use axum::http::Request as HttpRequest;
+use bytes::Bytes;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
 use millstream_rpc::proto::workflow_service_client::WorkflowServiceClient;
@@ -8,6 +13,7 @@ use millstream_rpc::proto::{
     ListWorkflowsRequest, RegisterExecutorRequest, RetireExecutorRequest, UpdateNodeRequest,
     UpdateWorkflowRequest, WatchWorkflowRequest,
 };
+use tokio::net::TcpStream;
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
@@ -16,7 +22,10 @@ use crate::calls::{Clients, chain, create, keyed, refused};
 use crate::wire::serve_on;
 
 async fn with_keys() -> Clients {
-    let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
+    with_keys_and(IngressOptions { auth: AuthMode::Keys, ..open_options() }).await
+}
+
+async fn with_keys_and(options: IngressOptions) -> Clients {
     let deps = deps();
     let bench = {
         let mut bench = Bench::open();
@@ -95,6 +104,26 @@ async fn every_method_has_its_role() {
     }
     let bare = clients.workflows().get_workflow(GetWorkflowRequest::default()).await;
     refused(bare, Code::Unauthenticated, "API key");
+}
+
+#[tokio::test]
+async fn a_call_without_a_valid_key_takes_no_slot_and_sends_no_message() {
+    let mut options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
+    options.limits.in_flight = 0;
+    let clients = with_keys_and(options).await;
+    let stream = TcpStream::connect(clients.door.address).await.unwrap();
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    for (key, code) in [("ms_unknown", Code::Unauthenticated), ("ms_read", Code::ResourceExhausted)] {
+        let unsent = Body::from_stream(futures::stream::pending::<Result<Bytes, Status>>());
+        let path = format!("http://{}/millstream.v1.WorkflowService/GetWorkflow", clients.door.address);
+        let request = HttpRequest::post(path)
+            .header("content-type", "application/grpc")
+            .header("authorization", format!("Bearer {key}"));
+        let answer = sender.clone().send_request(request.body(unsent).unwrap()).await.unwrap();
+        let status = answer.headers()["grpc-status"].to_str().unwrap();
+        assert_eq!(status, (code as i32).to_string(), "{key}");
+    }
 }
 
 #[tokio::test]

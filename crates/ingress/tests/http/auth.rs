@@ -195,3 +195,15 @@ async fn an_open_door_serves_no_foreign_host_and_no_foreign_origin() {
         bench.send(from(origin)).await.problem(403, "host-refused");
     }
 }
+
+#[tokio::test]
+async fn a_call_without_a_valid_key_takes_no_slot() {
+    let mut options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
+    options.limits.in_flight = 0;
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    bench.key("ms_a", "tenant-a", Role::Read).await;
+    bench.get("/v1/workers").await.problem(401, "unauthorized");
+    bench.send(keyed(get("/v1/workers"), "ms_wrong")).await.problem(401, "unauthorized");
+    bench.send(keyed(get("/v1/workers"), "ms_a")).await.problem(429, "busy");
+    assert_eq!(bench.send(keyed(get("/metrics"), "ms_a")).await.status, 200);
+}
