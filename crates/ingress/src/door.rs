@@ -1,5 +1,6 @@
 //! What every handler shares: the stores, the streams, and the few things that live as long as the door.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ pub(crate) struct Door {
     pub(crate) render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
     pub(crate) options: IngressOptions,
     /// Where it listens, as a `Host` header would say it.
-    pub(crate) listen: Option<String>,
+    pub(crate) listen: Vec<String>,
     /// Cancelled when the process is told to stop: readiness is red, waits and tails end.
     pub(crate) draining: CancellationToken,
     pub(crate) accept: Accept,
@@ -129,12 +130,7 @@ impl Life {
 }
 
 impl Door {
-    pub(crate) fn open(
-        deps: Deps,
-        options: IngressOptions,
-        listen: Option<String>,
-        life: &Life,
-    ) -> Arc<Self> {
+    pub(crate) fn open(deps: Deps, options: IngressOptions, listen: &[SocketAddr], life: &Life) -> Arc<Self> {
         let Deps { stores, streams, clock, entropy, metrics } = deps;
         let ring =
             Ring::start(streams.bells.clone(), options.limits.unrung, life.closing.clone(), &life.tasks);
@@ -177,7 +173,7 @@ impl Door {
             clock,
             entropy,
             options,
-            listen,
+            listen: listen.iter().map(ToString::to_string).collect(),
             accept,
             ring,
             news,

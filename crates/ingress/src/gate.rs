@@ -141,7 +141,7 @@ fn foreign(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
 fn is_ours(authority: &str, door: &Door) -> bool {
     let host = without_port(authority);
     ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| host.eq_ignore_ascii_case(name))
-        || door.listen.as_deref().is_some_and(|listen| authority.eq_ignore_ascii_case(listen))
+        || door.listen.iter().any(|listen| authority.eq_ignore_ascii_case(listen))
         || door
             .options
             .allowed_hosts

@@ -7,7 +7,7 @@
 //! Refuses: knowing the worker, deciding events (creation excepted: see
 //! `docs/decisions/creation-at-the-door.md`), SQL, and reading the environment.
 //!
-//! Reading order follows a request: [`serve`] (sockets, drain), `http` (the routes), `auth`,
+//! Reading order follows a request: [`serve`] (sockets, drain), `transport` and `tls` (the bytes of a connection), `http` (the routes), `auth`,
 //! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
 //! want the outcome), `tasks` (work for external workers), `graphs`, `devices` and `people` (whatever the transport) and
 //! `grpc` (the services, on the same port).
@@ -43,10 +43,14 @@ mod ring;
 pub mod serve;
 mod stall;
 mod tasks;
+mod tls;
 mod trace;
+mod transport;
 mod wait;
 
 pub use door::{Deps, Life};
 pub use http::router;
 pub use options::{AuthMode, IngressOptions, Limits};
 pub use serve::{IngressError, run};
+pub use tls::{ServerTls, TlsFiles, TlsFilesError};
+pub use transport::{IngressListeners, TlsListener};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::limits::MAX_SOURCE_BYTES;
+use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::quota::QuotaSettings;
 
 /// How the door behaves. `Default` is what a production ingress uses.
@@ -38,6 +39,8 @@ pub struct IngressOptions {
     pub key_ttl: Duration,
     /// Runs of devices: how choices are weighed, and how long devices may take.
     pub devices: Policy,
+    /// Where executors may register. Workers check it again for every connection.
+    pub executor_networks: NetworkPolicy,
     /// What the settings say about quotas of tenants; rows of the store win over it.
     pub quotas: QuotaSettings,
     /// Workers not heard of for this long are not listed.
@@ -64,6 +67,7 @@ impl Default for IngressOptions {
             appenders: 2,
             key_ttl: Duration::from_secs(3),
             devices: Policy::default(),
+            executor_networks: NetworkPolicy::default(),
             quotas: QuotaSettings::default(),
             worker_ttl: Duration::from_secs(30),
             drain_delay: Duration::ZERO,

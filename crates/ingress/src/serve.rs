@@ -1,6 +1,6 @@
 //! Sockets: accept connections, serve them, and leave in good order.
 //!
-//! One port speaks HTTP/1.1 and HTTP/2 without TLS; a connection's first bytes say which. Served by hyper
+//! Each port, with TLS or without it, speaks HTTP/1.1 and HTTP/2; a connection's first bytes say which. Served by hyper
 //! itself and not by `axum::serve`, because only there can a slow client be timed out while it sends its head
 //! and a drain have a deadline. An HTTP/2 connection that is idle is asked now and then whether it is there.
 //!
@@ -29,6 +29,8 @@ use crate::http::serve_routes;
 use crate::options::{AuthMode, IngressOptions, Limits};
 use crate::preface::{self, Version};
 use crate::stall::Unstalled;
+use crate::tls::CurrentTls;
+use crate::transport::{IngressListeners, TlsListener, Transport};
 
 /// Why the door does not open.
 #[derive(Debug, thiserror::Error)]
@@ -45,22 +47,35 @@ pub enum IngressError {
 pub async fn run(
     deps: Deps,
     options: IngressOptions,
-    listener: TcpListener,
+    listeners: impl Into<IngressListeners>,
     shutdown: CancellationToken,
 ) -> Result<(), IngressError> {
-    let address = listener.local_addr()?;
-    refuse_to_be_open(&deps, options.auth, address).await?;
+    let listeners = listeners.into();
+    let addresses = listeners.addresses()?;
+    for address in &addresses {
+        refuse_to_be_open(&deps, options.auth, *address).await?;
+    }
 
     let life = Life::until(shutdown.clone());
     let (limits, delay, deadline) = (options.limits.clone(), options.drain_delay, options.drain_deadline);
-    let router = serve_routes(Door::open(deps, options, Some(address.to_string()), &life));
+    let router = serve_routes(Door::open(deps, options, &addresses, &life));
     let connections = TaskTracker::new();
     let goodbye = Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() };
-    connections.spawn(accept(listener, router, limits, goodbye.clone(), connections.clone()));
-    tracing::info!(%address, "the ingress is listening");
+    let room = Arc::new(Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let serving =
+        Serving { router, limits, room, goodbye: goodbye.clone(), connections: connections.clone() };
+    if let Some(listener) = listeners.plain {
+        connections.spawn(accept(listener, None, serving.clone()));
+    }
+    if let Some(TlsListener { listener, tls }) = listeners.tls {
+        connections.spawn(accept(listener, Some(tls.current()), serving.clone()));
+        connections.spawn(tls.follow_files(goodbye.leaving.clone()));
+    }
+    drop(serving);
+    tracing::info!(?addresses, "the ingress is listening");
 
     shutdown.cancelled().await;
-    tracing::info!(%address, "the ingress is draining");
+    tracing::info!(?addresses, "the ingress is draining");
     tokio::time::sleep(delay).await;
     goodbye.leaving.cancel();
     connections.close();
@@ -99,14 +114,18 @@ async fn refuse_to_be_open(deps: &Deps, auth: AuthMode, address: SocketAddr) -> 
     }
 }
 
-async fn accept(
-    listener: TcpListener,
+/// What the connections of all listeners share.
+#[derive(Clone)]
+struct Serving {
     router: Router,
     limits: Limits,
+    room: Arc<Semaphore>,
     goodbye: Goodbye,
     connections: TaskTracker,
-) {
-    let room = Arc::new(Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
+}
+
+async fn accept(listener: TcpListener, tls: Option<CurrentTls>, serving: Serving) {
+    let Serving { router, limits, room, goodbye, connections } = serving;
     loop {
         let arrival = async {
             // Room first: connections beyond the bound wait in the listen queue.
@@ -121,8 +140,8 @@ async fn accept(
             None => return,
             Some((Ok((stream, _)), place)) => {
                 let streams = Streams { tasks: connections.clone(), cut: goodbye.cut.clone() };
-                let serving =
-                    connection(stream, place, router.clone(), limits.clone(), goodbye.clone(), streams);
+                let arrival = Arrival { stream, tls: tls.clone(), _place: place };
+                let serving = connection(arrival, router.clone(), limits.clone(), goodbye.clone(), streams);
                 connections.spawn(serving);
             }
             Some((Err(error), _)) => {
@@ -159,19 +178,22 @@ const STREAMS: u32 = 256;
 /// What is beyond our own limit is refused by us, with a reason.
 const HEAD_BYTES: u32 = 64 * 1024;
 
-async fn connection(
+/// A connection that was accepted and has said nothing yet.
+struct Arrival {
     stream: TcpStream,
+    tls: Option<CurrentTls>,
     _place: OwnedSemaphorePermit,
-    router: Router,
-    limits: Limits,
-    goodbye: Goodbye,
-    streams: Streams,
-) {
+}
+
+async fn connection(arrival: Arrival, router: Router, limits: Limits, goodbye: Goodbye, streams: Streams) {
     // Answers are small and complete: waiting for more to send only costs time.
+    let Arrival { stream, tls, _place } = arrival;
     let _ = stream.set_nodelay(true);
     let stream = Unstalled::new(stream, limits.stall_timeout);
+    // A TLS handshake counts as the beginning of the request head.
+    let opening = async { preface::told(Transport::establish(stream, tls.as_ref()).await?).await };
     let told = tokio::select! {
-        told = tokio::time::timeout(limits.head_timeout, preface::told(stream)) => told,
+        told = tokio::time::timeout(limits.head_timeout, opening) => told,
         () = goodbye.leaving.cancelled() => return,
     };
     let Ok(Ok((version, stream))) = told else { return };

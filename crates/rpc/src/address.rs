@@ -1,5 +1,8 @@
 //! Where an executor is: `http://host:port`, and nothing else.
 
+use std::net::IpAddr;
+
+use millstream_core::network_policy::NetworkPolicy;
 use tonic::transport::Uri;
 
 const LONGEST: usize = 512;
@@ -17,6 +20,25 @@ pub(crate) fn check(text: &str) -> Result<(), &'static str> {
         Some("https") => Err("https is not spoken: put a proxy between"),
         Some(_) | None => Err(FORM),
     }
+}
+
+/// Why an executor may not register under this address. A host that is an IP address is checked here, so that the
+/// caller learns of it; a name is checked when it is resolved for a connection.
+pub(crate) fn check_registration(text: &str, policy: &NetworkPolicy) -> Result<(), String> {
+    check(text)?;
+    let uri: Uri = text.parse().map_err(|_| "must be like http://host:port")?;
+    match uri.host().and_then(literal_ip).map(|ip| policy.check(ip)) {
+        Some(Err(why)) => {
+            Err(format!("is not allowed: {why} (the operator allows networks by executor_allow)"))
+        }
+        Some(Ok(())) | None => Ok(()),
+    }
+}
+
+/// The address that a host of a URI stands for, when it is no name.
+pub(crate) fn literal_ip(host: &str) -> Option<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare.parse().ok()
 }
 
 #[cfg(test)]
@@ -42,6 +64,27 @@ mod tests {
             "http:// :1",
         ] {
             assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_executor_registers_at_public_addresses_names_and_allowed_networks() {
+        let policy = NetworkPolicy::allowing(vec!["10.1.0.0/16".parse().unwrap()]);
+        for good in
+            ["http://10.1.2.3:7000", "http://1.1.1.1:80", "http://localhost:7000", "http://[2606:4700::1]:1"]
+        {
+            assert_eq!(check_registration(good, &policy), Ok(()), "{good}");
+        }
+        for bad in [
+            "http://127.0.0.1:6379",
+            "http://[::1]:6379",
+            "http://[::ffff:127.0.0.1]:6379",
+            "http://10.2.0.1:7000",
+            "http://169.254.169.254:80",
+            "http://168.63.129.16:80",
+            "somewhere",
+        ] {
+            assert!(check_registration(bad, &policy).is_err(), "{bad}");
         }
     }
 }

@@ -33,16 +33,19 @@ const NOT_SETTINGS: &[&str] = &[FILE];
 pub struct Config {
     pub database_url: String,
     pub redis_url: String,
-    pub listen: SocketAddr,
+    pub listen: OptionalAddress,
+    pub listen_tls: OptionalAddress,
     pub url: String,
     pub key: String,
     pub http_allow: Networks,
+    pub executor_allow: Networks,
     pub log: String,
     pub log_format: LogFormat,
     pub threads: usize,
     pub dev: Dev,
     pub postgres: Postgres,
     pub redis: Redis,
+    pub tls: Tls,
     pub ingress: Ingress,
     pub worker: Worker,
     pub devices: Devices,
@@ -81,6 +84,15 @@ pub struct Postgres {
 pub struct Redis {
     pub prefix: String,
     pub connections: usize,
+}
+
+/// Paths of PEM files; an empty one is not set.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub client_ca: PathBuf,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -160,6 +172,19 @@ impl TryFrom<String> for OptionalAddress {
     type Error = std::net::AddrParseError;
     fn try_from(text: String) -> Result<Self, Self::Error> {
         if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
+    }
+}
+
+impl std::str::FromStr for OptionalAddress {
+    type Err = std::net::AddrParseError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::try_from(text.to_owned())
+    }
+}
+
+impl From<SocketAddr> for OptionalAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self(Some(address))
     }
 }
 
@@ -303,7 +328,7 @@ mod tests {
     #[test]
     fn the_built_in_file_is_complete() {
         let config = with(&[]).unwrap();
-        assert_eq!(config.listen.to_string(), "127.0.0.1:7400");
+        assert_eq!(String::from(config.listen), "127.0.0.1:7400");
         assert_eq!(config.worker.lease.0, Duration::from_secs(15));
     }
 
@@ -316,11 +341,15 @@ mod tests {
         let env = || env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let config = load(Some(&file), env(), &Flags::default()).unwrap();
         assert_eq!(
-            (config.listen.port(), config.worker.lease.0.as_secs(), config.worker.action_slots),
-            (2, 3, 7)
+            (
+                config.listen.0.map(|address| address.port()),
+                config.worker.lease.0.as_secs(),
+                config.worker.action_slots
+            ),
+            (Some(2), 3, 7)
         );
         let flags = Flags { listen: "127.0.0.1:3".parse().ok(), ..Flags::default() };
-        assert_eq!(load(Some(&file), env(), &flags).unwrap().listen.port(), 3);
+        assert_eq!(String::from(load(Some(&file), env(), &flags).unwrap().listen), "127.0.0.1:3");
     }
 
     #[test]

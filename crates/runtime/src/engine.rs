@@ -11,7 +11,6 @@ use millstream_store::clock::Clock;
 use millstream_stream::Streams;
 use millstream_stream::embedded::EmbeddedStream;
 use millstream_worker::PerformCalls;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +18,7 @@ use crate::backend::{Database, home, sqlite_path};
 use crate::config::{Config, DEFAULTS};
 use crate::directory::HeldDirectory;
 use crate::entropy::SystemEntropy;
+use crate::listeners::{bind_listeners, most_exposed_address};
 use crate::roles::{Openness, Shared, ingress_options, worker_options};
 use crate::signals;
 use crate::telemetry::MetricsText;
@@ -26,7 +26,10 @@ use crate::telemetry::MetricsText;
 /// A running embedded engine.
 #[derive(Debug)]
 pub struct Engine {
-    pub address: SocketAddr,
+    /// Where it listens: without TLS first.
+    pub addresses: Vec<SocketAddr>,
+    /// What clients on this machine talk to.
+    pub url: String,
     pub shared: Shared,
     pub database_path: PathBuf,
     database: Database,
@@ -56,27 +59,25 @@ impl Engine {
         let database = Database::open_sqlite(&database_path).await?;
         database.migrate().await?;
         config.http_allow.0.extend(loopback_networks());
+        config.executor_allow.0.extend(loopback_networks());
 
         let shared =
             Shared::new(database.stores(), Streams::of(EmbeddedStream::new(&SystemEntropy::seeded()))).await;
         let suspect_before = died_before(&shared).await?;
-        let options = ingress_options(&config, config.listen, Openness::Careful, &shared.stores).await?;
-        let listener = TcpListener::bind(config.listen).await.with_context(|| {
-            format!(
-                "cannot listen on {}; another one may be running: choose a place with --listen",
-                config.listen
-            )
-        })?;
-        let address = listener.local_addr()?;
+        let exposed = most_exposed_address(&config)?;
+        let options = ingress_options(&config, exposed, Openness::Careful, &shared.stores).await?;
+        let listeners = bind_listeners(&config).await?;
+        let (addresses, url) = (listeners.addresses()?, listeners.url()?);
         let (door_shutdown, worker_shutdown) = (CancellationToken::new(), CancellationToken::new());
         let door = tokio::spawn(millstream_ingress::run(
             shared.ingress(metrics),
             options,
-            listener,
+            listeners,
             door_shutdown.clone(),
         ));
         let mut engine = Self {
-            address,
+            addresses,
+            url,
             shared,
             database_path,
             database,

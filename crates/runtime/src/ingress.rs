@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result};
-use millstream_ingress::IngressOptions;
-use tokio::net::TcpListener;
+use anyhow::Result;
+use millstream_ingress::{IngressListeners, IngressOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Database, open_fleet_database, open_fleet_streams, require_tables};
 use crate::config::Config;
+use crate::listeners::{bind_listeners, most_exposed_address};
 use crate::roles::{Openness, Shared, ingress_options};
 use crate::signals;
 use crate::telemetry::MetricsText;
@@ -19,7 +19,7 @@ pub struct Ingress {
     database: Database,
     shared: Shared,
     options: IngressOptions,
-    listener: TcpListener,
+    listeners: IngressListeners,
 }
 
 /// Fails when the settings or the database's tables do not allow a door. PostgreSQL and Redis need not be up.
@@ -28,24 +28,22 @@ pub async fn open(config: &Config, openness: Openness) -> Result<Ingress> {
     let streams = open_fleet_streams(config)?;
     let shared = Shared::new(database.stores(), streams).await;
     require_tables(&database.pending().await)?;
-    let options = ingress_options(config, config.listen, openness, &shared.stores).await?;
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", config.listen))?;
-    Ok(Ingress { database, shared, options, listener })
+    let options = ingress_options(config, most_exposed_address(config)?, openness, &shared.stores).await?;
+    let listeners = bind_listeners(config).await?;
+    Ok(Ingress { database, shared, options, listeners })
 }
 
 impl Ingress {
-    /// Where it listens.
-    pub fn address(&self) -> Result<SocketAddr> {
-        Ok(self.listener.local_addr()?)
+    /// Where it listens: without TLS first.
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>> {
+        Ok(self.listeners.addresses()?)
     }
 
     /// Serves until `shutdown`, then drains.
     pub async fn run(self, metrics: MetricsText, shutdown: CancellationToken) -> Result<()> {
-        tracing::info!(listen = %self.address()?, "ingress is up");
+        tracing::info!(listen = ?self.addresses()?, "ingress is up");
         signals::notify_ready();
-        millstream_ingress::run(self.shared.ingress(metrics), self.options, self.listener, shutdown).await?;
+        millstream_ingress::run(self.shared.ingress(metrics), self.options, self.listeners, shutdown).await?;
         self.database.close().await;
         Ok(())
     }

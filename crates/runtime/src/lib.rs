@@ -17,6 +17,7 @@ pub mod engine;
 pub mod entropy;
 mod executors;
 pub mod ingress;
+mod listeners;
 mod outbound;
 pub mod probe;
 pub mod quotas;

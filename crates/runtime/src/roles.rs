@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use millstream_core::entropy::Entropy;
 use millstream_core::id::WorkerId;
+use millstream_core::network_policy::NetworkPolicy;
 use millstream_ingress::{AuthMode, IngressOptions, Limits};
 use millstream_store::Stores;
 use millstream_store::clock::StoreClock;
@@ -135,6 +136,7 @@ pub async fn ingress_options(
         allowed_hosts: config.ingress.allowed_hosts.clone(),
         drain_deadline: config.ingress.drain.0,
         devices: config.devices.policy()?,
+        executor_networks: executor_networks(config),
         quotas: quota_settings(config)?,
         crash: drills::crash_point()?,
         ..IngressOptions::default()
@@ -150,6 +152,11 @@ fn secrets(config: &Config) -> SecretSources {
 fn executors(config: &Config) -> Result<Vec<FixedExecutor>> {
     let parsed = config.worker.executors.iter().map(|text| executors::parse(text));
     parsed.collect::<Result<_, String>>().map_err(|wrong| anyhow::anyhow!(wrong))
+}
+
+/// Where executors that register themselves may be.
+fn executor_networks(config: &Config) -> NetworkPolicy {
+    NetworkPolicy::allowing(config.executor_allow.0.clone())
 }
 
 fn http_options(config: &Config) -> HttpOptions {
@@ -173,6 +180,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         poison_cap: config.worker.poison_cap,
         signal_ttl: config.worker.signal_ttl.0,
         executors: executors(config)?,
+        executor_networks: executor_networks(config),
         executor_silence: config.worker.executor_silence.0,
         http: http_options(config),
         devices: config.devices.policy()?,

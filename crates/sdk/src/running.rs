@@ -15,6 +15,7 @@ use crate::worker::WorkerError;
 /// A worker that runs. Dropped, it is told to stop and nobody waits for it; [`stop`](Running::stop) waits.
 pub struct Running {
     address: Option<SocketAddr>,
+    url: Option<String>,
     key: String,
     shutdown: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
@@ -30,11 +31,14 @@ impl Running {
     pub(crate) fn start(part: Part, key: String) -> Self {
         let shutdown = CancellationToken::new();
         let told = shutdown.clone();
-        let (address, task) = match part {
-            Part::Engine(engine) => (Some(engine.address), tokio::spawn(engine.run(told))),
-            Part::Fleet(worker, metrics) => (None, tokio::spawn(worker.run(metrics, told))),
+        let (address, url, task) = match part {
+            Part::Engine(engine) => {
+                let (address, url) = (engine.addresses.first().copied(), Some(engine.url.clone()));
+                (address, url, tokio::spawn(engine.run(told)))
+            }
+            Part::Fleet(worker, metrics) => (None, None, tokio::spawn(worker.run(metrics, told))),
         };
-        Self { address, key, shutdown, task }
+        Self { address, url, key, shutdown, task }
     }
 
     /// Where it listens, if it is an embedded engine. A worker of a fleet has no door.
@@ -42,12 +46,17 @@ impl Running {
         self.address
     }
 
+    /// The same as clients write it: with TLS when it listens with TLS alone.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
+    }
+
     /// A client of this engine. Fails for a worker of a fleet: it does not know where the fleet's doors are.
     pub fn client(&self) -> Result<Client, ClientError> {
-        let Some(address) = self.address else {
+        let Some(url) = &self.url else {
             return Err(ClientError::Unsendable("a worker of a fleet has no door; name one".to_owned()));
         };
-        Client::builder(format!("http://{address}")).key(&self.key).build()
+        Client::builder(url.clone()).key(&self.key).build()
     }
 
     /// Drains: what is in hand is finished or handed back.

@@ -94,7 +94,7 @@ impl WorkerBuilder {
 
     /// Where an embedded engine listens; port 0 is any free one.
     pub fn listen(self, address: SocketAddr) -> Self {
-        self.configure(move |config| config.listen = address)
+        self.configure(move |config| config.listen = address.into())
     }
 
     /// Be an embedded engine in this directory, whatever the settings say about a database.
@@ -111,11 +111,8 @@ impl WorkerBuilder {
     pub async fn run(self) -> Result<(), WorkerError> {
         let names: Vec<String> = self.actions.names().iter().map(ToString::to_string).collect();
         let running = self.start().await?;
-        if let Some(address) = running.address() {
-            eprintln!(
-                "millstream is ready on http://{address}\n  actions  {}\n  stop     Ctrl-C\n",
-                names.join(", ")
-            );
+        if let Some(url) = running.url() {
+            eprintln!("millstream is ready on {url}\n  actions  {}\n  stop     Ctrl-C\n", names.join(", "));
         }
         let shutdown = signals::shutdown_token()?;
         running.run_until(shutdown).await

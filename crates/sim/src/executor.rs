@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use millstream_core::graph::Token;
-use millstream_rpc::client::CallFailure;
+use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse, NodeStatus};
 use millstream_worker::PerformNodes;
 use serde_json::json;
@@ -43,7 +43,7 @@ enum Reception {
 impl PerformNodes for ToExecutors {
     async fn execute(
         &self,
-        _address: &str,
+        _executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
         deadline: Instant,
     ) -> Result<ExecuteNodeResponse, CallFailure> {

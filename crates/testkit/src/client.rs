@@ -9,6 +9,8 @@ use std::time::Duration;
 use reqwest::{Method, RequestBuilder, header::HeaderMap};
 use serde_json::Value;
 
+use crate::certificates::{TestCa, TestCertificate};
+
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Clone)]
@@ -36,6 +38,11 @@ impl Client {
             .build()
             .expect("build an HTTP client");
         Self { http, base: base.trim_end_matches('/').into(), key: None }
+    }
+
+    /// A client that trusts a private CA alone, and perhaps presents a certificate.
+    pub fn with_tls(base: &str, ca: &TestCa, identity: Option<&TestCertificate>) -> Self {
+        Self { http: tls_client(ca, identity), ..Self::new(base) }
     }
 
     /// The same client, presenting an API key.
@@ -68,6 +75,22 @@ impl Client {
         let request = self.request(Method::POST, path).json(body);
         send(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
     }
+}
+
+/// A new HTTP client, with no connection yet, that trusts a private CA alone.
+pub fn tls_client(ca: &TestCa, identity: Option<&TestCertificate>) -> reqwest::Client {
+    install_crypto();
+    let root = reqwest::Certificate::from_pem(ca.pem.as_bytes()).expect("a CA");
+    let mut builder = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(TIMEOUT)
+        .tls_certs_only([root]);
+    if let Some(identity) = identity {
+        let identity = reqwest::Identity::from_pem(identity.identity().as_bytes()).expect("an identity");
+        builder = builder.identity(identity);
+    }
+    builder.build().expect("build an HTTP client")
 }
 
 /// Sends a request; a connection that fails is a failed test.

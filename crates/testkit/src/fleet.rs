@@ -281,7 +281,8 @@ impl Fleet {
             command.env_remove(name);
         }
         command.current_dir(self.directory.path());
-        command.env("MILLSTREAM_URL", self.url()).env("MILLSTREAM_HTTP_ALLOW", "127.0.0.0/8");
+        command.env("MILLSTREAM_URL", self.url());
+        command.env("MILLSTREAM_HTTP_ALLOW", "127.0.0.0/8").env("MILLSTREAM_EXECUTOR_ALLOW", "127.0.0.0/8");
         match &self.database {
             Some(Database::Shared(database)) => command.env("MILLSTREAM_DATABASE_URL", &database.url),
             Some(Database::Own(cluster)) => command.env("MILLSTREAM_DATABASE_URL", cluster.url("millstream")),

@@ -11,6 +11,7 @@
     reason = "the whole crate is test support: a panic is how a test says that it failed"
 )]
 
+pub mod certificates;
 pub mod client;
 pub mod daemon;
 pub mod dice;
@@ -25,6 +26,7 @@ pub mod sink;
 pub mod sqlite;
 pub mod tail;
 
+pub use certificates::{TestCa, TestCertificate};
 pub use client::{Client, Reply};
 pub use eventually::eventually;
 pub use fleet::{Fleet, Mode};

@@ -12,6 +12,7 @@ use std::time::Duration;
 use millstream_core::graph::{self, Candidate, Request, Seats};
 use millstream_core::id::{Name, TenantId};
 use millstream_core::placement::{Queue, QueueParts};
+use millstream_rpc::client::ExecutorTarget;
 use millstream_store::executor_store::Executor;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -74,7 +75,7 @@ pub(crate) struct Wanted<'a> {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) name: Name,
-    pub(crate) address: String,
+    pub(crate) target: ExecutorTarget,
     pub(crate) reason: String,
     whose: Whose,
     executors: Executors,
@@ -175,7 +176,11 @@ impl Executors {
         let Some(chosen) = known.get_mut(&whose) else { return Err(NoPlace::Busy) };
         chosen.given += 1;
         let address = chosen.address.clone();
-        Ok(Place { name: choice.executor, address, reason: choice.reason, whose, executors: self.clone() })
+        let target = match whose.0 {
+            None => ExecutorTarget::configured(address),
+            Some(_) => ExecutorTarget::registered(address),
+        };
+        Ok(Place { name: choice.executor, target, reason: choice.reason, whose, executors: self.clone() })
     }
 
     /// All of them, with how much each has to do.

@@ -10,6 +10,7 @@ use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::{Name, WorkerId};
 use millstream_core::lane::Lane;
+use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::quota::QuotaSettings;
 use millstream_core::time::Timestamp;
 use millstream_store::execution_store::MailboxLimits;
@@ -70,6 +71,8 @@ pub struct WorkerOptions {
     pub quotas: QuotaSettings,
     /// Executors that need not register.
     pub executors: Vec<FixedExecutor>,
+    /// Where executors that registered themselves may be.
+    pub executor_networks: NetworkPolicy,
     /// An executor that was not heard from for this long gets nothing more.
     pub executor_silence: Duration,
     /// How long a signal by correlation waits for its execution.
@@ -158,6 +161,7 @@ impl WorkerOptions {
             devices: Policy::default(),
             quotas: QuotaSettings::default(),
             executors: Vec::new(),
+            executor_networks: NetworkPolicy::default(),
             executor_silence: Duration::from_secs(15),
             signal_ttl: DAY,
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -106,7 +106,10 @@ impl Worker {
         let calls = deps.calls.iter().flat_map(|calls| calls.names());
         let queues = std::iter::once(Queue::engine()).chain(calls.map(|name| Queue::call(&name))).collect();
         let (dispatches, wishes) = Dispatches::new(options.node_slots);
-        let nodes = deps.nodes.clone().unwrap_or_else(|| Arc::new(client::Executors::default()));
+        let nodes = deps.nodes.clone().unwrap_or_else(|| {
+            let policy = options.executor_networks.clone();
+            Arc::new(client::Executors::new(client::Options { policy, ..client::Options::default() }))
+        });
         let worker = Self {
             queues,
             programs: Programs::default(),

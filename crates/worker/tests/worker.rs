@@ -11,6 +11,8 @@ mod deciding;
 mod devices;
 #[path = "worker/draining.rs"]
 mod draining;
+#[path = "worker/executor_addresses.rs"]
+mod executor_addresses;
 #[path = "worker/faults.rs"]
 mod faults;
 #[path = "worker/faulty.rs"]

@@ -23,8 +23,8 @@ pub(crate) async fn run(args: &DevArgs, config: &Config, calls: Option<Arc<dyn P
     let shutdown = signals::shutdown_token()?;
     let engine = Engine::start(config, calls, metrics).await?;
     eprintln!(
-        "millstream dev is ready on http://{}\n  data  {}\n  stop  Ctrl-C\n",
-        engine.address,
+        "millstream dev is ready on {}\n  data  {}\n  stop  Ctrl-C\n",
+        engine.url,
         engine.database_path.display()
     );
     engine.run(shutdown).await

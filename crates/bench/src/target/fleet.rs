@@ -25,6 +25,7 @@ pub(super) fn settings(start: &Start, database_url: &str, redis_url: &str, redis
         setting("REDIS_URL", redis_url),
         setting("REDIS__PREFIX", redis_prefix),
         setting("HTTP_ALLOW", "127.0.0.0/8"),
+        setting("EXECUTOR_ALLOW", "127.0.0.0/8"),
     ]);
     settings
 }

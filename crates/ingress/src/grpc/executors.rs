@@ -28,8 +28,8 @@ impl ExecutorService for Executors {
     ) -> Result<Response<RegisterExecutorResponse>, Status> {
         let call = begin(&request, Role::Submit)?;
         let given = request.into_inner().executor.ok_or_else(|| invalid("executor", "is required"))?;
-        let executor =
-            read::executor(given, &call.caller.tenant).map_err(|problems| refusal::invalid(&problems))?;
+        let executor = read::executor(given, &call.caller.tenant, &self.0.options.executor_networks)
+            .map_err(|problems| refusal::invalid(&problems))?;
         executors::register(&self.0, executor).await.map_err(status)?;
         Ok(Response::new(RegisterExecutorResponse { beat_every: Some(length_out(executors::BEAT_EVERY)) }))
     }

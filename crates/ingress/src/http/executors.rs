@@ -76,7 +76,8 @@ async fn register(
     let NewExecutor { name, address, roles, labels, capacity, load } =
         decode(body.json()?, "").map_err(Problem::invalid)?;
     let given = proto::Executor { name, address, roles, labels, capacity, load, seen_at: None };
-    let executor = executor(given, &caller.tenant).map_err(|problems| {
+    let policy = &door.options.executor_networks;
+    let executor = executor(given, &caller.tenant, policy).map_err(|problems| {
         // The message has it in a field; here it is the whole.
         let at_top = |fault: Fault| {
             let path = fault.path.strip_prefix("executor.").unwrap_or(&fault.path).to_owned();

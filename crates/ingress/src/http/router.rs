@@ -23,7 +23,7 @@ use crate::{auth, gate, grpc, trace};
 
 /// The router of a door that nobody listens at: for tests and for embedding. Its tasks live in `life`.
 pub fn router(deps: Deps, options: IngressOptions, life: &Life) -> Router {
-    serve_routes(Door::open(deps, options, None, life))
+    serve_routes(Door::open(deps, options, &[], life))
 }
 
 pub(crate) fn serve_routes(door: Arc<Door>) -> Router {

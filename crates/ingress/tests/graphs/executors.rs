@@ -37,6 +37,9 @@ async fn what_is_wrong_with_an_executor_is_told_with_its_path() {
     for (body, path) in [
         (with("name", json!("No")), "name"),
         (with("address", json!("somewhere")), "address"),
+        (with("address", json!("http://10.0.0.7:7000")), "address"),
+        (with("address", json!("http://169.254.169.254:80")), "address"),
+        (with("address", json!("http://[::1]:6379")), "address"),
         (with("capacity", json!(0)), "capacity"),
         (with("capacity", json!(-1)), "capacity"),
         (with("labels", json!(["A"])), "labels[0]"),

@@ -31,4 +31,5 @@ mod port;
 mod reports;
 mod roles;
 mod shapes;
+mod tls;
 mod watch;

@@ -12,6 +12,7 @@ use millstream_core::entropy::Entropy;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
 use millstream_core::log::{Outcome, Plan, Transition};
 use millstream_core::machine::{Machine, turn};
+use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::status::{ActionStatus, EventStatus, Role};
 use millstream_core::terms::Terms;
 use millstream_core::time::Timestamp;
@@ -71,6 +72,7 @@ pub(crate) fn open_options() -> IngressOptions {
         auth: AuthMode::OpenOnLoopback,
         sync_wait: Duration::from_secs(20),
         reread: Duration::from_millis(50),
+        executor_networks: NetworkPolicy::allowing(vec!["127.0.0.0/8".parse().unwrap()]),
         ..IngressOptions::default()
     }
 }

@@ -3,11 +3,16 @@
 //! gRPC has one code for several of these, and which code stands for which depends on how tonic was built. So
 //! it goes by where a status comes from: one without a source was sent by the other side, one with a source was
 //! made here, and its chain of sources says of what.
+//!
+//! The texts say what is behind an address, and the address may be a tenant's choice: they are for the log. A tenant
+//! sees [`CallFailure::shown_to_tenant`], which has nothing in it that came over the connection.
 
 use std::error::Error;
 
 use millstream_core::graph::NodeStatus;
 use tonic::{Code, ConnectError, Status, TimeoutExpired};
+
+use super::target::ExecutorOrigin;
 
 /// What became of a call. Each kind is another status of the node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,11 +39,30 @@ impl CallFailure {
     /// What it makes of the node.
     pub fn status(&self) -> NodeStatus {
         match self {
-            Self::Unreachable(_) => NodeStatus::InfraError,
+            Self::Unreachable(_) | Self::Garbage(_) => NodeStatus::InfraError,
             Self::Crashed(_) => NodeStatus::Crash,
             Self::TimedOut => NodeStatus::Timeout,
-            Self::Refused { code: Code::ResourceExhausted | Code::Unavailable, .. } => NodeStatus::InfraError,
-            Self::Refused { .. } | Self::Garbage(_) => NodeStatus::TaskError,
+            Self::Refused {
+                code: Code::ResourceExhausted | Code::Unavailable | Code::Unimplemented, ..
+            } => NodeStatus::InfraError,
+            Self::Refused { .. } => NodeStatus::TaskError,
+        }
+    }
+
+    /// What the tenant sees. No connection, a forbidden address, another protocol and another gRPC service are one and
+    /// the same; the words of a peer are shown only when the operator named it as an executor.
+    pub fn shown_to_tenant(&self, origin: ExecutorOrigin) -> String {
+        match (self, origin) {
+            (Self::Unreachable(_) | Self::Garbage(_), _)
+            | (Self::Refused { code: Code::Unimplemented, .. }, ExecutorOrigin::Registered) => {
+                "the executor could not be reached".to_owned()
+            }
+            (Self::Crashed(_), _) => "the connection to the executor broke before it answered".to_owned(),
+            (Self::TimedOut, _) => self.to_string(),
+            (Self::Refused { .. }, ExecutorOrigin::Configured) => self.to_string(),
+            (Self::Refused { code, .. }, ExecutorOrigin::Registered) => {
+                format!("the executor refused: {code:?}")
+            }
         }
     }
 }

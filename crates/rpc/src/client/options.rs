@@ -8,8 +8,10 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use hyper_util::client::legacy::connect::HttpConnector;
+use millstream_core::network_policy::NetworkPolicy;
 use tonic::transport::{Channel, Endpoint, Error};
+
+use super::connector::ExecutorConnector;
 
 /// How executors are called.
 #[derive(Debug, Clone)]
@@ -23,6 +25,8 @@ pub struct Options {
     /// Connections that are kept. Beyond, the one that was used least recently is closed when its calls are
     /// over.
     pub connections: NonZeroUsize,
+    /// Where registered executors may be. Those from the settings may be anywhere.
+    pub policy: NetworkPolicy,
 }
 
 /// HTTP/2 pings while a call is under way.
@@ -43,34 +47,20 @@ impl Default for Options {
             silence: Duration::from_secs(15),
             ping: None,
             connections: CONNECTIONS,
+            policy: NetworkPolicy::default(),
         }
     }
 }
 
-/// Probes that go unanswered before the host is gone.
-const PROBES: u32 = 3;
-
 /// A channel that connects when it is used.
-pub(super) fn channel(address: &str, options: &Options) -> Result<Channel, Error> {
+pub(super) fn channel(
+    address: &str,
+    options: &Options,
+    connector: ExecutorConnector,
+) -> Result<Channel, Error> {
     let mut endpoint = Endpoint::from_shared(address.to_owned())?;
     if let Some(Ping { every, timeout }) = options.ping {
         endpoint = endpoint.http2_keep_alive_interval(every).keep_alive_timeout(timeout);
     }
-    Ok(endpoint.connect_with_connector_lazy(connector(options)))
-}
-
-/// As tonic's own, and with an end to what is not acknowledged: the kernel alone would resend a request to a
-/// dead host for a quarter of an hour.
-fn connector(options: &Options) -> HttpConnector {
-    let mut http = HttpConnector::new();
-    http.set_nodelay(true);
-    // Not by the endpoint: a timeout of its making could not be told from a broken connection.
-    http.set_connect_timeout(Some(options.connect_timeout));
-    let step = (options.silence / (PROBES + 1)).max(Duration::from_secs(1));
-    http.set_keepalive(Some(step));
-    http.set_keepalive_interval(Some(step));
-    http.set_keepalive_retries(Some(PROBES));
-    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    http.set_tcp_user_timeout(Some(options.silence));
-    http
+    Ok(endpoint.connect_with_connector_lazy(connector))
 }

@@ -5,12 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
+use millstream_core::network_policy::NetworkPolicy;
 use tokio::time::{Instant, timeout_at};
 use tonic::Request;
 use tonic::transport::Channel;
 
+use super::connector::{ExecutorConnector, ExecutorNetwork, SystemNetwork};
 use super::failure::CallFailure;
 use super::options::{self, Options};
+use super::target::{ExecutorOrigin, ExecutorTarget};
 use crate::address;
 use crate::proto::node_service_client::NodeServiceClient;
 use crate::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
@@ -23,24 +26,34 @@ const SLACK: usize = 4 * 1024 * 1024;
 /// The deadline is kept here. The one that the executor's side keeps comes later, so that the two do not race.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Executors, by address. Clones share the connections.
+/// Executors, by address. Clones share the connections. An address that is both in the settings and registered has two
+/// connections: only one of them is checked.
 #[derive(Clone)]
 pub struct Executors {
     options: Options,
-    clients: Arc<Mutex<LruCache<String, NodeServiceClient<Channel>>>>,
+    policy: Arc<NetworkPolicy>,
+    network: Arc<dyn ExecutorNetwork>,
+    clients: Arc<Mutex<LruCache<ExecutorTarget, NodeServiceClient<Channel>>>>,
 }
 
 impl Executors {
     pub fn new(options: Options) -> Self {
-        let clients = Arc::new(Mutex::new(LruCache::new(options.connections)));
-        Self { options, clients }
+        let network = Arc::new(SystemNetwork::new(&options));
+        Self::on_network(options, network)
     }
 
-    /// Performs an attempt at the executor of that address (`http://host:port`). Dropping the future calls it
-    /// off: the executor sees that the call is cancelled.
+    /// The same on another network than the system's.
+    pub fn on_network(options: Options, network: Arc<dyn ExecutorNetwork>) -> Self {
+        let clients = Arc::new(Mutex::new(LruCache::new(options.connections)));
+        let policy = Arc::new(options.policy.clone());
+        Self { options, policy, network, clients }
+    }
+
+    /// Performs an attempt at that executor. Dropping the future calls it off: the executor sees that the call is
+    /// cancelled.
     pub async fn execute(
         &self,
-        address: &str,
+        executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
         deadline: Instant,
     ) -> Result<ExecuteNodeResponse, CallFailure> {
@@ -48,7 +61,7 @@ impl Executors {
         if left.is_zero() {
             return Err(CallFailure::TimedOut);
         }
-        let mut client = self.client(address)?;
+        let mut client = self.client(executor)?;
         let mut request = Request::new(request);
         request.set_timeout(left + GRACE);
         match timeout_at(deadline, client.execute_node(request)).await {
@@ -58,23 +71,33 @@ impl Executors {
     }
 
     /// Closes the connection to an executor that has retired, when its calls are over.
-    pub fn forget(&self, address: &str) {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).pop(address);
+    pub fn forget(&self, executor: &ExecutorTarget) {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).pop(executor);
     }
 
-    fn client(&self, address: &str) -> Result<NodeServiceClient<Channel>, CallFailure> {
+    fn client(&self, executor: &ExecutorTarget) -> Result<NodeServiceClient<Channel>, CallFailure> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(address) {
+        if let Some(client) = clients.get(executor) {
             return Ok(client.clone());
         }
+        let address = executor.address.as_str();
         let no_address = |why: String| CallFailure::Unreachable(format!("the address {address:?} {why}"));
         address::check(address).map_err(|why| no_address(why.to_owned()))?;
-        let channel = options::channel(address, &self.options).map_err(|why| no_address(why.to_string()))?;
+        let channel = options::channel(address, &self.options, self.connector(executor.origin))
+            .map_err(|why| no_address(why.to_string()))?;
         let client = NodeServiceClient::new(channel)
             .max_decoding_message_size(RESPONSE_BYTES)
             .max_encoding_message_size(REQUEST_BYTES + SLACK);
-        clients.push(address.to_owned(), client.clone());
+        clients.push(executor.clone(), client.clone());
         Ok(client)
+    }
+
+    fn connector(&self, origin: ExecutorOrigin) -> ExecutorConnector {
+        let policy = match origin {
+            ExecutorOrigin::Configured => None,
+            ExecutorOrigin::Registered => Some(Arc::clone(&self.policy)),
+        };
+        ExecutorConnector::new(Arc::clone(&self.network), policy, self.options.connect_timeout)
     }
 }
 

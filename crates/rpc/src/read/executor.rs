@@ -1,6 +1,7 @@
 //! An executor that makes itself known.
 
 use millstream_core::id::TenantId;
+use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::problem::Problems;
 use millstream_store::executor_store::Executor;
 
@@ -14,11 +15,15 @@ const MANY: usize = 64;
 const LONGEST_ROLE: usize = 256;
 
 /// Paths begin with `executor`, which is where the request has it.
-pub fn executor(given: proto::Executor, tenant: &TenantId) -> Result<Executor, Problems> {
+pub fn executor(
+    given: proto::Executor,
+    tenant: &TenantId,
+    policy: &NetworkPolicy,
+) -> Result<Executor, Problems> {
     let mut reading = Reading::new(Json::Checked);
     let at = Path::ROOT.field("executor");
     let name = reading.name(&given.name, &at.field("name"));
-    if let Err(why) = address::check(&given.address) {
+    if let Err(why) = address::check_registration(&given.address, policy) {
         reading.fault(&at.field("address"), why);
     }
     if given.capacity == 0 {

@@ -11,7 +11,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tonic::{Code, Status};
 
-use crate::executor::{call, in_time, raw, request, reserved, serve, serve_on};
+use crate::executor::{call, in_time, raw, request, reserved, serve, serve_on, trusted};
 
 #[tokio::test]
 async fn an_answer_is_returned_as_it_is() {
@@ -66,11 +66,11 @@ async fn calls_to_one_executor_share_a_connection() {
     .await;
     let executors = Executors::default();
     for _ in 0..5 {
-        executors.execute(&between.url(), request(), in_time()).await.unwrap();
+        executors.execute(&trusted(&between.url()), request(), in_time()).await.unwrap();
     }
     assert_eq!(connections.load(Ordering::SeqCst), 1);
-    executors.forget(&between.url());
-    executors.execute(&between.url(), request(), in_time()).await.unwrap();
+    executors.forget(&trusted(&between.url()));
+    executors.execute(&trusted(&between.url()), request(), in_time()).await.unwrap();
     assert_eq!(connections.load(Ordering::SeqCst), 2);
 }
 
@@ -82,7 +82,7 @@ async fn more_executors_than_connections_are_all_called() {
     let executors = Executors::new(options);
     for _ in 0..2 {
         for (executor, status) in [(&one, 3), (&two, 4)] {
-            let answer = executors.execute(&executor.url(), request(), in_time()).await.unwrap();
+            let answer = executors.execute(&trusted(&executor.url()), request(), in_time()).await.unwrap();
             assert_eq!(answer.status, status);
         }
     }
@@ -93,8 +93,8 @@ async fn an_executor_that_came_back_is_reached_again() {
     let (socket, address) = reserved();
     let url = format!("http://{address}");
     let executors = Executors::default();
-    let failure = executors.execute(&url, request(), in_time()).await.unwrap_err();
+    let failure = executors.execute(&trusted(&url), request(), in_time()).await.unwrap_err();
     assert!(matches!(failure, CallFailure::Unreachable(_)), "{failure}");
     let _executor = serve_on(socket.listen(16).unwrap(), |_| async { Ok(ExecuteNodeResponse::default()) });
-    executors.execute(&url, request(), in_time()).await.unwrap();
+    executors.execute(&trusted(&url), request(), in_time()).await.unwrap();
 }

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tonic::Status;
 
-use crate::executor::{Running, call, in_time, raw, request, serve};
+use crate::executor::{Running, call, in_time, raw, request, serve, trusted};
 
 const SOON: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ async fn no_answer_by_the_deadline_is_a_timeout_and_calls_the_work_off() {
     let mut watched = never_answering().await;
     let url = watched.executor.url();
     let executors = Executors::default();
-    let failure = executors.execute(&url, request(), Instant::now() + SOON).await.unwrap_err();
+    let failure = executors.execute(&trusted(&url), request(), Instant::now() + SOON).await.unwrap_err();
     assert_eq!(failure, CallFailure::TimedOut);
     assert_eq!(failure.status(), NodeStatus::Timeout);
     timeout(PATIENCE, watched.began.recv()).await.unwrap().unwrap();
@@ -62,8 +62,9 @@ async fn a_call_that_is_dropped_is_called_off() {
     let (stop, stopped) = oneshot::channel::<()>();
     let calling = tokio::spawn(async move {
         let executors = Executors::default();
+        let executor = trusted(&url);
         tokio::select! {
-            answer = executors.execute(&url, request(), in_time()) => panic!("{answer:?}"),
+            answer = executors.execute(&executor, request(), in_time()) => panic!("{answer:?}"),
             _ = stopped => executors,
         }
     });
@@ -84,7 +85,8 @@ async fn a_peer_that_takes_the_connection_and_says_nothing_is_a_timeout() {
     })
     .await;
     let executors = Executors::default();
-    let failure = executors.execute(&mute.url(), request(), Instant::now() + SOON).await.unwrap_err();
+    let failure =
+        executors.execute(&trusted(&mute.url()), request(), Instant::now() + SOON).await.unwrap_err();
     assert_eq!(failure, CallFailure::TimedOut);
 }
 
@@ -92,7 +94,7 @@ async fn a_peer_that_takes_the_connection_and_says_nothing_is_a_timeout() {
 async fn a_deadline_that_has_passed_sends_nothing() {
     let mut watched = never_answering().await;
     let url = watched.executor.url();
-    let failure = Executors::default().execute(&url, request(), Instant::now()).await.unwrap_err();
+    let failure = Executors::default().execute(&trusted(&url), request(), Instant::now()).await.unwrap_err();
     assert_eq!(failure, CallFailure::TimedOut);
     assert!(watched.began.try_recv().is_err());
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_rpc::client::{CallFailure, Executors};
+use millstream_rpc::client::{CallFailure, ExecutorTarget, Executors};
 use millstream_rpc::proto::node_service_server::{NodeService, NodeServiceServer};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -118,6 +118,11 @@ pub(crate) fn in_time() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
+/// An executor of the operator's: its address is not checked.
+pub(crate) fn trusted(url: &str) -> ExecutorTarget {
+    ExecutorTarget::configured(url)
+}
+
 pub(crate) async fn call(url: &str) -> Result<ExecuteNodeResponse, CallFailure> {
-    Executors::default().execute(url, request(), in_time()).await
+    Executors::default().execute(&trusted(url), request(), in_time()).await
 }

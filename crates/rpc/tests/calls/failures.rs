@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tonic::Code;
 
-use crate::executor::{call, in_time, listen, raw, request, reserved, serve};
+use crate::executor::{call, in_time, listen, raw, request, reserved, serve, trusted};
 
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
@@ -93,7 +93,7 @@ async fn what_speaks_another_protocol_is_garbage() {
     .await;
     let failure = call(&door.url()).await.unwrap_err();
     assert!(matches!(failure, CallFailure::Garbage(_)), "{failure}");
-    assert_eq!(failure.status(), NodeStatus::TaskError);
+    assert_eq!(failure.status(), NodeStatus::InfraError);
 }
 
 #[tokio::test]
@@ -125,6 +125,6 @@ async fn pings_notice_a_peer_that_hangs() {
     .await;
     let ping = Ping { every: Duration::from_millis(50), timeout: Duration::from_millis(50) };
     let executors = Executors::new(Options { ping: Some(ping), ..Options::default() });
-    let failure = executors.execute(&mute.url(), request(), in_time()).await.unwrap_err();
+    let failure = executors.execute(&trusted(&mute.url()), request(), in_time()).await.unwrap_err();
     assert!(matches!(failure, CallFailure::Crashed(_)), "{failure}");
 }

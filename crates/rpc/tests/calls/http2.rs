@@ -11,7 +11,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::Code;
 use tonic::codegen::http::{HeaderMap, Response};
 
-use crate::executor::{Running, call, in_time, listen, raw, request, service};
+use crate::executor::{Running, call, in_time, listen, raw, request, service, trusted};
 
 /// Does `act` with the first request of every connection, and keeps the connection as long as it lasts.
 async fn first_request(act: fn(&mut Connection<TcpStream, Bytes>, SendResponse<Bytes>)) -> Running {
@@ -109,7 +109,7 @@ async fn an_executor_that_ends_in_good_order_finishes_its_calls_and_takes_no_new
     let executors = Executors::default();
     let first = tokio::spawn({
         let (executors, url) = (executors.clone(), url.clone());
-        async move { executors.execute(&url, request(), in_time()).await }
+        async move { executors.execute(&trusted(&url), request(), in_time()).await }
     });
     begun.recv().await.unwrap();
     stop.send(()).unwrap();
@@ -117,7 +117,7 @@ async fn an_executor_that_ends_in_good_order_finishes_its_calls_and_takes_no_new
     while tokio::net::TcpStream::connect(url.trim_start_matches("http://")).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    let failure = executors.execute(&url, request(), in_time()).await.unwrap_err();
+    let failure = executors.execute(&trusted(&url), request(), in_time()).await.unwrap_err();
     assert!(matches!(failure, CallFailure::Unreachable(_)), "{failure}");
     release.send(()).unwrap();
     assert_eq!(first.await.unwrap().unwrap().status, 3);

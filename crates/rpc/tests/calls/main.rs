@@ -6,6 +6,7 @@
     reason = "a panic is how a test says that it failed, also in the functions around it"
 )]
 
+mod addresses;
 mod answers;
 mod deadlines;
 mod executor;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use millstream_core::graph::{Graph, GraphOptions, NodeId, NodeStatus, Parts};
 use millstream_core::id::{AcceptNo, DefinitionRef, ExecutionId, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::log::State;
+use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ExecutionStatus, Phase};
 use millstream_core::time::Timestamp;
@@ -133,14 +134,15 @@ fn execution(execution: ExecutionKey) -> ExecutionView {
 fn an_executor_comes_back_as_it_registered() {
     let given = proto::Executor {
         name: "gpu-7".into(),
-        address: "http://127.0.0.1:7000".into(),
+        address: "http://executor.example:7000".into(),
         roles: vec!["coder".into(), "planner".into()],
         labels: vec!["gpu".into()],
         capacity: 4,
         load: 1,
         seen_at: None,
     };
-    let executor = read::executor(given.clone(), &TenantId::default_tenant()).unwrap();
+    let executor =
+        read::executor(given.clone(), &TenantId::default_tenant(), &NetworkPolicy::default()).unwrap();
     assert_eq!(executor.labels, BTreeSet::from([Name::parse("gpu").unwrap()]));
     let shown = write::executor(&executor, Timestamp::from_millis(3_000));
     assert_eq!(proto::Executor { seen_at: None, ..shown }, given);
@@ -150,7 +152,7 @@ fn an_executor_comes_back_as_it_registered() {
 fn an_executor_that_cannot_be_called_is_not_registered() {
     let given =
         proto::Executor { roles: vec![String::new()], labels: vec!["A".into()], ..Default::default() };
-    let problems = read::executor(given, &TenantId::default_tenant()).unwrap_err();
+    let problems = read::executor(given, &TenantId::default_tenant(), &NetworkPolicy::default()).unwrap_err();
     let places: Vec<&str> = problems.0.iter().map(|problem| problem.path.as_str()).collect();
     assert_eq!(
         places,

@@ -30,7 +30,7 @@ async fn it_does_the_work_of_a_fleet_and_leaves_when_told() {
     opened.migrate().await.unwrap();
     opened.close().await;
     let door = ingress::open(&config, Openness::Careful).await.unwrap();
-    let client = Client::new(format!("http://{}", door.address().unwrap())).unwrap();
+    let client = Client::new(format!("http://{}", door.addresses().unwrap()[0])).unwrap();
     let closing = CancellationToken::new();
     let serving = tokio::spawn(door.run(Arc::new(String::new), closing.clone()));
 

@@ -176,6 +176,7 @@ impl Stage {
         set("MILLSTREAM_DATABASE_URL", format!("postgres://postgres@{}/{DATABASE}", postgres.address()));
         set("MILLSTREAM_REDIS_URL", format!("redis://{}/", redis.address()));
         set("MILLSTREAM_HTTP_ALLOW", "127.0.0.0/8".to_owned());
+        set("MILLSTREAM_EXECUTOR_ALLOW", "127.0.0.0/8".to_owned());
         if role == Role::Worker {
             set("MILLSTREAM_WORKER__LISTEN", format!("127.0.0.1:{port}"));
             if self.drills {

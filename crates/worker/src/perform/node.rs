@@ -11,7 +11,7 @@ use std::time::Duration;
 use millstream_core::action::Attempt;
 use millstream_core::graph::{self, Answer, NodeInput, NodeStatus, Token, Work};
 use millstream_core::raw::RawJson;
-use millstream_rpc::client::CallFailure;
+use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_rpc::read::{self, Asked, Heard};
 use millstream_rpc::write;
@@ -41,7 +41,7 @@ pub trait PerformNodes: Send + Sync + std::fmt::Debug {
     /// One call. Dropping it cancels it at the other side.
     async fn execute(
         &self,
-        address: &str,
+        executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
         deadline: Instant,
     ) -> std::result::Result<ExecuteNodeResponse, CallFailure>;
@@ -51,11 +51,11 @@ pub trait PerformNodes: Send + Sync + std::fmt::Debug {
 impl PerformNodes for millstream_rpc::client::Executors {
     async fn execute(
         &self,
-        address: &str,
+        executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
         deadline: Instant,
     ) -> std::result::Result<ExecuteNodeResponse, CallFailure> {
-        self.execute(address, request, deadline).await
+        self.execute(executor, request, deadline).await
     }
 }
 
@@ -127,12 +127,16 @@ async fn execute(
     let started = Instant::now();
     let called = tokio::select! {
         biased;
-        called = worker.nodes.execute(&place.address, request, started + limit) => called,
+        called = worker.nodes.execute(&place.target, request, started + limit) => called,
         () = held.cancelled() => {
             return Ok(answered(&failed(input, NodeStatus::Fail, "cancelled".to_owned(), Some(&place))));
         }
     };
-    let heard = called.map_err(|failure| (failure.status(), failure.to_string())).and_then(|response| {
+    let failed_call = |failure: CallFailure| {
+        tell_operator(action, &place, &failure);
+        (failure.status(), failure.shown_to_tenant(place.target.origin))
+    };
+    let heard = called.map_err(failed_call).and_then(|response| {
         let executor = place.name.as_str();
         let asked = Asked { workflow: &key.execution, node: &input.node, attempt: input.attempt, executor };
         read::response(response, asked).map_err(|garbage| (NodeStatus::TaskError, garbage.to_string()))
@@ -157,6 +161,17 @@ async fn execute(
             Ok(answered(&failed(input, status, message, Some(&place))))
         }
     }
+}
+
+/// What is behind the address is the operator's to know.
+fn tell_operator(action: &LeasedAction, place: &Place, failure: &CallFailure) {
+    tracing::warn!(
+        action.key = %action.lease.key,
+        executor = %place.name,
+        executor.address = %place.target.address,
+        error = %failure,
+        "calling an executor failed"
+    );
 }
 
 fn measure(status: NodeStatus, seconds: f64) {

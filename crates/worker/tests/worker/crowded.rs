@@ -7,7 +7,7 @@ use std::time::Duration;
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::lane::Lane;
 use millstream_core::status::{ActionStatus, ExecutionStatus};
-use millstream_rpc::client::CallFailure;
+use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_stream::doorbell::Bell;
 use millstream_testkit::eventually;
@@ -62,11 +62,11 @@ impl Drop for Inside<'_> {
 impl PerformNodes for Crowd {
     async fn execute(
         &self,
-        address: &str,
+        executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
         _deadline: Instant,
     ) -> Result<ExecuteNodeResponse, CallFailure> {
-        if address == "slow" {
+        if executor.address == "slow" {
             let _inside = Inside::enter(&self.inside);
             self.let_go.acquire().await.unwrap().forget();
         }

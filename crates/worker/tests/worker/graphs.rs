@@ -8,7 +8,7 @@ use std::time::Duration;
 use millstream_core::graph::{GraphSpec, NodeStatus};
 use millstream_core::id::{ExecutionKey, Name};
 use millstream_core::status::ExecutionStatus;
-use millstream_rpc::client::CallFailure;
+use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::graph_start::{self, NewGraph};
 use millstream_rpc::proto::{self, ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_store::event_log::{Append, Appended};
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Desk {
 impl PerformNodes for Desk {
     async fn execute(
         &self,
-        _address: &str,
+        _executor: &ExecutorTarget,
         request: ExecuteNodeRequest,
         _deadline: Instant,
     ) -> Result<ExecuteNodeResponse, CallFailure> {

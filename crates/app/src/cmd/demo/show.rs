@@ -36,13 +36,10 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config, output: Output) -> Res
     config.dev.dir.clone_from(&dir);
     config.dev.workers = WORKERS;
     let mut engine = Engine::start(impatient(config)?, None, metrics).await?;
-    let client = Client::to(&format!("http://{}", engine.address), "")?;
+    let client = Client::to(&engine.url, "")?;
     apply(&client, till.address()).await?;
 
-    say(
-        output,
-        &format!("The engine runs in this process on http://{}, {WORKERS} worker loops.", engine.address),
-    );
+    say(output, &format!("The engine runs in this process on {}, {WORKERS} worker loops.", engine.url));
     say(output, &format!("{} orders are placed; the till fails one charge in ten at first.\n", args.orders));
     let bar = bar(args.orders, output);
     orders::place(&client, args.orders).await?;
@@ -63,6 +60,7 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config, output: Output) -> Res
 /// Settings that make a killed loop's work move on within seconds instead of half a minute.
 fn impatient(mut config: Config) -> Result<Config> {
     config.listen = "127.0.0.1:0".parse()?;
+    config.listen_tls = "".parse()?;
     config.worker.lease = Span(Duration::from_secs(2));
     config.worker.lock_ttl = Span(Duration::from_secs(1));
     config.worker.reclaim_idle = Span(Duration::from_millis(1500));

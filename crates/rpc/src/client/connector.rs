@@ -1,0 +1,180 @@
+//! Connects to an executor: resolve, check, then dial only what passed.
+//!
+//! The address of a registered executor is data from a tenant. Its host is resolved here, each address is held against
+//! the [`NetworkPolicy`], and the connection is made to one of those that passed: the name is not resolved a second
+//! time, so that a DNS answer cannot change between check and use. Executors that the operator names in the settings
+//! are not checked.
+//!
+//! The connector gives a plain stream. Encryption, where there is any, is laid over it by the endpoint.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::TokioIo;
+use millstream_core::network_policy::NetworkPolicy;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tonic::transport::Uri;
+use tower::Service;
+
+use super::options::Options;
+use crate::address::literal_ip;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type Connecting = Pin<Box<dyn Future<Output = Result<TokioIo<TcpStream>, BoxError>> + Send>>;
+
+/// What the network does for the connector. Tests put one in its place that leaves the machine alone.
+#[tonic::async_trait]
+pub trait ExecutorNetwork: Send + Sync + std::fmt::Debug {
+    /// The addresses of a host's name.
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+
+    /// A connection to one of these addresses and to no other.
+    async fn dial(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream, BoxError>;
+}
+
+/// None of the addresses of a host may be connected to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{host} is not allowed: {why} (see executor_allow)")]
+struct ForbiddenHost {
+    host: String,
+    why: &'static str,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct ExecutorConnector {
+    network: Arc<dyn ExecutorNetwork>,
+    /// `None`: every address is good.
+    policy: Option<Arc<NetworkPolicy>>,
+    resolve_timeout: Duration,
+}
+
+impl ExecutorConnector {
+    pub(super) fn new(
+        network: Arc<dyn ExecutorNetwork>,
+        policy: Option<Arc<NetworkPolicy>>,
+        resolve_timeout: Duration,
+    ) -> Self {
+        Self { network, policy, resolve_timeout }
+    }
+
+    async fn connect(self, uri: Uri) -> Result<TokioIo<TcpStream>, BoxError> {
+        let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
+            return Err(format!("{uri} names no host and port").into());
+        };
+        let found = match literal_ip(host) {
+            Some(ip) => vec![SocketAddr::new(ip, port)],
+            None => timeout(self.resolve_timeout, self.network.resolve(host, port))
+                .await
+                .map_err(|_| format!("the name {host} was not resolved in time"))??,
+        };
+        let addresses = match &self.policy {
+            Some(policy) => passing(policy, host, found)?,
+            None => found,
+        };
+        if addresses.is_empty() {
+            return Err(format!("{host} has no address").into());
+        }
+        Ok(TokioIo::new(self.network.dial(addresses).await?))
+    }
+}
+
+/// The addresses that the policy lets pass.
+fn passing(
+    policy: &NetworkPolicy,
+    host: &str,
+    found: Vec<SocketAddr>,
+) -> Result<Vec<SocketAddr>, ForbiddenHost> {
+    let mut refused = None;
+    let allowed: Vec<SocketAddr> = found
+        .into_iter()
+        .filter(|address| policy.check(address.ip()).inspect_err(|why| refused = Some(*why)).is_ok())
+        .collect();
+    match refused {
+        Some(why) if allowed.is_empty() => Err(ForbiddenHost { host: host.to_owned(), why }),
+        Some(_) | None => Ok(allowed),
+    }
+}
+
+impl Service<Uri> for ExecutorConnector {
+    type Response = TokioIo<TcpStream>;
+    type Error = BoxError;
+    type Future = Connecting;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Connecting {
+        Box::pin(self.clone().connect(uri))
+    }
+}
+
+/// The real one: the system's resolver, and TCP with an end to what is not acknowledged.
+#[derive(Debug, Clone)]
+pub(super) struct SystemNetwork {
+    connect_timeout: Duration,
+    silence: Duration,
+}
+
+impl SystemNetwork {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { connect_timeout: options.connect_timeout, silence: options.silence }
+    }
+}
+
+/// Probes that go unanswered before the host is gone.
+const PROBES: u32 = 3;
+
+#[tonic::async_trait]
+impl ExecutorNetwork for SystemNetwork {
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Ok(tokio::net::lookup_host((host, port)).await?.collect())
+    }
+
+    /// As tonic's own connector, which tries the families side by side. The kernel alone would resend a request to a
+    /// dead host for a quarter of an hour.
+    async fn dial(&self, addresses: Vec<SocketAddr>) -> Result<TcpStream, BoxError> {
+        let Some(port) = addresses.first().map(SocketAddr::port) else {
+            return Err("there is no address to connect to".into());
+        };
+        let mut http = HttpConnector::new_with_resolver(PinnedResolver(addresses));
+        http.set_nodelay(true);
+        // Not by the endpoint: a timeout of its making could not be told from a broken connection.
+        http.set_connect_timeout(Some(self.connect_timeout));
+        let step = (self.silence / (PROBES + 1)).max(Duration::from_secs(1));
+        http.set_keepalive(Some(step));
+        http.set_keepalive_interval(Some(step));
+        http.set_keepalive_retries(Some(PROBES));
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        http.set_tcp_user_timeout(Some(self.silence));
+        // The name is the pinned resolver's: it stands for the addresses.
+        let pinned: Uri = format!("http://executor:{port}").parse()?;
+        Ok(http.call(pinned).await?.into_inner())
+    }
+}
+
+/// Answers with the addresses that passed.
+#[derive(Debug, Clone)]
+struct PinnedResolver(Vec<SocketAddr>);
+
+impl Service<Name> for PinnedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = std::future::Ready<Result<Self::Response, io::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Name) -> Self::Future {
+        std::future::ready(Ok(self.0.clone().into_iter()))
+    }
+}

@@ -1,0 +1,98 @@
+//! The sockets of an ingress, from the settings: one without TLS, one with TLS, or both.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use millstream_ingress::{IngressListeners, ServerTls, TlsFiles, TlsListener};
+use tokio::net::TcpListener;
+
+use crate::config::Config;
+
+/// The address that decides whether calls need keys: one beyond loopback, if there is one.
+pub(crate) fn most_exposed_address(config: &Config) -> Result<SocketAddr> {
+    let addresses = [config.listen.0, config.listen_tls.0];
+    let mut addresses = addresses.into_iter().flatten();
+    let Some(first) = addresses.next() else {
+        bail!("the settings `listen` and `listen_tls` are both empty: set one of them");
+    };
+    Ok([first].into_iter().chain(addresses).find(|address| !address.ip().is_loopback()).unwrap_or(first))
+}
+
+/// Reads the TLS files and binds the sockets.
+pub(crate) async fn bind_listeners(config: &Config) -> Result<IngressListeners> {
+    let tls = match config.listen_tls.0 {
+        None => None,
+        Some(address) => {
+            let tls = ServerTls::load(tls_files(config)?).context("TLS")?;
+            Some(TlsListener { listener: bind(address).await?, tls })
+        }
+    };
+    let plain = match config.listen.0 {
+        None => None,
+        Some(address) => Some(bind(address).await?),
+    };
+    if let Some(address) = config.listen.0.filter(|address| !address.ip().is_loopback()) {
+        tracing::warn!(
+            %address,
+            "this listener has no TLS: API keys and payloads cross the network in clear text; set `listen_tls`, or let only a proxy with TLS reach it"
+        );
+    }
+    Ok(IngressListeners { plain, tls })
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; another process may use it: choose another address with --listen or MILLSTREAM_LISTEN")
+    })
+}
+
+fn tls_files(config: &Config) -> Result<TlsFiles> {
+    let named = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
+    let required = |path: &Path, setting: &str| {
+        named(path)
+            .with_context(|| format!("`listen_tls` needs the setting `{setting}`, the path of a PEM file"))
+    };
+    Ok(TlsFiles {
+        certificate: required(&config.tls.certificate, "tls.certificate")?,
+        key: required(&config.tls.key, "tls.key")?,
+        client_ca: named(&config.tls.client_ca),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Flags, load};
+
+    use super::*;
+
+    fn with(env: &[(&str, &str)]) -> Config {
+        let env = env.iter().map(|(key, value)| (format!("MILLSTREAM_{key}"), (*value).to_owned()));
+        load(None, env, &Flags::default()).unwrap()
+    }
+
+    #[test]
+    fn the_listener_beyond_loopback_decides_about_keys() {
+        let exposed = |env| most_exposed_address(&with(env)).map(|address| address.to_string()).ok();
+        assert_eq!(exposed(&[]).as_deref(), Some("127.0.0.1:7400"));
+        assert_eq!(exposed(&[("LISTEN_TLS", "0.0.0.0:7443")]).as_deref(), Some("0.0.0.0:7443"));
+        let both = [("LISTEN", "10.0.0.1:80"), ("LISTEN_TLS", "127.0.0.1:443")];
+        assert_eq!(exposed(&both).as_deref(), Some("10.0.0.1:80"));
+        assert_eq!(exposed(&[("LISTEN", ""), ("LISTEN_TLS", "[::1]:443")]).as_deref(), Some("[::1]:443"));
+        assert_eq!(exposed(&[("LISTEN", "")]), None);
+    }
+
+    #[tokio::test]
+    async fn a_tls_listener_without_its_files_is_refused_with_the_setting() {
+        let lacking = [("LISTEN_TLS", "127.0.0.1:0")];
+        let error = bind_listeners(&with(&lacking)).await.unwrap_err();
+        assert!(format!("{error:#}").contains("tls.certificate"), "{error:#}");
+        let lacking = [("LISTEN_TLS", "127.0.0.1:0"), ("TLS__CERTIFICATE", "x.crt")];
+        let error = bind_listeners(&with(&lacking)).await.unwrap_err();
+        assert!(format!("{error:#}").contains("tls.key"), "{error:#}");
+        let unreadable =
+            [("LISTEN_TLS", "127.0.0.1:0"), ("TLS__CERTIFICATE", "/no/x.crt"), ("TLS__KEY", "/no/x.key")];
+        let error = bind_listeners(&with(&unreadable)).await.unwrap_err();
+        assert!(format!("{error:#}").contains("/no/x.crt cannot be read"), "{error:#}");
+    }
+}

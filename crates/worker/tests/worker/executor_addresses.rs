@@ -1,0 +1,77 @@
+//! Executors that registered themselves, at addresses which a worker must not connect to, or which are no executors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use millstream_core::graph::NodeStatus;
+use millstream_core::id::{Name, TenantId};
+use millstream_core::network_policy::NetworkPolicy;
+use millstream_store::executor_store::Executor;
+use millstream_store::graph_store::NodeView;
+use millstream_worker::WorkerOptions;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+
+use crate::bench::Bench;
+use crate::graphs::{create, ended};
+
+/// A service of the inside, which says something of itself to every connection.
+async fn service() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.write_all(b"-ERR the secrets of this house\r\n").await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    (address, connections)
+}
+
+/// A node that went to the executor which a tenant registered.
+async fn performed_at(address: &str, networks: NetworkPolicy) -> NodeView {
+    let bench = Bench::new();
+    let executor = Executor {
+        tenant: TenantId::default_tenant(),
+        name: Name::parse("mine").unwrap(),
+        address: address.to_owned(),
+        roles: Default::default(),
+        labels: Default::default(),
+        capacity: 1,
+        load: 0,
+    };
+    bench.stores.executors.beat_executors(&[executor], bench.now()).await.unwrap();
+    let options = WorkerOptions { executor_networks: networks, ..bench.options() };
+    let _worker = bench.worker_with(options);
+    let spec = serde_json::json!({
+        "name": "one", "options": {"node": {"retry": {"attempts": 1}}}, "nodes": [{"id": "only"}]
+    });
+    let graph = create(&bench, "one", spec).await;
+    let (_, mut nodes) = ended(&bench, &graph).await;
+    nodes.remove("only").unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_does_not_connect_to_a_registered_address_that_is_not_allowed() {
+    let (address, connections) = service().await;
+    let node = performed_at(&address, NetworkPolicy::default()).await;
+    assert_eq!(connections.load(Ordering::SeqCst), 0);
+    assert_eq!(node.status, NodeStatus::InfraError, "{node:?}");
+    assert!(format!("{node:?}").contains("the executor could not be reached"), "{node:?}");
+    assert!(!format!("{node:?}").contains("loopback"), "{node:?}");
+}
+
+#[tokio::test]
+async fn a_node_does_not_say_what_is_behind_its_executor_s_address() {
+    let (address, connections) = service().await;
+    let allowed = NetworkPolicy::allowing(vec!["127.0.0.0/8".parse().unwrap()]);
+    let node = performed_at(&address, allowed).await;
+    assert!(connections.load(Ordering::SeqCst) > 0);
+    let shown = format!("{node:?}");
+    for leak in ["frame", "pipe", "refused", "closed", "h2", "protocol", "secrets", &address] {
+        assert!(!shown.contains(leak), "{leak}: {shown}");
+    }
+}
