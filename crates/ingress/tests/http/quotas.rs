@@ -1,7 +1,5 @@
 //! Quotas: what one tenant may use, what is refused beyond it and how, and that the others find room.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use bytes::Bytes;
@@ -9,6 +7,8 @@ use futures::StreamExt;
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions, Limits};
+use millstream_testkit::eventually;
+use millstream_testkit::eventually::PATIENCE;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -51,9 +51,11 @@ async fn used(bench: &Bench, tenant: &str, name: &str) -> u64 {
 }
 
 async fn until_used(bench: &Bench, tenant: &str, name: &str, count: u64) {
-    while used(bench, tenant, name).await != count {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually(PATIENCE, || async {
+        let now = used(bench, tenant, name).await;
+        if now == count { Ok(()) } else { Err(format!("{tenant} uses {now} of {name}")) }
+    })
+    .await;
 }
 
 fn refused(answer: &Answer, status: u16, kind: &str, quota: &str) -> Value {
@@ -129,12 +131,7 @@ async fn dripping_imports_of_one_tenant_leave_bytes_for_the_posts_of_another() {
 async fn an_import_that_drips_for_ever_ends_at_its_quota() {
     let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::ImportDuration, 100)])).await;
     queue(&bench, "noisy").await;
-    let drops = futures::stream::unfold(0u64, |n| async move {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        Some((Ok::<_, std::io::Error>(Bytes::from(format!("{{\"payload\": {n}}}\n"))), n + 1))
-    });
-    let body = Body::from_stream(drops);
-    let request = of("noisy", with_type("/v1/queues/q/items", "application/x-ndjson", body));
+    let request = dripping("noisy");
     refused(&bench.send(request).await, 403, "quota-exceeded", "import_duration");
 }
 
@@ -275,11 +272,11 @@ async fn a_quota_that_is_set_is_shown_with_its_source_and_comes_into_force() {
     );
     assert_eq!(item("waits").unwrap(), json!({"name": "waits", "value": "3/4", "source": "built_in"}));
     bench.start("o-1").await;
-    let mut answer = bench.post("/v1/executions", &json!({"definition": "order"})).await;
-    while answer.status == 201 {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        answer = bench.post("/v1/executions", &json!({"definition": "order"})).await;
-    }
+    let answer = eventually(PATIENCE, || async {
+        let answer = bench.post("/v1/executions", &json!({"definition": "order"})).await;
+        if answer.status == 201 { Err("the quota is not in force") } else { Ok(answer) }
+    })
+    .await;
     refused(&answer, 403, "quota-exceeded", "open_executions");
 }
 
