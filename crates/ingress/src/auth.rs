@@ -23,6 +23,7 @@ use millstream_store::Result as StoreResult;
 use millstream_store::key_store::{KeyStore, KeyView};
 use sha2::{Digest, Sha256};
 
+use crate::connections::ConnectionUse;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::AuthMode;
@@ -75,17 +76,24 @@ pub(crate) fn caller(extensions: &Extensions, needs: Role) -> Result<Caller, Pro
 /// Identifies the caller before anything else is spent on the request: the refusal takes no slot and reads no
 /// body. The [`Caller`] travels in the extensions of the request.
 pub(crate) async fn identify(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
-    match authenticate(request.headers(), &door).await {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
+    match identified(&mut request, &door).await {
+        Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
 }
 
+/// Puts the [`Caller`] beside the request, and notes that its connection is used by one.
+pub(crate) async fn identified(request: &mut Request, door: &Door) -> Result<(), Problem> {
+    let caller = authenticate(request.headers(), door).await?;
+    if let Some(connection) = request.extensions_mut().remove::<Arc<ConnectionUse>>() {
+        connection.prove();
+    }
+    request.extensions_mut().insert(caller);
+    Ok(())
+}
+
 /// Who sent these headers.
-pub(crate) async fn authenticate(headers: &HeaderMap, door: &Door) -> Result<Caller, Problem> {
+async fn authenticate(headers: &HeaderMap, door: &Door) -> Result<Caller, Problem> {
     let anybody = match door.options.auth {
         AuthMode::Keys => false,
         AuthMode::OpenOnLoopback => !door.keys.exist().await?,

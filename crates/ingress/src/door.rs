@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use millstream_core::entropy::Entropy;
@@ -24,6 +25,7 @@ use crate::gate::Gate;
 use crate::http::health::Readiness;
 use crate::lookup::Lookup;
 use crate::machines::Machines;
+use crate::metrics_page::{MetricsPage, RenderMetrics};
 use crate::news::News;
 use crate::options::IngressOptions;
 use crate::people::desk::Desk;
@@ -41,8 +43,7 @@ pub struct Deps {
     pub streams: Streams,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Renders every metric of the process as Prometheus text.
-    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub metrics: RenderMetrics,
 }
 
 impl std::fmt::Debug for Deps {
@@ -56,7 +57,7 @@ pub(crate) struct Door {
     pub(crate) streams: Streams,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub(crate) metrics_page: MetricsPage,
     pub(crate) options: IngressOptions,
     /// Where it listens, as a `Host` header would say it.
     pub(crate) listen: Vec<String>,
@@ -87,7 +88,7 @@ pub(crate) struct Door {
     pub(crate) quotas: Arc<TenantQuotas>,
     pub(crate) readiness: Readiness,
     /// The OpenAPI document, written once, when somebody asks for it.
-    pub(crate) document: LazyLock<String>,
+    pub(crate) document: LazyLock<Bytes>,
 }
 
 /// The life of a door: when it begins to drain, when its own tasks are to end, and who counts them.
@@ -165,9 +166,9 @@ impl Door {
             bodies: Budget::of(options.limits.body_bytes_in_flight, quotas.clone()),
             quotas,
             readiness: Readiness::default(),
-            document: LazyLock::new(|| openapi::document().to_string()),
+            document: LazyLock::new(|| openapi::document().to_string().into()),
             draining: life.draining.clone(),
-            render_metrics: metrics,
+            metrics_page: MetricsPage::of(metrics),
             stores,
             streams,
             clock,

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::Caller;
+use crate::connections::OnReserve;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::{AuthMode, Limits};
@@ -24,6 +25,28 @@ pub(crate) struct Gate {
     requests: Arc<Semaphore>,
     waits: Arc<Semaphore>,
     tails: Arc<Semaphore>,
+    health_checks: Arc<Semaphore>,
+    health_watches: Arc<Semaphore>,
+    reflections: Arc<Semaphore>,
+}
+
+/// What calls without a key may hold at once. Each kind has a budget of its own, so that they take nothing from
+/// callers with a key, nor from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnonymousBudget {
+    HealthCheck,
+    HealthWatch,
+    Reflection,
+}
+
+impl AnonymousBudget {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::HealthCheck => "health_check",
+            Self::HealthWatch => "health_watch",
+            Self::Reflection => "reflection",
+        }
+    }
 }
 
 impl Gate {
@@ -33,6 +56,9 @@ impl Gate {
             requests: semaphore(limits.in_flight),
             waits: semaphore(limits.waits),
             tails: semaphore(limits.tails),
+            health_checks: semaphore(limits.health_checks),
+            health_watches: semaphore(limits.health_watches),
+            reflections: semaphore(limits.reflections),
         }
     }
 
@@ -46,6 +72,19 @@ impl Gate {
     /// Leave to wait, or `None` when too many wait already.
     pub(crate) fn wait(&self) -> Option<OwnedSemaphorePermit> {
         self.waits.clone().try_acquire_owned().ok()
+    }
+
+    /// A place among the calls of this kind that need no key.
+    pub(crate) fn anonymous(&self, budget: AnonymousBudget) -> Result<OwnedSemaphorePermit, Problem> {
+        let semaphore = match budget {
+            AnonymousBudget::HealthCheck => &self.health_checks,
+            AnonymousBudget::HealthWatch => &self.health_watches,
+            AnonymousBudget::Reflection => &self.reflections,
+        };
+        semaphore.clone().try_acquire_owned().map_err(|_| {
+            crate::metrics::anonymous_refused(budget);
+            Problem::new(Kind::Busy, format!("too many calls are in flight ({})", budget.as_str()))
+        })
     }
 
     pub(crate) fn tail(&self) -> Result<OwnedSemaphorePermit, Problem> {
@@ -100,8 +139,14 @@ pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
     }
 }
 
+/// What connections of the reserve may ask for.
+const PROBES: &[&str] = &["/healthz", "/readyz", "/metrics", "/grpc.health.v1.Health/Check"];
+
 /// Why a request is not even looked at.
 pub(crate) fn refused(request: &Request, door: &Door) -> Option<Problem> {
+    if request.extensions().get::<OnReserve>().is_some() && !PROBES.contains(&request.uri().path()) {
+        return Some(Problem::new(Kind::Busy, "too many connections are open"));
+    }
     too_long(request.uri(), request.headers(), &door.options.limits)
         .or_else(|| foreign(request.uri(), request.headers(), door))
 }

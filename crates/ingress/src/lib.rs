@@ -7,7 +7,8 @@
 //! Refuses: knowing the worker, deciding events (creation excepted: see
 //! `docs/decisions/creation-at-the-door.md`), SQL, and reading the environment.
 //!
-//! Reading order follows a request: [`serve`] (sockets, drain), `transport` and `tls` (the bytes of a connection), `http` (the routes), `auth`,
+//! Reading order follows a request: [`serve`] (sockets, drain), `connections` and `connection` (who has a place, and
+//! for how long), `transport` and `tls` (the bytes of a connection), `http` (the routes), `auth`,
 //! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
 //! want the outcome), `tasks` (work for external workers), `graphs`, `devices` and `people` (whatever the transport) and
 //! `grpc` (the services, on the same port).
@@ -16,6 +17,8 @@ mod accept;
 mod auth;
 mod body;
 mod clock;
+mod connection;
+mod connections;
 mod crash;
 mod cursor;
 mod devices;
@@ -31,6 +34,7 @@ pub mod http;
 mod lookup;
 mod machines;
 pub mod metrics;
+pub mod metrics_page;
 mod news;
 pub mod openapi;
 pub mod options;

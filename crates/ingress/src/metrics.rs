@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use bytes::Bytes;
 
 use crate::door::Door;
+use crate::gate::AnonymousBudget;
 
 /// Tells the recorder what the numbers mean. Call once, after it is installed.
 pub fn describe() {
@@ -15,6 +17,23 @@ pub fn describe() {
     describe_counter!("millstream_grpc_calls_total", "Calls answered over gRPC, by method and code.");
     describe_histogram!("millstream_grpc_call_seconds", "Time of a call over gRPC, by method.");
     describe_gauge!("millstream_http_in_flight", "Requests being worked on.");
+    describe_counter!(
+        "millstream_anonymous_refused_total",
+        "Calls without a key that were refused because their budget was used up, by budget."
+    );
+    describe_gauge!("millstream_connections", "Open connections.");
+    describe_counter!(
+        "millstream_connections_evicted_total",
+        "Connections closed to make room, by the limit that was reached."
+    );
+    describe_counter!(
+        "millstream_connections_reserved_total",
+        "Connections that were served probes alone, because none gave way."
+    );
+    describe_counter!(
+        "millstream_connections_timed_out_total",
+        "Connections closed because they were idle for too long, or never used by an identified caller."
+    );
     describe_histogram!(
         "millstream_append_batch_size",
         "Events and executions in one commit of the ingress."
@@ -46,10 +65,10 @@ pub fn describe() {
     describe_gauge!("millstream_open_actions", "Actions that are not settled.");
     describe_counter!(
         "millstream_people_total",
-        "What happened to items of people's work here, by queue and by the words of their logs."
+        "What happened to items of people's work here, by the words of their logs."
     );
     describe_counter!("millstream_people_idle_total", "Requests for work that were given nothing.");
-    describe_counter!("millstream_items_imported_total", "Items that were imported, by queue.");
+    describe_counter!("millstream_items_imported_total", "Items that were imported.");
     describe_gauge!("millstream_stream_length", "Entries in the stream, by lane.");
     describe_gauge!("millstream_stream_pending", "Entries delivered and not acknowledged, by lane.");
     describe_gauge!("millstream_stream_lag", "Entries not yet delivered, by lane.");
@@ -58,10 +77,13 @@ pub fn describe() {
 pub(crate) fn request(method: &Method, route: &str, status: StatusCode, seconds: f64) {
     // Methods are an open set that clients choose from; an unknown one must not make a new series.
     let method = match *method {
-        Method::GET | Method::POST | Method::HEAD | Method::PUT | Method::DELETE | Method::PATCH => {
-            method.to_string()
-        }
-        _ => "other".to_owned(),
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::HEAD => "HEAD",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::PATCH => "PATCH",
+        _ => "other",
     };
     let route = route.to_owned();
     metrics::counter!(
@@ -72,10 +94,31 @@ pub(crate) fn request(method: &Method, route: &str, status: StatusCode, seconds:
     metrics::histogram!("millstream_http_request_seconds", "route" => route).record(seconds);
 }
 
-pub(crate) fn call(method: &str, code: tonic::Code, seconds: f64) {
-    let (method, code) = (method.to_owned(), format!("{code:?}"));
-    metrics::counter!("millstream_grpc_calls_total", "method" => method.clone(), "code" => code).increment(1);
+pub(crate) fn call(method: &'static str, code: tonic::Code, seconds: f64) {
+    let code = format!("{code:?}");
+    metrics::counter!("millstream_grpc_calls_total", "method" => method, "code" => code).increment(1);
     metrics::histogram!("millstream_grpc_call_seconds", "method" => method).record(seconds);
+}
+
+pub(crate) fn connections_open(open: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+    metrics::gauge!("millstream_connections").set(open as f64);
+}
+
+pub(crate) fn connection_evicted(reason: &'static str) {
+    metrics::counter!("millstream_connections_evicted_total", "reason" => reason).increment(1);
+}
+
+pub(crate) fn connection_reserved() {
+    metrics::counter!("millstream_connections_reserved_total").increment(1);
+}
+
+pub(crate) fn connection_timed_out() {
+    metrics::counter!("millstream_connections_timed_out_total").increment(1);
+}
+
+pub(crate) fn anonymous_refused(budget: AnonymousBudget) {
+    metrics::counter!("millstream_anonymous_refused_total", "budget" => budget.as_str()).increment(1);
 }
 
 /// Counts a request as being worked on for as long as it lives.
@@ -99,7 +142,7 @@ impl Drop for InFlight {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Looks up what only the store and the stream know, then renders everything.
-pub(crate) async fn scrape(door: &Arc<Door>) -> String {
+pub(crate) async fn scrape(door: &Arc<Door>) -> Bytes {
     let (backlog, lanes) = tokio::join!(
         tokio::time::timeout(PATIENCE, door.stores.event_views.backlog()),
         tokio::time::timeout(PATIENCE, door.streams.care.stats()),
@@ -126,7 +169,7 @@ pub(crate) async fn scrape(door: &Arc<Door>) -> String {
             }
         }
     }
-    (door.render_metrics)()
+    door.metrics_page.text().await
 }
 
 fn gauge(name: &'static str, value: u64) {

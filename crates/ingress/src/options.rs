@@ -115,8 +115,20 @@ pub struct Limits {
     pub waits: usize,
     /// Open tails.
     pub tails: usize,
-    /// Open connections; more stay in the listen queue.
+    /// Open connections. At the limit the oldest idle one is closed for a new one.
     pub connections: usize,
+    /// Open connections of one client address (of IPv6: of one /64); 0 for no limit.
+    pub connections_per_address: usize,
+    /// Connections beyond the limit that are served probes alone while no other gives way.
+    pub connections_reserved: usize,
+    /// Requests at once on one HTTP/2 connection.
+    pub streams_per_connection: u32,
+    /// gRPC health checks at once. They need no key, as the next two.
+    pub health_checks: usize,
+    /// Open `Health.Watch` streams.
+    pub health_watches: usize,
+    /// Open reflection streams.
+    pub reflections: usize,
     /// Bodies held in memory, over all requests.
     pub body_bytes_in_flight: usize,
     /// Requests waiting for a commit.
@@ -125,8 +137,10 @@ pub struct Limits {
     pub queue_bytes: usize,
     /// Executions whose bell could not be rung yet; beyond it they are left to the overdue sweep.
     pub unrung: usize,
-    /// Time for a client to send its request head (also how long an idle connection is kept).
+    /// Time for a client to send its request head (also how long an idle HTTP/1.1 connection is kept).
     pub head_timeout: Duration,
+    /// How long a connection without a request in progress is kept. Pings do not prolong it.
+    pub idle_timeout: Duration,
     /// Time for a client to send its body.
     pub body_timeout: Duration,
     /// Time for a client to take the next piece of an answer; one that takes nothing is cut off.
@@ -148,11 +162,18 @@ impl Default for Limits {
             waits: 4_096,
             tails: 512,
             connections: 8_192,
+            connections_per_address: 4_096,
+            connections_reserved: 64,
+            streams_per_connection: 256,
+            health_checks: 256,
+            health_watches: 256,
+            reflections: 32,
             body_bytes_in_flight: 128 * 1024 * 1024,
             queue_items: 8_192,
             queue_bytes: 64 * 1024 * 1024,
             unrung: 100_000,
             head_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(30),
         }

@@ -100,6 +100,10 @@ pub struct Tls {
 pub struct Ingress {
     pub max_in_flight: usize,
     pub max_queued: usize,
+    pub max_connections: usize,
+    pub max_connections_per_address: usize,
+    pub max_streams_per_connection: u32,
+    pub idle_timeout: Span,
     pub allowed_hosts: Vec<String>,
     pub drain: Span,
 }

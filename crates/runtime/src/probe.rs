@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
+use millstream_ingress::metrics_page::MetricsPage;
 use millstream_store::Stores;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -23,10 +24,11 @@ pub async fn start(
 ) -> Result<JoinHandle<()>> {
     let Some(address) = address else { return Ok(tokio::spawn(async {})) };
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let page = MetricsPage::of(metrics);
     let router = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || ready(stores.clone(), shutdown.clone())))
-        .route("/metrics", get(move || async move { metrics() }));
+        .route("/metrics", get(move || async move { page.text().await }));
     Ok(tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "the worker's probe stopped");

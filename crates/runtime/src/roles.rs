@@ -128,6 +128,10 @@ pub async fn ingress_options(
     let limits = Limits {
         in_flight: config.ingress.max_in_flight,
         queue_items: config.ingress.max_queued,
+        connections: config.ingress.max_connections,
+        connections_per_address: config.ingress.max_connections_per_address,
+        streams_per_connection: config.ingress.max_streams_per_connection.max(1),
+        idle_timeout: config.ingress.idle_timeout.0,
         ..Limits::default()
     };
     Ok(IngressOptions {

@@ -56,6 +56,7 @@ pub(crate) const RUN_REASSIGNMENTS: &str = "millstream_run_reassignments_total";
 pub(crate) const RUNS_ENDED: &str = "millstream_runs_ended_total";
 pub(crate) const RUN_CLAIM_SECONDS: &str = "millstream_run_claim_seconds";
 pub(crate) const QUEUE_ASSIGNMENTS: &str = "millstream_queue_assignments";
+pub(crate) const QUEUES: &str = "millstream_queues";
 pub(crate) const QUEUE_ITEMS: &str = "millstream_queue_items";
 pub(crate) const QUEUE_COMPLETION: &str = "millstream_queue_completion_ratio";
 pub(crate) const QUEUE_SKIPS: &str = "millstream_queue_skip_ratio";
@@ -110,10 +111,7 @@ pub(crate) fn describe() {
     describe_counter!(GRAPHS_ENDED, "Graphs that have ended, by how");
     describe_gauge!(ACTIVE_GRAPHS, "Graphs that have not ended");
     describe_gauge!(NODES, "Nodes of graphs that have not ended, by status");
-    describe_counter!(
-        PEOPLE,
-        "What happened to items of people's work here, by queue and by the words of their logs"
-    );
+    describe_counter!(PEOPLE, "What happened to items of people's work here, by the words of their logs");
     describe_counter!(ITEMS_DUE, "People's work whose time was over, by what: an assignment, or an item");
     describe_counter!(PUBLISHED, "Events of graphs that a sink has taken");
     describe_counter!(PUBLISH_FAILURES, "Batches of events that a sink has not taken");
@@ -126,11 +124,12 @@ pub(crate) fn describe() {
     describe_counter!(RUN_REASSIGNMENTS, "Seats that went back to be given on, by reason");
     describe_counter!(RUNS_ENDED, "Runs of devices that have ended, by status");
     describe_histogram!(RUN_CLAIM_SECONDS, Unit::Seconds, "From the creation of a run to its first claim");
-    describe_gauge!(QUEUE_ASSIGNMENTS, "Assignments that people were ever given, by queue and status");
-    describe_gauge!(QUEUE_ITEMS, "Items that ever came into a queue, by status");
-    describe_gauge!(QUEUE_COMPLETION, "Completed ones of all assignments of a queue");
-    describe_gauge!(QUEUE_SKIPS, "Skipped ones of all assignments of a queue");
-    describe_gauge!(QUEUE_EXPIRIES, "Expired ones of all assignments of a queue");
+    describe_gauge!(QUEUE_ASSIGNMENTS, "Assignments that people were ever given, by status");
+    describe_gauge!(QUEUE_ITEMS, "Items that ever came into queues, by status");
+    describe_gauge!(QUEUES, "Queues of people's work in which something ever happened, over all tenants");
+    describe_gauge!(QUEUE_COMPLETION, "Completed ones of all assignments");
+    describe_gauge!(QUEUE_SKIPS, "Skipped ones of all assignments");
+    describe_gauge!(QUEUE_EXPIRIES, "Expired ones of all assignments");
     describe_gauge!(
         QUEUE_SECONDS,
         Unit::Seconds,

@@ -48,9 +48,7 @@ impl Around for Worker {
 
     async fn written(&self, written: Written) {
         for entry in written.items.iter().flat_map(|(_, log)| log) {
-            let queue = entry.queue.to_string();
-            ::metrics::counter!(metrics::PEOPLE, "queue" => queue, "what" => entry.what.as_str())
-                .increment(1);
+            ::metrics::counter!(metrics::PEOPLE, "what" => entry.what.as_str()).increment(1);
         }
         let mut after = Aftermath::default();
         for (settlement, verdict) in written.settled {

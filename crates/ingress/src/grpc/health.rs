@@ -9,12 +9,12 @@ use millstream_rpc::proto::device_service_server::SERVICE_NAME as DEVICES;
 use millstream_rpc::proto::executor_service_server::SERVICE_NAME as EXECUTORS;
 use millstream_rpc::proto::task_service_server::SERVICE_NAME as TASKS;
 use millstream_rpc::proto::workflow_service_server::SERVICE_NAME as WORKFLOWS;
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::status::status;
 use crate::door::Door;
 use crate::http::health::is_ready;
 
@@ -22,6 +22,8 @@ pub(super) struct Health(pub(super) Arc<Door>);
 
 /// How often somebody who watches is looked for.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How long one watch is served. Watchers need no key; they begin again.
+const WATCH_LIFE: Duration = Duration::from_secs(600);
 
 #[tonic::async_trait]
 impl health_server::Health for Health {
@@ -45,24 +47,41 @@ impl health_server::Health for Health {
             let unknown = shown(ServingStatus::ServiceUnknown);
             return Ok(Response::new(futures::stream::iter([Ok(unknown)]).boxed()));
         }
-        let permit = self.0.gate.tail().map_err(status)?;
-        let state = (self.0.clone(), None, permit);
-        let statuses = futures::stream::unfold(state, |(door, last, permit)| async move {
-            loop {
-                if last == Some(ServingStatus::NotServing) && door.draining.is_cancelled() {
-                    return None;
-                }
-                let now = serving(&door).await;
-                if last != Some(now) {
-                    return Some((Ok(shown(now)), (door, Some(now), permit)));
-                }
-                tokio::select! {
-                    () = tokio::time::sleep(AGAIN) => {}
-                    () = door.draining.cancelled() => {}
-                }
-            }
-        });
+        let watch = HealthWatch { door: self.0.clone(), last: None, until: Instant::now() + WATCH_LIFE };
+        let statuses = futures::stream::unfold(Some(watch), |watch| async move { watch?.next().await });
         Ok(Response::new(statuses.boxed()))
+    }
+}
+
+/// One watcher: what it was told last, and until when it is served.
+struct HealthWatch {
+    door: Arc<Door>,
+    last: Option<ServingStatus>,
+    until: Instant,
+}
+
+/// The next message of a watcher, and the watcher unless that was the last one.
+type WatchStep = Option<(Result<HealthCheckResponse, Status>, Option<HealthWatch>)>;
+
+impl HealthWatch {
+    async fn next(mut self) -> WatchStep {
+        loop {
+            if self.last == Some(ServingStatus::NotServing) && self.door.draining.is_cancelled() {
+                return None;
+            }
+            let now = serving(&self.door).await;
+            if self.last != Some(now) {
+                self.last = Some(now);
+                return Some((Ok(shown(now)), Some(self)));
+            }
+            if Instant::now() >= self.until {
+                return Some((Err(Status::unavailable("the watch has ended; begin another one")), None));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(AGAIN) => {}
+                () = self.door.draining.cancelled() => {}
+            }
+        }
     }
 }
 

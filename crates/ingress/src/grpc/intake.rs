@@ -22,7 +22,7 @@ use super::status::{response, status};
 use crate::auth::{self, Caller};
 use crate::body::{Budget, PaidBytes};
 use crate::door::Door;
-use crate::gate;
+use crate::gate::{self, AnonymousBudget};
 use crate::http::problem::{Kind, Problem};
 use crate::metrics::InFlight;
 
@@ -36,11 +36,8 @@ pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
 
 /// Identifies the caller by the metadata, before the call takes a slot or a byte of its message is read.
 pub(super) async fn identify(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
-    match auth::authenticate(request.headers(), &door).await {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
+    match auth::identified(&mut request, &door).await {
+        Ok(()) => next.run(request).await,
         Err(problem) => response(problem),
     }
 }
@@ -61,6 +58,62 @@ pub(super) async fn in_flight(State(door): State<Arc<Door>>, request: Request, n
     account.close();
     slot.give_back();
     response
+}
+
+/// Time for a client without a key to send its message.
+const ANONYMOUS_MESSAGE: Duration = Duration::from_secs(5);
+/// What a client without a key may send over the life of one call.
+const ANONYMOUS_BYTES: usize = 64 * 1024;
+/// How long reflection answers on one stream.
+const REFLECTION_LIFE: Duration = Duration::from_secs(60);
+
+/// Bounds the calls that need no key, each kind by a small budget of its own. The place is held until the answer
+/// is complete.
+pub(super) async fn anonymous(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let budget = match request.uri().path() {
+        "/grpc.health.v1.Health/Watch" => AnonymousBudget::HealthWatch,
+        path if path.starts_with("/grpc.reflection.") => AnonymousBudget::Reflection,
+        _ => AnonymousBudget::HealthCheck,
+    };
+    let permit = match door.gate.anonymous(budget) {
+        Ok(permit) => permit,
+        Err(problem) => return response(problem),
+    };
+    let limit = match budget {
+        AnonymousBudget::HealthCheck | AnonymousBudget::HealthWatch => {
+            ANONYMOUS_MESSAGE.min(door.options.limits.body_timeout)
+        }
+        AnonymousBudget::Reflection => REFLECTION_LIFE,
+    };
+    let account = Account::new(Budget::of(ANONYMOUS_BYTES));
+    let answer = next.run(request.map(|body| Body::new(Paid::new(body, account, limit)))).await;
+    answer.map(|body| Body::new(HeldBody { body, _permit: permit }))
+}
+
+/// A body that holds a place until it ends.
+struct HeldBody {
+    body: Body,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl hyper::body::Body for HeldBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// What a call has paid for; nothing more once it is answered.

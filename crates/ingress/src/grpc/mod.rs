@@ -11,6 +11,7 @@ mod executors;
 mod health;
 mod intake;
 mod lease;
+mod method_label;
 mod paging;
 mod routes;
 mod run_acts;

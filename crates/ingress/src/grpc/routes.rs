@@ -20,6 +20,9 @@ use super::workflows::Workflows;
 use super::{intake, telling};
 use crate::door::Door;
 
+/// The longest message of a call that needs no key.
+const ANONYMOUS_MESSAGE_BYTES: usize = 16 * 1024;
+
 pub(crate) fn routes(door: &Arc<Door>) -> Router {
     let limits = &door.options.limits;
     let workflows = WorkflowServiceServer::from_arc(Arc::new(Workflows(door.clone())));
@@ -48,10 +51,12 @@ pub(crate) fn routes(door: &Arc<Door>) -> Router {
             "/millstream.v1.DeviceService/{*method}",
             devices.max_decoding_message_size(limits.message_bytes),
         );
-    reflected(api)
-        .layer(from_fn_with_state(door.clone(), intake::in_flight))
+    let health = HealthServer::new(Health(door.clone())).max_decoding_message_size(ANONYMOUS_MESSAGE_BYTES);
+    let anonymous = reflected(Router::new().route_service("/grpc.health.v1.Health/{*method}", health))
+        .layer(from_fn_with_state(door.clone(), intake::anonymous));
+    api.layer(from_fn_with_state(door.clone(), intake::in_flight))
         .layer(from_fn_with_state(door.clone(), intake::identify))
-        .route_service("/grpc.health.v1.Health/{*method}", HealthServer::new(Health(door.clone())))
+        .merge(anonymous)
         .layer(from_fn_with_state(door.clone(), intake::admit))
         .layer(from_fn_with_state(door.clone(), telling::layer))
 }
@@ -65,8 +70,14 @@ fn reflected(router: Router) -> Router {
     };
     match (builder().build_v1(), builder().build_v1alpha()) {
         (Ok(v1), Ok(v1alpha)) => router
-            .route_service("/grpc.reflection.v1.ServerReflection/{*method}", v1)
-            .route_service("/grpc.reflection.v1alpha.ServerReflection/{*method}", v1alpha),
+            .route_service(
+                "/grpc.reflection.v1.ServerReflection/{*method}",
+                v1.max_decoding_message_size(ANONYMOUS_MESSAGE_BYTES),
+            )
+            .route_service(
+                "/grpc.reflection.v1alpha.ServerReflection/{*method}",
+                v1alpha.max_decoding_message_size(ANONYMOUS_MESSAGE_BYTES),
+            ),
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, "the services cannot be reflected");
             router

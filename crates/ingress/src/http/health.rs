@@ -128,5 +128,5 @@ async fn scrape(State(door): State<Arc<Door>>, Reader(_): Reader) -> Response {
 }
 
 async fn document(State(door): State<Arc<Door>>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], door.document.to_string()).into_response()
+    ([(header::CONTENT_TYPE, "application/json")], door.document.clone()).into_response()
 }

@@ -153,7 +153,7 @@ impl Import {
             self.refuse(index, Some(item.id), problems);
         }
         self.tally.created += created;
-        counted::imported(self.queue.as_str(), created);
+        counted::imported(created);
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ mod calls_watch;
 mod cancel;
 mod create;
 mod create_bad;
+mod crowd;
 mod edits;
 mod engine;
 mod executions;

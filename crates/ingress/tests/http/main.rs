@@ -24,6 +24,7 @@ mod quotas;
 mod repeats;
 mod resolutions;
 mod schema;
+mod scraping;
 mod signals;
 mod slow;
 mod sockets;

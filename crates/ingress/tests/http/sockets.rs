@@ -93,17 +93,17 @@ async fn a_head_beyond_all_bounds_is_refused_and_the_door_lives_on() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_wait_until_one_leaves() {
+async fn at_the_limit_an_idle_connection_is_closed_for_a_new_one() {
     let mut options = open_options();
     options.limits.connections = 1;
     let door = serve(options).await;
     let mut first = door.connect().await;
-    first.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    first.send("GET /v1/workers HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     first.until("}").await;
     let mut second = door.connect().await;
     second.send("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
-    drop(first);
     assert!(second.until("}").await.starts_with("HTTP/1.1 200"));
+    first.rest().await;
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@
 )]
 
 mod layout;
+mod metric_labels;
 mod purity;
 mod tree;
 mod wording;

@@ -1,0 +1,271 @@
+//! One connection, from its first byte to its end: which HTTP it speaks, its requests, and why it is closed.
+//!
+//! Generic over the stream, so that it serves a plain socket and one behind a handshake alike. A connection ends
+//! when its client leaves, when it has been idle for `idle_timeout` (pings are no use), when its place is given
+//! to another one, at the drain, and, as long as no identified caller has used it, after [`UNPROVEN_LIFE`].
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::rt::Executor;
+use hyper::server::conn::{http1, http2};
+use hyper::service::{HttpService, Service, service_fn};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::connections::{
+    ConnectionLane, ConnectionPlace, ConnectionRegistry, ConnectionUse, OnReserve, RequestInProgress,
+};
+use crate::metrics;
+use crate::options::Limits;
+use crate::preface::{self, Version};
+
+/// How connections are told to end.
+#[derive(Debug, Clone)]
+pub(crate) struct Goodbye {
+    /// Finish the request in flight, take no other.
+    pub(crate) leaving: CancellationToken,
+    /// Now.
+    pub(crate) cut: CancellationToken,
+}
+
+/// What every connection of a listener shares.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectionServer {
+    pub(crate) router: Router,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) registry: Arc<ConnectionRegistry>,
+    pub(crate) goodbye: Goodbye,
+    /// Connections, and the requests of HTTP/2 connections.
+    pub(crate) tasks: TaskTracker,
+}
+
+/// What is beyond our own limit is refused by us, with a reason.
+const HEAD_BYTES: u32 = 64 * 1024;
+/// How long a connection may be used by anonymous callers alone: they need none for longer, and a client that
+/// opens a stream and never reads it would keep its connection.
+const UNPROVEN_LIFE: Duration = Duration::from_secs(600);
+/// How long a client has to close a connection that it was asked to close.
+const LEAVING: Duration = Duration::from_secs(5);
+
+impl ConnectionServer {
+    /// Serves a connection that has its place, until it ends. `opening` makes a stream of it, with a handshake if
+    /// there is one; it has the time of a request head.
+    pub(crate) async fn serve<S>(self, opening: impl Future<Output = io::Result<S>>, place: ConnectionPlace)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let connection = &place.connection;
+        let opening = async { preface::told(opening.await?).await };
+        let told = tokio::select! {
+            told = tokio::time::timeout(self.limits.head_timeout, opening) => told,
+            () = self.goodbye.leaving.cancelled() => return,
+            () = connection.evicted() => return,
+        };
+        let Ok(Ok((version, stream))) = told else { return };
+        let stream = TokioIo::new(stream);
+        let service = counted_service(self.router, Arc::clone(connection));
+        let ends = Ends { connection, limits: &self.limits, goodbye: &self.goodbye };
+        match version {
+            Version::Http1 => {
+                let mut builder = http1::Builder::new();
+                builder
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(self.limits.head_timeout)
+                    .max_buf_size(64 * 1024)
+                    .max_headers(100)
+                    .keep_alive(true);
+                ends.serve(builder.serve_connection(stream, service)).await;
+            }
+            Version::Http2 => {
+                let streams = Streams { tasks: self.tasks.clone(), cut: self.goodbye.cut.clone() };
+                let mut builder = http2::Builder::new(streams);
+                builder
+                    .timer(TokioTimer::new())
+                    .keep_alive_interval(self.limits.head_timeout)
+                    .keep_alive_timeout(self.limits.stall_timeout)
+                    .max_header_list_size(HEAD_BYTES)
+                    .max_concurrent_streams(self.limits.streams_per_connection);
+                ends.serve(builder.serve_connection(stream, service)).await;
+            }
+        }
+    }
+}
+
+/// Requests of HTTP/2 connections: each is a task of its own, and ends with the others.
+#[derive(Debug, Clone)]
+struct Streams {
+    tasks: TaskTracker,
+    cut: CancellationToken,
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
+    fn execute(&self, stream: F) {
+        let cut = self.cut.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = stream => {}
+                () = cut.cancelled() => {}
+            }
+        });
+    }
+}
+
+/// The router, with every request counted as a use of the connection until its answer is complete.
+fn counted_service(
+    router: Router,
+    connection: Arc<ConnectionUse>,
+) -> impl HttpService<
+    Incoming,
+    ResBody = CountedBody,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response<CountedBody>, Infallible>> + Send + 'static,
+> {
+    let router = TowerToHyperService::new(router);
+    service_fn(move |mut request: Request<Incoming>| {
+        let in_progress = connection.begin_request();
+        if connection.lane == ConnectionLane::Reserve {
+            request.extensions_mut().insert(OnReserve);
+        }
+        // Only until it is proven: after that the layer that identifies callers has nothing to tell.
+        if !connection.is_proven() {
+            request.extensions_mut().insert(Arc::clone(&connection));
+        }
+        let answering = router.call(request);
+        async move { answering.await.map(|answer| answer.map(|body| CountedBody { body, in_progress })) }
+    })
+}
+
+/// The body of an answer; the request is in progress until it is sent or given up.
+pub(crate) struct CountedBody {
+    body: Body,
+    #[expect(dead_code, reason = "counts by being there")]
+    in_progress: RequestInProgress,
+}
+
+impl hyper::body::Body for CountedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// What ends a connection from this side.
+struct Ends<'a> {
+    connection: &'a ConnectionUse,
+    limits: &'a Limits,
+    goodbye: &'a Goodbye,
+}
+
+/// What to do with a connection when its timer has run out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Look again after this time.
+    Keep(Duration),
+    AskToLeave,
+}
+
+impl Ends<'_> {
+    async fn serve<C>(&self, serving: C)
+    where
+        C: GracefulConnection,
+        C::Error: std::fmt::Display,
+    {
+        tokio::pin!(serving);
+        let look = tokio::time::sleep(self.limits.idle_timeout);
+        tokio::pin!(look);
+        let mut asked = false;
+        loop {
+            tokio::select! {
+                ended = &mut serving => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection ended badly");
+                    }
+                    return;
+                }
+                () = self.goodbye.cut.cancelled() => return,
+                () = self.goodbye.leaving.cancelled(), if !asked => {
+                    serving.as_mut().graceful_shutdown();
+                    asked = true;
+                }
+                () = self.connection.evicted() => {
+                    // An identified caller was faster: it is answered, and then the connection ends.
+                    serving.as_mut().graceful_shutdown();
+                    if self.connection.gives_way() {
+                        // The goodbye goes out if the socket takes it now.
+                        let _ = futures::poll!(serving.as_mut());
+                        return;
+                    }
+                    return self.finish(serving).await;
+                }
+                () = &mut look => match self.verdict() {
+                    Verdict::Keep(time) => look.as_mut().reset(Instant::now() + time),
+                    Verdict::AskToLeave if asked => {
+                        if self.connection.idle_for().is_some() || !self.connection.is_proven() {
+                            return;
+                        }
+                        look.as_mut().reset(Instant::now() + LEAVING);
+                    }
+                    Verdict::AskToLeave => {
+                        metrics::connection_timed_out();
+                        serving.as_mut().graceful_shutdown();
+                        asked = true;
+                        look.as_mut().reset(Instant::now() + LEAVING);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Serves what is under way, and nothing else.
+    async fn finish<C>(&self, serving: Pin<&mut C>)
+    where
+        C: GracefulConnection,
+        C::Error: std::fmt::Display,
+    {
+        tokio::select! {
+            _ended = serving => {}
+            () = self.goodbye.cut.cancelled() => {}
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let age = self.connection.age();
+        if !self.connection.is_proven() && age >= UNPROVEN_LIFE {
+            return Verdict::AskToLeave;
+        }
+        let limit = self.limits.idle_timeout;
+        match self.connection.idle_for() {
+            Some(idle) if idle >= limit => Verdict::AskToLeave,
+            Some(idle) => Verdict::Keep(limit - idle),
+            None => Verdict::Keep(limit),
+        }
+    }
+}
