@@ -15,6 +15,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 use tonic::Status;
 
@@ -85,7 +86,7 @@ pub(super) async fn anonymous(State(door): State<Arc<Door>>, request: Request, n
         }
         AnonymousBudget::Reflection => REFLECTION_LIFE,
     };
-    let account = Account::new(Budget::of(ANONYMOUS_BYTES));
+    let account = Account::new(Budget::of(ANONYMOUS_BYTES, door.quotas.clone()));
     let answer = next.run(request.map(|body| Body::new(Paid::new(body, account, limit)))).await;
     answer.map(|body| Body::new(HeldBody { body, _permit: permit }))
 }
