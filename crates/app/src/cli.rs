@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use millstream_runtime::config::Flags;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchGraphArgs, BenchSubject, CompleteArg, SubmitArg};
-pub(crate) use bench_work::{BenchDevicesArgs, BenchPeopleArgs};
+pub(crate) use bench_work::{BenchDevicesArgs, BenchFairnessArgs, BenchPeopleArgs};
 pub(crate) use device::{DeviceArgs, DeviceCommand};
 pub(crate) use graph::{
     GraphArgs, GraphCommand, GraphCreateArgs, GraphEditArgs, GraphGetArgs, GraphShowArgs,

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use millstream_runtime::config::Config;
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use millstream_runtime::pem_files::ClientTls;
+use reqwest::{Certificate, Identity, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
 use crate::failure::{ExitCode, Failure};
@@ -17,13 +18,25 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(config: &Config) -> Result<Self> {
-        Self::to(&config.url, &config.key)
+        Self::with_tls(&config.url, &config.key, &ClientTls::read(config)?)
     }
 
     pub(crate) fn to(url: &str, key: &str) -> Result<Self> {
+        Self::with_tls(url, key, &ClientTls::default())
+    }
+
+    fn with_tls(url: &str, key: &str, tls: &ClientTls) -> Result<Self> {
         let base = url.trim_end_matches('/').to_owned();
         url::Url::parse(&base).with_context(|| format!("the setting `url` is not a URL: {url:?}"))?;
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if let Some(ca) = &tls.ca {
+            builder = builder.tls_certs_merge(Certificate::from_pem_bundle(ca).context("tls.ca_file")?);
+        }
+        if let Some((certificate, key)) = &tls.identity {
+            let identity = Identity::from_pem(&[certificate.as_slice(), b"\n", key].concat());
+            builder = builder.identity(identity.context("tls.client_certificate and tls.client_key")?);
+        }
+        let http = builder
             .no_proxy()
             .connect_timeout(std::time::Duration::from_secs(5))
             .user_agent(concat!("millstream/", env!("CARGO_PKG_VERSION")))
@@ -89,14 +102,14 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-        Failure::new(
-            ExitCode::Unreachable,
-            format!(
-                "cannot reach {}: {cause}\nis it running? start one with `millstream dev`, or name another with --url or MILLSTREAM_URL",
-                self.base
-            ),
-        )
+        let causes = std::iter::successors(Some(error as &dyn std::error::Error), |cause| cause.source());
+        let cause = causes.last().map_or_else(String::new, ToString::to_string);
+        let hint = if cause.contains("certificate") {
+            "\na private CA is named by the setting tls.ca_file, a client certificate by tls.client_certificate (docs/TLS.md)"
+        } else {
+            "\nis it running? start one with `millstream dev`, or name another with --url or MILLSTREAM_URL"
+        };
+        Failure::new(ExitCode::Unreachable, format!("cannot reach {}: {cause}{hint}", self.base))
     }
 }
 

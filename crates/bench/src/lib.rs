@@ -6,7 +6,7 @@
 //! private database and private keys.
 //!
 //! Reading order: [`plan`] (what to measure), [`workload`], `request` and `generator` (the load),
-//! `graph` (graphs, and who performs them), `people`, `line` and `devices` (work that somebody is given), `target` (the
+//! `graph` (graphs, and who performs them), `people`, `line` and `devices` (work that somebody is given), `fairness` (two tenants), `target` (the
 //! engine under test), `phase` (what is done to it), `quiet` (when it is done), `verify`
 //! (that nothing is missing), `floor` (the limit), `run` (all of it in order), [`report`], [`table`].
 
@@ -14,6 +14,7 @@ pub mod calls;
 pub mod cost;
 pub mod devices;
 pub mod error;
+pub mod fairness;
 pub mod graph;
 pub mod line;
 pub mod people;
@@ -55,6 +56,7 @@ pub mod table;
 pub use crew::Complete;
 pub use devices::Devices;
 pub use error::{BenchError, Result};
+pub use fairness::Fairness;
 pub use graph::{GraphShape, Graphs};
 pub use line::Line;
 pub use people::People;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::crew::Complete;
 use crate::devices::Devices;
 use crate::error::{BenchError, Result};
+use crate::fairness::Fairness;
 use crate::graph::Graphs;
 use crate::line::Line;
 use crate::people::People;
@@ -31,6 +32,8 @@ pub struct Plan {
     pub line: Option<Line>,
     /// and devices that are given runs.
     pub devices: Option<Devices>,
+    /// A tenant beside another with a backlog.
+    pub fairness: Option<Fairness>,
     pub workloads: Vec<Workload>,
     pub submit: Submit,
     pub connections: usize,
@@ -118,6 +121,7 @@ impl Plan {
         self.people.as_ref().map_or(Ok(()), People::check)?;
         self.line.as_ref().map_or(Ok(()), |line| line.check(&self.target))?;
         self.devices.as_ref().map_or(Ok(()), Devices::check)?;
+        self.fairness.as_ref().map_or(Ok(()), |fairness| fairness.check(&self.target))?;
         if matches!(self.target, Target::Url { .. }) {
             if self.workloads.contains(&Workload::Call) {
                 return usage(
@@ -140,7 +144,11 @@ impl Plan {
     }
 
     const fn has_work(&self) -> bool {
-        self.graphs.is_some() || self.people.is_some() || self.line.is_some() || self.devices.is_some()
+        self.graphs.is_some()
+            || self.people.is_some()
+            || self.line.is_some()
+            || self.devices.is_some()
+            || self.fairness.is_some()
     }
 
     pub(crate) fn wants(&self, measure: Measure) -> bool {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::batches::Batches;
 use crate::crew::Complete;
 use crate::devices::DevicesReport;
+use crate::fairness::FairnessReport;
 use crate::graph::GraphsReport;
 use crate::latency::Percentiles;
 use crate::line::LineReport;
@@ -39,6 +40,7 @@ pub struct Report {
     pub people: Option<PeopleReport>,
     pub line: Option<LineReport>,
     pub devices: Option<DevicesReport>,
+    pub fairness: Option<FairnessReport>,
     pub floor_raw: Option<Spread>,
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use crate::error::{BenchError, Result};
 use crate::floor::{self, Shape};
-use crate::phase::{devices, graph, latency, line, people, pollers, throughput};
+use crate::phase::{devices, fairness, graph, latency, line, people, pollers, throughput};
 use crate::plan::{Measure, Plan, Size};
 use crate::report::{FloorReport, Machine, Report, RunReport, Spread, TaskToCall, WorkloadReport};
 use crate::workload::Workload;
@@ -53,6 +53,10 @@ async fn measure(world: &World) -> Result<Report> {
         Some(wanted) => Some(devices::measure(world, wanted).await?),
         None => None,
     };
+    let fairness = match &plan.fairness {
+        Some(wanted) => Some(fairness::measure(world, wanted).await?),
+        None => None,
+    };
     let mut raw = Vec::new();
     if plan.wants(Measure::FloorRaw) {
         for _ in 0..plan.runs {
@@ -77,6 +81,7 @@ async fn measure(world: &World) -> Result<Report> {
         people,
         line,
         devices,
+        fairness,
         floor_raw: Spread::of(raw.into_iter()),
     })
 }

@@ -4,7 +4,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use crate::report::{LatencyReport, PollersReport, Report, Spread, Stage, TaskToCall, WorkloadReport};
 use crate::usage::GENERATOR;
-use crate::{devices, graph, line, people};
+use crate::{devices, fairness, graph, line, people};
 
 /// Everything that fits a screen.
 pub fn render(report: &Report) -> String {
@@ -20,6 +20,7 @@ pub fn render(report: &Report) -> String {
     parts.extend(report.graphs.iter().flat_map(graph::tables));
     parts.extend(report.people.iter().flat_map(people::tables));
     parts.extend(report.line.iter().flat_map(line::tables));
+    parts.extend(report.fairness.iter().flat_map(fairness::tables));
     parts.extend(report.devices.iter().flat_map(devices::tables));
     parts.extend(disturbed(report));
     parts.join("\n\n")

@@ -7,7 +7,7 @@
 //! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
 //! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`claim`] with
 //! [`election`], [`assignment`], [`action`]), what others are told ([`notice`]), and the small decisions of the
-//! shells ([`retry`], [`lane`], [`sweep`], [`network_policy`]).
+//! shells ([`retry`], [`lane`], [`fair`], [`sweep`], [`network_policy`]).
 
 pub mod action;
 pub mod assignment;
@@ -19,6 +19,7 @@ pub mod election;
 pub mod entropy;
 pub mod error_class;
 pub mod expr;
+pub mod fair;
 pub mod graph;
 pub mod id;
 pub mod incident;

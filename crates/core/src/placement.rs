@@ -1,7 +1,10 @@
 //! Who may perform an action: every action stands in a queue, and a worker says which queues it serves.
 //!
-//! The engine's own kinds stand in one queue that every worker serves. `call: NAME` stands in a queue of
-//! its function, served by the workers that brought the function along. `task` stands in a queue of its
+//! The engine's own kinds stand in one queue per tenant, and every worker serves them all. `call: NAME` stands in a
+//! queue of its tenant and function, served by the workers that brought the function along. Each tenant has queues of
+//! its own because leasing takes turns between queues: a backlog of one does not stand in front of the others.
+//! (Releases before that kept the actions of all tenants in a shared queue, and in one per function; what
+//! stands there is served as well.) `task` stands in a queue of its
 //! tenant, type and labels, served by whoever asks for the type and has all the labels. A node of a graph
 //! stands in a queue of its tenant, role and labels, served by a worker as far as it knows of executors with
 //! room.
@@ -19,27 +22,55 @@ pub struct Queue(Arc<str>);
 /// What a queue is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueueParts {
-    Engine,
-    Call { function: Name },
-    Task { tenant: TenantId, kind: Name, labels: BTreeSet<Name> },
-    Node { tenant: TenantId, role: String, labels: BTreeSet<Name> },
+    /// Without a tenant: of all of them.
+    Engine {
+        tenant: Option<TenantId>,
+    },
+    Call {
+        tenant: Option<TenantId>,
+        function: Name,
+    },
+    Task {
+        tenant: TenantId,
+        kind: Name,
+        labels: BTreeSet<Name>,
+    },
+    Node {
+        tenant: TenantId,
+        role: String,
+        labels: BTreeSet<Name>,
+    },
 }
 
 impl Queue {
     /// What all queues of nodes begin with.
     pub const NODES: &'static str = "node:";
-    const CALL: &'static str = "call:";
+    /// What all queues of functions begin with.
+    pub const CALLS: &'static str = "call:";
+    /// What the engine's own queues of tenants begin with.
+    pub const ENGINES: &'static str = "engine:";
     /// Of a queue of nodes. An index takes no more than 2,700 bytes.
     const LONGEST: usize = 1024;
     const TASK: &'static str = "task:";
 
-    /// Of the kinds that every worker performs.
+    /// Of the kinds that every worker performs, for all tenants. In what a worker serves it stands for the queues
+    /// of every tenant.
     pub fn engine() -> Self {
         Self("".into())
     }
 
+    /// Of the kinds that every worker performs.
+    pub fn engine_of(tenant: &TenantId) -> Self {
+        Self(format!("{}{tenant}", Self::ENGINES).into())
+    }
+
+    /// Of a function, for all tenants. In what a worker serves it stands for the queues of every tenant.
     pub fn call(function: &Name) -> Self {
-        Self(format!("{}{function}", Self::CALL).into())
+        Self(format!("{}{function}", Self::CALLS).into())
+    }
+
+    pub fn call_of(tenant: &TenantId, function: &Name) -> Self {
+        Self(format!("{}{tenant}/{function}", Self::CALLS).into())
     }
 
     pub fn task(tenant: &TenantId, kind: &Name, labels: &BTreeSet<Name>) -> Self {
@@ -47,11 +78,11 @@ impl Queue {
     }
 
     /// A role is any text, and comes last; no store takes a NUL. What would be too long to be looked up by
-    /// stands in the engine's queue.
+    /// stands in the engine's queue of the tenant.
     pub fn node(tenant: &TenantId, role: &str, labels: &BTreeSet<Name>) -> Self {
         let role = role.replace('%', "%25").replace('\0', "%00");
         let text = format!("{}{tenant}/{}/{role}", Self::NODES, joined(labels));
-        if text.len() > Self::LONGEST { Self::engine() } else { Self(text.into()) }
+        if text.len() > Self::LONGEST { Self::engine_of(tenant) } else { Self(text.into()) }
     }
 
     /// What all task queues of a tenant begin with.
@@ -71,10 +102,17 @@ impl Queue {
 
     pub fn parts(&self) -> Option<QueueParts> {
         if self.0.is_empty() {
-            return Some(QueueParts::Engine);
+            return Some(QueueParts::Engine { tenant: None });
         }
-        if let Some(function) = self.0.strip_prefix(Self::CALL) {
-            return Name::parse(function).ok().map(|function| QueueParts::Call { function });
+        if let Some(tenant) = self.0.strip_prefix(Self::ENGINES) {
+            return Some(QueueParts::Engine { tenant: Some(TenantId::parse(tenant).ok()?) });
+        }
+        if let Some(call) = self.0.strip_prefix(Self::CALLS) {
+            let (tenant, function) = match call.split_once('/') {
+                Some((tenant, function)) => (Some(TenantId::parse(tenant).ok()?), function),
+                None => (None, call),
+            };
+            return Some(QueueParts::Call { tenant, function: Name::parse(function).ok()? });
         }
         if let Some(node) = self.0.strip_prefix(Self::NODES) {
             let mut parts = node.splitn(3, '/');
@@ -86,6 +124,28 @@ impl Queue {
         let tenant = TenantId::parse(parts.next()?).ok()?;
         let kind = Name::parse(parts.next()?).ok()?;
         Some(QueueParts::Task { tenant, kind, labels: split(parts.next()?)? })
+    }
+
+    /// The queue of all tenants that stands for this one in what a worker serves; none for tasks and nodes.
+    pub fn for_all_tenants(&self) -> Option<Self> {
+        if self.0.is_empty() || self.0.starts_with(Self::ENGINES) {
+            return Some(Self::engine());
+        }
+        let call = self.0.strip_prefix(Self::CALLS)?;
+        let function = call.split_once('/').map_or(call, |(_, function)| function);
+        Some(Self(format!("{}{function}", Self::CALLS).into()))
+    }
+
+    /// The same queue of one tenant, for a queue of all tenants.
+    pub fn of_tenant(&self, tenant: &TenantId) -> Option<Self> {
+        match self.parts()? {
+            QueueParts::Engine { tenant: None } => Some(Self::engine_of(tenant)),
+            QueueParts::Call { tenant: None, function } => Some(Self::call_of(tenant, &function)),
+            QueueParts::Engine { tenant: Some(_) }
+            | QueueParts::Call { tenant: Some(_), .. }
+            | QueueParts::Task { .. }
+            | QueueParts::Node { .. } => None,
+        }
     }
 
     /// Whether it is leased over HTTP, by somebody whom the engine does not know.
@@ -140,7 +200,9 @@ impl Capability {
             Some(QueueParts::Task { tenant, kind, labels }) => {
                 tenant == self.tenant && self.fits(&kind, &labels).is_ok()
             }
-            Some(QueueParts::Engine | QueueParts::Call { .. } | QueueParts::Node { .. }) | None => false,
+            Some(QueueParts::Engine { .. } | QueueParts::Call { .. } | QueueParts::Node { .. }) | None => {
+                false
+            }
         }
     }
 
@@ -173,8 +235,23 @@ mod tests {
     fn a_queue_is_read_back_as_it_was_made() {
         let tenant = TenantId::default_tenant();
         let parts = |queue: &Queue| Queue::parse(queue.as_str()).unwrap().parts().unwrap();
-        assert_eq!(parts(&Queue::engine()), QueueParts::Engine);
-        assert_eq!(parts(&Queue::call(&name("charge"))), QueueParts::Call { function: name("charge") });
+        let function = name("charge");
+        for (all, one, tenant) in [
+            (Queue::engine(), Queue::engine(), None),
+            (Queue::engine(), Queue::engine_of(&tenant), Some(tenant.clone())),
+        ] {
+            assert_eq!(one.for_all_tenants(), Some(all));
+            assert_eq!(parts(&one), QueueParts::Engine { tenant });
+        }
+        for (one, tenant) in
+            [(Queue::call(&function), None), (Queue::call_of(&tenant, &function), Some(tenant.clone()))]
+        {
+            assert_eq!(one.for_all_tenants(), Some(Queue::call(&function)));
+            assert_eq!(parts(&one), QueueParts::Call { tenant, function: function.clone() });
+        }
+        assert_eq!(Queue::engine().of_tenant(&tenant), Some(Queue::engine_of(&tenant)));
+        assert_eq!(Queue::call(&function).of_tenant(&tenant), Some(Queue::call_of(&tenant, &function)));
+        assert_eq!(Queue::engine_of(&tenant).of_tenant(&tenant), None);
         for labels in [names(&[]), names(&["gpu"]), names(&["big", "gpu"])] {
             let queue = Queue::task(&tenant, &name("resize"), &labels);
             let kind = name("resize");
@@ -189,10 +266,23 @@ mod tests {
                 assert!(queue.is_of_nodes() && !queue.is_external());
             }
         }
-        assert_eq!(Queue::node(&tenant, &"x".repeat(1_024), &names(&[])), Queue::engine());
-        for nonsense in
-            ["x", "node:a", "node:a/X/", "task:", "task:a", "task:a/b", "task:A/b/", "call:", "task:a/b/X"]
-        {
+        assert_eq!(Queue::node(&tenant, &"x".repeat(1_024), &names(&[])), Queue::engine_of(&tenant));
+        for nonsense in [
+            "x",
+            "engine:",
+            "engine:A",
+            "call:a/",
+            "call:A/b",
+            "call:a/b/c",
+            "node:a",
+            "node:a/X/",
+            "task:",
+            "task:a",
+            "task:a/b",
+            "task:A/b/",
+            "call:",
+            "task:a/b/X",
+        ] {
             assert_eq!(Queue::parse(nonsense), None, "{nonsense}");
         }
     }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::lane::Lane;
+use crate::id::TenantId;
 use crate::time::Timestamp;
 
 /// Events accepted in `(after, until]` are to be rung.
@@ -25,7 +25,7 @@ pub struct Band {
 /// queue in which everybody waits for `queued` does not explain. (It may have grown by half since.)
 pub fn bands(last: Timestamp, now: Timestamp, overdue: Duration, queued: Duration) -> Vec<Band> {
     let overdue = overdue.max(Duration::from_millis(1));
-    let explained = queued.saturating_mul(3) / 2;
+    let explained = explained(queued);
     (0..24)
         .map(|doubling| overdue.saturating_mul(1 << doubling))
         .filter(|age| *age > explained)
@@ -34,30 +34,57 @@ pub fn bands(last: Timestamp, now: Timestamp, overdue: Duration, queued: Duratio
         .collect()
 }
 
-/// How long doorbells wait before they are answered, as seen by one who answers them.
-///
-/// The head of a mailbox has waited for its doorbell. The least that any head of a lane had waited in
-/// the last two periods is what the lane's queue costs everybody; one event that was forgotten and found
-/// is older than that and says nothing. The longest of the lanes counts.
-#[derive(Debug, Default)]
-pub struct Queue {
-    this_period: BTreeMap<Lane, Duration>,
-    last_period: BTreeMap<Lane, Duration>,
+/// Ages up to here are explained by a queue in which everything waits for `queued`.
+pub fn explained(queued: Duration) -> Duration {
+    queued.saturating_mul(3) / 2
 }
 
+/// How long doorbells wait before they are answered, as seen by one who answers them.
+///
+/// The head of a mailbox has waited for its doorbell. The least that any head of a tenant had waited in
+/// the last two periods is what the tenant's queue costs all of its doorbells; one event that was forgotten and found
+/// is older than that and says nothing. Tenants do not wait in each other's queues.
+#[derive(Debug, Default)]
+pub struct Queue {
+    this_period: BTreeMap<TenantId, Duration>,
+    last_period: BTreeMap<TenantId, Duration>,
+}
+
+/// How long the queue of each tenant is, as far as it is known.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct QueueLengths(BTreeMap<TenantId, Duration>);
+
 impl Queue {
-    /// The head of a mailbox of this lane was decided at this age.
-    pub fn decided(&mut self, lane: Lane, age: Duration) {
-        self.this_period.entry(lane).and_modify(|least| *least = age.min(*least)).or_insert(age);
+    /// The head of a mailbox of this tenant was decided at this age.
+    pub fn decided(&mut self, tenant: &TenantId, age: Duration) {
+        match self.this_period.get_mut(tenant) {
+            Some(least) => *least = age.min(*least),
+            None => {
+                self.this_period.insert(tenant.clone(), age);
+            }
+        }
     }
 
-    /// How long the queue is; begins the next period.
-    pub fn length(&mut self) -> Duration {
-        let (this, last) = (&self.this_period, &self.last_period);
-        let least = |lane: &Lane| this.get(lane).into_iter().chain(last.get(lane)).min().copied();
-        let length = this.keys().chain(last.keys()).filter_map(least).max().unwrap_or_default();
+    /// How long the queues are; begins the next period.
+    pub fn lengths(&mut self) -> QueueLengths {
+        let mut lengths = self.last_period.clone();
+        for (tenant, age) in &self.this_period {
+            lengths.entry(tenant.clone()).and_modify(|least| *least = (*age).min(*least)).or_insert(*age);
+        }
         self.last_period = std::mem::take(&mut self.this_period);
-        length
+        QueueLengths(lengths)
+    }
+}
+
+impl QueueLengths {
+    /// Whether the tenant's queue explains that its events reach the age of `overdue`.
+    pub fn explains(&self, tenant: &TenantId, overdue: Duration) -> bool {
+        self.0.get(tenant).is_some_and(|queued| explained(*queued) >= overdue)
+    }
+
+    /// The longest.
+    pub fn longest(&self) -> Duration {
+        self.0.values().max().copied().unwrap_or_default()
     }
 }
 
@@ -105,32 +132,41 @@ mod tests {
         assert_eq!(rung_behind(Duration::from_millis(300), 10, &sweeps), [850, 1650, 3250]);
     }
 
-    fn lane(number: usize) -> Lane {
-        Lane::all().nth(number).unwrap()
+    fn tenant(name: &str) -> TenantId {
+        TenantId::parse(name).unwrap()
     }
 
+    const OVERDUE: Duration = Duration::from_millis(400);
+
     #[test]
-    fn a_queue_is_as_long_as_everybody_waits() {
+    fn a_queue_is_as_long_as_all_of_a_tenant_wait() {
         let mut queue = Queue::default();
         for age in [900, 300, 40_000] {
-            queue.decided(lane(1), Duration::from_millis(age));
+            queue.decided(&tenant("a"), Duration::from_millis(age));
         }
-        assert_eq!(queue.length(), Duration::from_millis(300));
+        let lengths = queue.lengths();
+        assert_eq!(lengths.longest(), Duration::from_millis(300));
+        assert!(lengths.explains(&tenant("a"), OVERDUE));
+        assert!(!lengths.explains(&tenant("a"), OVERDUE * 2));
     }
 
     #[test]
-    fn a_lane_without_a_queue_does_not_hide_the_queue_of_another() {
+    fn the_queue_of_one_tenant_explains_nothing_of_another() {
         let mut queue = Queue::default();
-        queue.decided(lane(1), Duration::from_millis(2));
-        queue.decided(lane(2), Duration::from_millis(700));
-        assert_eq!(queue.length(), Duration::from_millis(700));
+        queue.decided(&tenant("a"), Duration::from_millis(2));
+        queue.decided(&tenant("b"), Duration::from_millis(700));
+        let lengths = queue.lengths();
+        assert_eq!(lengths.longest(), Duration::from_millis(700));
+        let explained = ["a", "b", "c"].map(|name| lengths.explains(&tenant(name), OVERDUE));
+        assert_eq!(explained, [false, true, false]);
     }
 
     #[test]
     fn a_queue_is_forgotten_after_two_periods() {
         let mut queue = Queue::default();
-        queue.decided(lane(1), Duration::from_millis(700));
+        queue.decided(&tenant("a"), Duration::from_millis(700));
+        let mut length = || queue.lengths().longest();
         let second = Duration::from_millis(700);
-        assert_eq!([queue.length(), queue.length(), queue.length()], [second, second, Duration::ZERO]);
+        assert_eq!([length(), length(), length()], [second, second, Duration::ZERO]);
     }
 }

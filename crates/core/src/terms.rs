@@ -23,6 +23,11 @@ pub struct Terms {
 
 impl Terms {
     /// Of what every worker performs, without limits of its own.
+    pub fn engine_of(tenant: &TenantId) -> Self {
+        Self { queue: Queue::engine_of(tenant), ..Self::engine() }
+    }
+
+    /// The same in the queue of all tenants, where releases before queues of tenants put it.
     pub fn engine() -> Self {
         Self { queue: Queue::engine(), heartbeat: None, attempt: None, start: None, close: None }
     }
@@ -31,16 +36,16 @@ impl Terms {
     pub fn of_node(input: &NodeInput, tenant: &TenantId) -> Self {
         match input.work {
             Work::Execute => {
-                Self { queue: Queue::node(tenant, &input.role, &input.labels), ..Self::engine() }
+                Self { queue: Queue::node(tenant, &input.role, &input.labels), ..Self::engine_of(tenant) }
             }
-            Work::Graph | Work::Execution => Self::engine(),
+            Work::Graph | Work::Execution => Self::engine_of(tenant),
         }
     }
 
     pub fn of(spec: &ActionSpec, tenant: &TenantId) -> Self {
         let timeouts = &spec.timeouts;
         let (queue, attempt) = match &spec.kind {
-            ActionKind::Call { function, .. } => (Queue::call(function), None),
+            ActionKind::Call { function, .. } => (Queue::call_of(tenant, function), None),
             ActionKind::Task(task) => {
                 (Queue::task(tenant, &task.kind, &task.labels), Some(timeouts.start_to_close))
             }
@@ -52,7 +57,7 @@ impl Terms {
             | ActionKind::Start(_)
             | ActionKind::Wait(_)
             | ActionKind::Webhook(_)
-            | ActionKind::Noop { .. } => (Queue::engine(), None),
+            | ActionKind::Noop { .. } => (Queue::engine_of(tenant), None),
         };
         Self {
             queue,

@@ -62,7 +62,9 @@ fn moved(queue: &Queue, input: &ActionInput) -> Vec<Fault> {
         Fault::new(path, message)
     };
     match (input, queue.parts()) {
-        (ActionInput::Call(call), Some(QueueParts::Call { function })) if call.function != function => {
+        (ActionInput::Call(call), Some(QueueParts::Call { tenant: _, function }))
+            if call.function != function =>
+        {
             vec![fixed("input.call.function", function.as_str())]
         }
         (ActionInput::Task(task), Some(QueueParts::Task { tenant: _, kind, labels })) => {

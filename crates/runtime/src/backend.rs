@@ -11,7 +11,9 @@ use millstream_store_sqlite::{SqliteOptions, SqliteStore};
 use millstream_stream::Streams;
 use millstream_stream::redis::{RedisOptions, RedisStream};
 
+use crate::clear_text::{warn_about_database, warn_about_redis};
 use crate::config::Config;
+use crate::pem_files::redis_tls;
 
 /// How long closing the connections may take.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -110,6 +112,7 @@ pub async fn open_fleet_database(config: &Config) -> Result<Database> {
             "a fleet needs PostgreSQL: set MILLSTREAM_DATABASE_URL=postgres://… (SQLite belongs to one process, `millstream dev`)"
         );
     }
+    warn_about_database(&config.database_url);
     Database::open(config).await
 }
 
@@ -118,7 +121,9 @@ pub fn open_fleet_streams(config: &Config) -> Result<Streams> {
     if config.redis_url.is_empty() {
         bail!("a fleet needs Redis: set MILLSTREAM_REDIS_URL=redis://…");
     }
+    warn_about_redis("redis_url", &config.redis_url);
     let options = RedisOptions {
+        tls: redis_tls(config, &config.redis_url)?,
         prefix: config.redis.prefix.clone(),
         connections: config.redis.connections,
         ..RedisOptions::default()

@@ -84,6 +84,9 @@ pub struct Postgres {
 pub struct Redis {
     pub prefix: String,
     pub connections: usize,
+    pub ca_file: PathBuf,
+    pub client_certificate: PathBuf,
+    pub client_key: PathBuf,
 }
 
 /// Paths of PEM files; an empty one is not set.
@@ -93,6 +96,9 @@ pub struct Tls {
     pub certificate: PathBuf,
     pub key: PathBuf,
     pub client_ca: PathBuf,
+    pub ca_file: PathBuf,
+    pub client_certificate: PathBuf,
+    pub client_key: PathBuf,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

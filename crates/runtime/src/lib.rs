@@ -9,6 +9,7 @@
 //! and deciding when the process ends.
 
 pub mod backend;
+mod clear_text;
 pub mod config;
 pub mod devices;
 pub mod directory;
@@ -19,6 +20,7 @@ mod executors;
 pub mod ingress;
 mod listeners;
 mod outbound;
+pub mod pem_files;
 pub mod probe;
 pub mod quotas;
 pub mod roles;

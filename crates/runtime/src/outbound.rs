@@ -11,7 +11,9 @@ use millstream_worker::HttpOptions;
 use millstream_worker::outbound::{FAMILIES, Form, KINDS, Sink, StreamSink, Taste, Webhook, WebhookSink};
 use url::Url;
 
+use crate::clear_text::warn_about_redis;
 use crate::config::Config;
+use crate::pem_files::redis_tls;
 use crate::secrets::SecretSources;
 
 /// The name under which it is kept what the stream has heard.
@@ -48,7 +50,10 @@ fn stream(config: &Config) -> Result<StreamSink> {
     if url.is_empty() {
         bail!("outbound.stream: there is no Redis to write to: set outbound.redis_url (redis://…)");
     }
-    let options = RedisOptions { connections: 1, ..RedisOptions::default() };
+    warn_about_redis("outbound.redis_url", url);
+    // A server of its own may do without TLS.
+    let tls = if url.starts_with("rediss://") { redis_tls(config, url)? } else { None };
+    let options = RedisOptions { connections: 1, tls, ..RedisOptions::default() };
     let outbound =
         RedisStream::connect(url, options).map_err(|error| anyhow::anyhow!("outbound.redis_url: {error}"))?;
     Ok(StreamSink {

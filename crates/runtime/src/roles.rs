@@ -17,6 +17,7 @@ use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 
 use crate::config::Config;
 use crate::entropy::SystemEntropy;
+use crate::pem_files::private_roots;
 use crate::quotas::quota_settings;
 use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
@@ -63,7 +64,7 @@ impl Shared {
     ) -> Result<millstream_worker::Deps> {
         let secrets = secrets(config);
         Ok(millstream_worker::Deps {
-            sinks: outbound::sinks(config, &http_options(config), &secrets, &self.clock)?,
+            sinks: outbound::sinks(config, &http_options(config)?, &secrets, &self.clock)?,
             stores: self.stores.clone(),
             streams: self.streams.clone(),
             clock: self.clock.clone(),
@@ -163,12 +164,13 @@ fn executor_networks(config: &Config) -> NetworkPolicy {
     NetworkPolicy::allowing(config.executor_allow.0.clone())
 }
 
-fn http_options(config: &Config) -> HttpOptions {
-    HttpOptions {
+fn http_options(config: &Config) -> Result<HttpOptions> {
+    Ok(HttpOptions {
         allow: config.http_allow.0.clone(),
         max_response: config.worker.http_max_response,
+        private_roots: private_roots(config)?,
         ..HttpOptions::default()
-    }
+    })
 }
 
 pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions> {
@@ -186,7 +188,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         executors: executors(config)?,
         executor_networks: executor_networks(config),
         executor_silence: config.worker.executor_silence.0,
-        http: http_options(config),
+        http: http_options(config)?,
         devices: config.devices.policy()?,
         quotas: quota_settings(config)?,
         retention: Retention {

@@ -1,15 +1,24 @@
 //! A client of the server that the settings name.
 
 use millstream_runtime::config::{self, Flags};
+use millstream_runtime::pem_files::ClientTls;
 
 use crate::client::{Client, ClientError};
 
 impl Client {
     /// A client of the server that the settings of this process name: `MILLSTREAM_URL`, `MILLSTREAM_KEY`, or a file.
-    /// With nothing set that is `http://127.0.0.1:7400`, without a key.
+    /// `tls.ca_file` and `tls.client_certificate` are used as by the client commands. With nothing set that is `http://127.0.0.1:7400`, without a key.
     pub fn from_settings() -> Result<Self, ClientError> {
         let config = config::of_process(None, &Flags::default())
             .map_err(|error| ClientError::Unsendable(format!("{error:#}")))?;
-        Self::builder(config.url).key(config.key).build()
+        let tls = ClientTls::read(&config).map_err(|error| ClientError::Unsendable(format!("{error:#}")))?;
+        let mut builder = Self::builder(config.url).key(config.key);
+        if let Some(ca) = tls.ca {
+            builder = builder.ca_certificates(ca);
+        }
+        if let Some((certificate, key)) = tls.identity {
+            builder = builder.client_certificate(&certificate, &key);
+        }
+        builder.build()
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::{ExecutionKey, WorkerId};
+use millstream_core::id::{ExecutionKey, TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_stream::announce::{Announcer, News};
 use millstream_stream::doorbell::{
-    Bell, BellReader, Delivery, Doorbells, EntryId, LaneStats, Redelivered, StreamCare,
+    Bell, BellReader, Delivery, Doorbells, EntryId, FullTenants, LaneStats, Redelivered, StreamCare,
 };
 use millstream_stream::locks::{LockToken, Locks};
 use millstream_stream::{Result, StreamError, Streams};
@@ -75,7 +75,8 @@ impl Doorbells for Scheduled {
             let stream = self.current();
             let inner = stream.stream.reader(consumer, lanes).await?;
             let (role, consumer, lanes) = (Arc::clone(&self.role), consumer.clone(), lanes.to_vec());
-            Ok(Box::new(Reader { role, stream, inner, consumer, lanes, unseen: Vec::new() })
+            let full = FullTenants::default();
+            Ok(Box::new(Reader { role, stream, inner, consumer, lanes, full, unseen: Vec::new() })
                 as Box<dyn BellReader>)
         };
         self.role.call("reader", String::new, effect).await
@@ -112,6 +113,11 @@ impl Doorbells for Scheduled {
         };
         self.role.call("refresh", || entries.len().to_string(), effect).await
     }
+
+    async fn replenish(&self, tenants: &[TenantId]) -> Result<()> {
+        let effect = async { self.current().stream.replenish(tenants).await };
+        self.role.call("replenish", || tenants.len().to_string(), effect).await
+    }
 }
 
 struct Reader {
@@ -120,6 +126,7 @@ struct Reader {
     inner: Box<dyn BellReader>,
     consumer: WorkerId,
     lanes: Vec<Lane>,
+    full: FullTenants,
     /// Handed out by the server and lost on the way: pending under this consumer.
     unseen: Vec<Delivery>,
 }
@@ -133,6 +140,7 @@ impl Reader {
         }
         self.unseen.clear();
         self.inner = current.stream.reader(&self.consumer, &self.lanes).await?;
+        self.inner.heed(&self.full);
         self.stream = current;
         Ok(true)
     }
@@ -175,6 +183,11 @@ impl BellReader for Reader {
         }
         Ok(deliveries)
     }
+
+    fn heed(&mut self, full: &FullTenants) {
+        self.full = full.clone();
+        self.inner.heed(full);
+    }
 }
 
 #[async_trait::async_trait]
@@ -182,6 +195,11 @@ impl StreamCare for Scheduled {
     async fn generation(&self) -> Result<String> {
         let effect = async { self.current().stream.generation().await };
         self.role.call("generation", String::new, effect).await
+    }
+
+    async fn recount(&self) -> Result<()> {
+        let effect = async { self.current().stream.recount().await };
+        self.role.call("recount", String::new, effect).await
     }
 
     async fn stats(&self) -> Result<Vec<LaneStats>> {

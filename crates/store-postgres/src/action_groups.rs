@@ -312,7 +312,7 @@ WITH clock AS MATERIALIZED (
         handled = coalesce(k.handled, a.handled),
         needs = coalesce(k.needs, a.needs),
         closing = coalesce(k.closing, a.closing),
-        queue = CASE WHEN k.closing OR k.status = 'awaiting' THEN '' ELSE a.queue END,
+        queue = CASE WHEN k.closing OR k.status = 'awaiting' THEN 'engine:' || a.tenant ELSE a.queue END,
         awaited = a.awaited OR k.status = 'awaiting',
         input = coalesce(k.input, a.input),
         revision = a.revision + CASE WHEN k.input IS NULL THEN 0 ELSE 1 END,

@@ -19,6 +19,7 @@
 
 mod connect;
 mod decode;
+mod encryption;
 mod errors;
 mod migrate;
 mod warm;
@@ -86,3 +87,4 @@ mod resolving;
 mod worker_store;
 
 pub use connect::{PostgresOptions, PostgresStore};
+pub use encryption::{PostgresEncryption, encryption_of};

@@ -209,7 +209,7 @@ fn ready_again(
 
 fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timestamp>) -> Attempt<()> {
     const AWAIT_OUTCOME: &str = "
-        UPDATE actions SET status = 'awaiting', awaited = 1, queue = '', due_at = ?5
+        UPDATE actions SET status = 'awaiting', awaited = 1, queue = 'engine:' || tenant, due_at = ?5
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
     let (tenant, execution, seq, action) = place(key);
     let until = until.map(Timestamp::as_millis);
@@ -221,7 +221,7 @@ fn await_outcome(connection: &Connection, key: &ActionKey, until: Option<Timesta
 fn close_action(connection: &Connection, key: &ActionKey, error: Option<&RawJson>) -> Attempt<()> {
     const CLOSE_ACTION: &str = "
         UPDATE actions SET
-            status = 'waiting', closing = 1, queue = '', error = ?5, handled = 1,
+            status = 'waiting', closing = 1, queue = 'engine:' || tenant, error = ?5, handled = 1,
             worker_id = NULL, due_at = NULL, attempt_until = NULL
         WHERE tenant = ?1 AND execution_id = ?2 AND seq = ?3 AND action = ?4";
     let (tenant, execution, seq, action) = place(key);

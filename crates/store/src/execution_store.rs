@@ -254,7 +254,8 @@ pub enum Company {
 pub struct LeaseGrant {
     pub slots: usize,
     pub ttl: Duration,
-    /// The queues that the worker serves.
+    /// The queues that the worker serves. Where actions are taken along with a write, a queue of all tenants stands
+    /// for those of every tenant; `lease` looks into the queues that are named and no others.
     pub queues: Arc<[Queue]>,
 }
 
@@ -270,8 +271,10 @@ impl LeaseGrant {
         Self { slots, ..self.clone() }
     }
 
+    /// Whether the worker performs what stands in the queue: it names it, or the same queue of all tenants.
     pub fn serves(&self, queue: &Queue) -> bool {
         self.queues.contains(queue)
+            || queue.for_all_tenants().is_some_and(|all_tenants| self.queues.contains(&all_tenants))
     }
 }
 

@@ -20,7 +20,7 @@ pub mod redis;
 pub mod conformance;
 
 pub use self::embedded::EmbeddedStream;
-pub use self::redis::{RedisOptions, RedisStream};
+pub use self::redis::{RedisOptions, RedisStream, RedisTls};
 pub use error::StreamError;
 pub use streams::Streams;
 

@@ -4,7 +4,7 @@ mod redis_server;
 
 use std::time::{Duration, Instant};
 
-use millstream_stream::doorbell::Redelivered;
+use millstream_stream::doorbell::{Redelivered, TENANT_WINDOW};
 use millstream_stream::locks::LockToken;
 use millstream_stream::{RedisOptions, RedisStream, StreamError, Streams};
 
@@ -214,6 +214,73 @@ async fn a_lane_drops_its_oldest_bells_beyond_its_capacity() {
     rig.streams.bells.publish(&bells).await.unwrap();
     let length: u64 = rig.streams.care.stats().await.unwrap().iter().map(|row| row.length).sum();
     assert!((500..1_000).contains(&length), "{length}");
+}
+
+#[tokio::test]
+async fn no_overflow_is_made_while_no_worker_moves_it() {
+    let rig = Rig::start().await;
+    rig.streams.bells.publish(&(0..1_000).map(bell).collect::<Vec<_>>()).await.unwrap();
+    let length: usize = redis::from_redis_value(rig.command(&["XLEN", &rig.bells_key()]).await).unwrap();
+    assert_eq!(length, 1_000);
+}
+
+#[tokio::test]
+async fn the_lane_holds_a_window_of_a_tenant_and_a_list_holds_the_rest() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&(0..1_000).map(bell).collect::<Vec<_>>()).await.unwrap();
+    let length: usize = redis::from_redis_value(rig.command(&["XLEN", &rig.bells_key()]).await).unwrap();
+    assert_eq!(length, TENANT_WINDOW);
+    let row = rig.streams.care.stats().await.unwrap().into_iter().find(|row| row.lag > 0).unwrap();
+    assert_eq!(row.overflow, 1_000 - TENANT_WINDOW as u64);
+    rig.answer(&mut reader, 1_000).await;
+    rig.streams.care.recount().await.unwrap();
+    assert_eq!(rig.window_keys().await, ["millstream:{l14}:bells", "millstream:{l14}:windowed"]);
+}
+
+#[tokio::test]
+async fn what_is_counted_of_a_tenant_comes_right_again() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&(0..1_000).map(bell).collect::<Vec<_>>()).await.unwrap();
+    for (deep, then) in [(Some("9000"), "256"), (Some("-7"), "256"), (None, "256")] {
+        match deep {
+            Some(wrong) => rig.command(&["HSET", &rig.lane_key("deep"), "default", wrong]).await,
+            None => rig.command(&["DEL", &rig.lane_key("deep")]).await,
+        };
+        rig.streams.care.recount().await.unwrap();
+        let deep: String =
+            redis::from_redis_value(rig.command(&["HGET", &rig.lane_key("deep"), "default"]).await).unwrap();
+        assert_eq!(deep, then);
+    }
+    rig.answer(&mut reader, 1_000).await;
+}
+
+#[tokio::test]
+async fn keys_of_windows_may_be_deleted_at_any_time() {
+    for lost in ["deep", "overs", "windowed", "bells"] {
+        let rig = Rig::start().await;
+        let mut reader = rig.join("w").await;
+        rig.streams.bells.publish(&(0..1_000).map(bell).collect::<Vec<_>>()).await.unwrap();
+        rig.answer(&mut reader, 100).await;
+        rig.command(&["DEL", &rig.lane_key(lost)]).await;
+        // What was in the stream is lost with it, and rung again by the sweeps.
+        let left = if lost == "bells" { 1_000 - TENANT_WINDOW } else { 900 };
+        rig.streams.bells.publish(&[bell(1_000)]).await.unwrap();
+        rig.answer(&mut reader, left + 1).await;
+        rig.streams.care.recount().await.unwrap();
+        let rows = rig.streams.care.stats().await.unwrap();
+        assert!(rows.iter().all(|row| row.length == 0 && row.pending == 0), "{lost}: {rows:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_overflow_of_a_tenant_drops_its_oldest_beyond_the_capacity() {
+    let rig = Rig::with(RedisOptions { lane_capacity: 500, ..RedisOptions::default() }).await;
+    let _reader = rig.join("w").await;
+    rig.streams.bells.publish(&(0..5_000).map(bell).collect::<Vec<_>>()).await.unwrap();
+    let overflow: u64 = rig.streams.care.stats().await.unwrap().iter().map(|row| row.overflow).sum();
+    assert_eq!(overflow, 500);
 }
 
 #[tokio::test]

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use millstream_stream::doorbell::StreamCare;
 use millstream_stream::outbound::{Entry, Outbound};
-use millstream_stream::{RedisOptions, RedisStream, StreamError};
-use millstream_testkit::redis::{TestRedis, server};
+use millstream_stream::{RedisOptions, RedisStream, RedisTls, StreamError};
+use millstream_testkit::TestCa;
+use millstream_testkit::redis::{TestRedis, server, server_with_tls};
 
 async fn open() -> (TestRedis, Arc<RedisStream>) {
     let server = server().await;
@@ -68,4 +69,34 @@ async fn a_server_that_is_away_is_unavailable_and_then_back() {
     server.start().await;
     stream.append("bus", &entries(1..2, "{}"), 10).await.unwrap();
     assert_eq!(ids(&server).await, ["1"]);
+}
+
+#[tokio::test]
+async fn a_redis_with_tls_is_reached_with_its_ca_and_a_client_certificate() {
+    let (ca, other) = (TestCa::new("private"), TestCa::new("other"));
+    let server = server_with_tls(&ca).await;
+    let identity = |ca: &TestCa| {
+        let issued = ca.issue(&["engine"]);
+        Some((issued.certificate.into_bytes(), issued.key.into_bytes()))
+    };
+    let pem = |ca: &TestCa| Some(ca.pem.clone().into_bytes());
+    let good = RedisTls { ca: pem(&ca), identity: identity(&ca) };
+    for (tls, is_served) in [
+        (Some(good), true),
+        (Some(RedisTls { ca: pem(&ca), identity: None }), false),
+        (Some(RedisTls { ca: pem(&ca), identity: identity(&other) }), false),
+        (Some(RedisTls { ca: pem(&other), identity: identity(&ca) }), false),
+        (Some(RedisTls { ca: None, identity: identity(&ca) }), false),
+        (None, false),
+    ] {
+        let options = RedisOptions { tls: tls.clone(), ..RedisOptions::default() };
+        let stream = RedisStream::connect(&server.url, options).unwrap();
+        let appended = stream.append("bus", &entries(0..1, "{}"), 10).await;
+        assert_eq!(appended.is_ok(), is_served, "{tls:?}: {appended:?}");
+    }
+    assert_eq!(ids(&server).await, ["0"]);
+    let plain = server.url.replace("rediss://", "redis://");
+    let options =
+        RedisOptions { tls: Some(RedisTls { ca: pem(&ca), identity: None }), ..RedisOptions::default() };
+    assert!(RedisStream::connect(&plain, options).is_err(), "a CA without TLS");
 }

@@ -17,6 +17,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
+use crate::certificates::TestCertificate;
 use crate::daemon::Daemon;
 use crate::eventually::eventually;
 use crate::guard::{self, Ending};
@@ -71,12 +72,43 @@ pub struct TestCluster {
     log: PathBuf,
     server: Option<Daemon>,
     directory: TempDir,
+    /// The certificate and the key of a cluster with TLS.
+    _tls_files: Option<TempDir>,
+}
+
+/// A cluster whose server offers TLS with this certificate.
+pub async fn cluster_with_tls(certificate: &TestCertificate) -> TestCluster {
+    let base = server_base();
+    let files =
+        tempfile::Builder::new().prefix("millstream-pg-tls-").tempdir_in(&base).expect("make a directory");
+    let (certificate, key) = certificate.write(files.path(), "server");
+    // The server refuses a key that others may read, and its user has to read it.
+    hand_to_server_user(files.path());
+    hand_to_server_user(&certificate);
+    hand_to_server_user(&key);
+    let certificate = format!("ssl_cert_file={}", certificate.display());
+    let key = format!("ssl_key_file={}", key.display());
+    let settings = ["shared_buffers=64MB", "ssl=on", &certificate, &key];
+    let mut cluster = cluster_in(&base, &settings, None).await;
+    cluster._tls_files = Some(files);
+    cluster
 }
 
 /// A new private cluster, running.
 pub async fn cluster() -> TestCluster {
-    let base = if geteuid().is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() };
-    cluster_in(&base, &["shared_buffers=64MB"], None).await
+    cluster_in(&server_base(), &["shared_buffers=64MB"], None).await
+}
+
+/// A directory that the server's user can reach, also where TMPDIR belongs to root.
+fn server_base() -> PathBuf {
+    if geteuid().is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() }
+}
+
+fn hand_to_server_user(path: &Path) {
+    if let Some(user) = unprivileged() {
+        let (uid, gid) = (Some(user.uid.as_raw()), Some(user.gid.as_raw()));
+        std::os::unix::fs::chown(path, uid, gid).expect("hand a file to the server's user");
+    }
 }
 
 /// The same in a directory below `base`, which the server's user can reach, with further settings and
@@ -86,15 +118,19 @@ pub async fn cluster_in(base: &Path, settings: &[&str], log: Option<&Path>) -> T
     let directory =
         tempfile::Builder::new().prefix("millstream-pg-").tempdir_in(base).expect("make a directory");
     guard::watch_directory(directory.path());
-    if let Some(user) = unprivileged() {
-        let (uid, gid) = (Some(user.uid.as_raw()), Some(user.gid.as_raw()));
-        std::os::unix::fs::chown(directory.path(), uid, gid)
-            .expect("hand the directory to the server's user");
-    }
+    hand_to_server_user(directory.path());
     init(&binaries, directory.path());
     let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
     let log = log.map_or_else(|| directory.path().join("postgres.log"), Path::to_owned);
-    let mut cluster = TestCluster { binaries, port: port::free(), settings, log, server: None, directory };
+    let mut cluster = TestCluster {
+        binaries,
+        port: port::free(),
+        settings,
+        log,
+        server: None,
+        directory,
+        _tls_files: None,
+    };
     cluster.start().await;
     cluster
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
+use crate::certificates::{TestCa, TestCertificate};
 use crate::daemon::Daemon;
 use crate::eventually::eventually;
 use crate::guard::{self, Ending};
@@ -27,8 +28,16 @@ pub struct TestRedis {
     pub url: String,
     port: u16,
     memory: Memory,
+    tls: Option<RedisServerTls>,
     server: Option<Daemon>,
     directory: TempDir,
+}
+
+/// What a server with TLS shows, and which CA signed it. It asks clients for a certificate of that CA.
+#[derive(Debug)]
+struct RedisServerTls {
+    certificate: TestCertificate,
+    ca: String,
 }
 
 /// What outlives the process.
@@ -45,11 +54,22 @@ pub async fn server() -> TestRedis {
 }
 
 pub async fn server_with(memory: Memory) -> TestRedis {
+    start_server(memory, None).await
+}
+
+/// A server that speaks TLS alone, with a certificate of this CA, and wants one of its clients (`rediss://`).
+pub async fn server_with_tls(ca: &TestCa) -> TestRedis {
+    let tls = RedisServerTls { certificate: ca.issue_local(), ca: ca.pem.clone() };
+    start_server(Memory::Nothing, Some(tls)).await
+}
+
+async fn start_server(memory: Memory, tls: Option<RedisServerTls>) -> TestRedis {
     let directory = tempfile::Builder::new().prefix("millstream-redis-").tempdir().expect("make a directory");
     guard::watch_directory(directory.path());
     let port = port::free();
-    let url = format!("redis://127.0.0.1:{port}/");
-    let mut redis = TestRedis { url, port, memory, server: None, directory };
+    let scheme = if tls.is_some() { "rediss" } else { "redis" };
+    let url = format!("{scheme}://127.0.0.1:{port}/");
+    let mut redis = TestRedis { url, port, memory, tls, server: None, directory };
     redis.start().await;
     redis
 }
@@ -98,7 +118,8 @@ impl TestRedis {
             return;
         }
         let mut command = Command::new(find_binary());
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
+        command.args(["--bind", "127.0.0.1", "--daemonize", "no"]);
+        self.add_ports(&mut command);
         let appends = match self.memory {
             Memory::Nothing => "no",
             Memory::AppendOnlyFile => "yes",
@@ -107,22 +128,52 @@ impl TestRedis {
         command.arg("--dir").arg(self.directory.path());
         let output = self.directory.path().join("redis.log");
         self.server = Some(Daemon::start("redis", command, &output, Ending::Kill));
-        let (url, server) = (self.url.clone(), &mut self.server);
+        let (client, server) = (self.client(), &mut self.server);
         eventually(START, move || {
             if let Some(server) = server.as_mut()
                 && let Some(status) = server.exited()
             {
                 panic!("redis ended with {status}: {}", server.output());
             }
-            let url = url.clone();
-            async move { command_on(&url, "PING").await }
+            let client = client.clone();
+            async move { command_on(&client, "PING").await }
         })
         .await;
     }
 
+    fn add_ports(&self, command: &mut Command) {
+        let port = self.port.to_string();
+        let Some(tls) = &self.tls else {
+            command.args(["--port", &port]);
+            return;
+        };
+        let (certificate, key) = tls.certificate.write(self.directory.path(), "redis");
+        let ca = self.directory.path().join("ca.crt");
+        std::fs::write(&ca, &tls.ca).expect("write the CA");
+        command.args(["--port", "0", "--tls-port", &port, "--tls-auth-clients", "yes"]);
+        command.arg("--tls-cert-file").arg(certificate).arg("--tls-key-file").arg(key);
+        command.arg("--tls-ca-cert-file").arg(ca);
+    }
+
+    fn client(&self) -> ::redis::Client {
+        match &self.tls {
+            None => ::redis::Client::open(self.url.as_str()).expect("an address"),
+            Some(tls) => {
+                crate::client::install_crypto();
+                let client_tls = Some(::redis::ClientTlsConfig {
+                    client_cert: tls.certificate.certificate.clone().into_bytes(),
+                    client_key: tls.certificate.key.clone().into_bytes(),
+                });
+                let root_cert = Some(tls.ca.clone().into_bytes());
+                let certificates = ::redis::TlsCertificates { client_tls, root_cert };
+                ::redis::Client::build_with_tls(self.url.as_str(), certificates).expect("an address")
+            }
+        }
+    }
+
     /// Changes a setting of the running server.
     pub async fn set(&self, name: &str, value: &str) {
-        let client = ::redis::Client::open(self.url.as_str()).expect("an address");
+        let client = self.client();
         let mut connection = client.get_multiplexed_async_connection().await.expect("a running server");
         let mut set = ::redis::cmd("CONFIG");
         set.arg("SET").arg(name).arg(value);
@@ -131,7 +182,7 @@ impl TestRedis {
 
     /// The fields of every entry of a stream, in order.
     pub async fn entries(&self, stream: &str) -> Vec<BTreeMap<String, String>> {
-        let client = ::redis::Client::open(self.url.as_str()).expect("an address");
+        let client = self.client();
         let mut connection = client.get_multiplexed_async_connection().await.expect("a running server");
         let mut range = ::redis::cmd("XRANGE");
         range.arg(stream).arg("-").arg("+");
@@ -141,7 +192,7 @@ impl TestRedis {
     }
 
     pub async fn flush_all(&self) {
-        command_on(&self.url, "FLUSHALL").await.expect("FLUSHALL on the private server");
+        command_on(&self.client(), "FLUSHALL").await.expect("FLUSHALL on the private server");
     }
 }
 
@@ -170,8 +221,7 @@ pub fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn command_on(url: &str, command: &str) -> ::redis::RedisResult<String> {
-    let client = ::redis::Client::open(url)?;
+async fn command_on(client: &::redis::Client, command: &str) -> ::redis::RedisResult<String> {
     let mut connection = client.get_multiplexed_async_connection().await?;
     ::redis::cmd(command).query_async(&mut connection).await
 }

@@ -92,10 +92,14 @@ impl Aftermath {
         self.bells.remove(&Bell::Mailbox(execution.clone()));
     }
 
-    /// One bell per lane says it for all: whoever hears it looks for any actions that are due.
+    /// One bell per tenant says it for all: the worker that hears it looks for any actions of the tenant that are due.
     pub(crate) fn ring_actions(&mut self, execution: ExecutionKey) {
         let bell = Bell::Actions(execution);
-        let rung = |other: &Bell| matches!(other, Bell::Actions(_)) && other.lane() == bell.lane();
+        let tenant = &bell.execution().tenant;
+        let rung = |other: &Bell| match other {
+            Bell::Actions(execution) => execution.tenant == *tenant,
+            Bell::Mailbox(_) => false,
+        };
         if !self.bells.iter().any(rung) {
             self.bells.insert(bell);
         }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use millstream_core::crash::CrashPoint;
 use millstream_core::id::AcceptNo;
-use millstream_core::lane::Lane;
 use millstream_core::machine;
 use millstream_core::status::{ActionStatus, PauseState, Phase};
 use millstream_store::StoreError;
@@ -131,7 +130,7 @@ fn notice_queue(worker: &Worker, group: &[Found]) {
     let mut queue = worker.queue();
     for found in group {
         if let Some(head) = found.loaded.mailbox.first() {
-            queue.decided(Lane::of(&found.loaded.execution.tenant), now.since(head.accepted_at));
+            queue.decided(&found.loaded.execution.tenant, now.since(head.accepted_at));
         }
     }
 }
@@ -171,11 +170,18 @@ async fn write(
     batch: &[Commit],
     aftermath: &mut Aftermath,
 ) -> Result<Vec<Committed>, StoreError> {
+    let barred = worker.barred_tenants();
+    let allowed = |commit: &&Commit| !barred.contains(&commit.execution.tenant);
     let ready = batch
         .iter()
+        .filter(allowed)
         .flat_map(|commit| &commit.actions)
         .filter(|action| action.status == ActionStatus::Ready && worker.can_perform(&action.terms.queue))
         .count();
+    let own = match barred.is_empty() {
+        true => worker.grant(0),
+        false => worker.grant_except(&barred, batch.iter().map(|commit| &commit.execution.tenant)),
+    };
     let events: usize = batch.iter().map(|commit| commit.decided.len()).sum();
     #[expect(clippy::cast_precision_loss, reason = "a batch size")]
     ::metrics::histogram!(metrics::BATCH_EVENTS).record(events as f64);
@@ -188,7 +194,7 @@ async fn write(
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeCommit);
     loop {
         let asked = Instant::now();
-        let grant = nodes.added_to(worker.grant(reserved.len()));
+        let grant = nodes.added_to(own.of(reserved.len()));
         let executions = &worker.deps.stores.executions;
         match executions.commit(&worker.options.worker, batch, &grant, worker.now()).await {
             Ok(mut verdicts) => {
@@ -256,7 +262,7 @@ fn committed(
         aftermath.work(&commit.execution);
     }
     if unleased > external {
-        worker.hunger.set(Instant::now());
+        worker.hear_of_actions(&commit.execution.tenant);
         aftermath.ring_actions(commit.execution.clone());
     }
     if commit.open_actions == OpenActions::Cancel && commit.state.phase != Phase::Completed {

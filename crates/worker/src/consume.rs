@@ -1,14 +1,15 @@
 //! Reading doorbells and deciding what to visit.
 //!
 //! ```text
-//! reader ──┐                          ┌─→ visit (process.rs) ─┐   up to `visits` at a time
+//! reader ──┐                          ┌─→ visit (process.rs) ─┐   up to `visits` at a time, and an extra one
 //! reclaim ─┼─→ arrivals ─→ drive ─→ kept.rs                   │
 //! poll ────┘                          └───────── ended ←──────┘
 //! ```
 //!
 //! `drive` owns everything that is held and never waits for the network itself. The reader is a task
 //! of its own because a read must never be cancelled: the server may have handed an entry to it.
-//! Doorbells for actions are acknowledged at once, they only make the worker hungry; the store knows
+//! While all visits are taken by a tenant's backlog, one extra visit takes the executions of tenants of whom nothing is
+//! being visited, so that they do not wait for a large commit to end. Doorbells for actions are acknowledged at once, they only make the worker hungry; the store knows
 //! which actions are left.
 
 use std::panic::AssertUnwindSafe;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use millstream_core::id::ExecutionKey;
+use millstream_core::id::{ExecutionKey, TenantId};
 use millstream_core::pace::{Pace, UnderWay, pace};
 use millstream_stream::doorbell::{Bell, Delivery, EntryId, Redelivered};
 use tokio::sync::mpsc;
@@ -35,11 +36,26 @@ pub(crate) enum Arrival {
     Found(Vec<ExecutionKey>),
 }
 
-/// The sizes of the visits under way, and when they began.
+/// The sizes of the regular visits under way, and when they began.
 #[derive(Debug, Default)]
 struct Visits(Vec<(usize, Instant)>);
 
+/// Which of the places for visits one takes up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VisitPlace {
+    Regular,
+    /// The one for tenants of whom nothing is being visited.
+    Extra,
+}
+
+/// A visit that is over, with its place.
+type VisitEnded = (VisitPlace, Vec<(Visit, End)>);
+
 impl Visits {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn at(&self, now: Instant) -> impl Iterator<Item = UnderWay> {
         self.0.iter().map(move |(items, begun)| UnderWay { items: *items, age: now.duration_since(*begun) })
     }
@@ -56,7 +72,7 @@ impl Visits {
 /// What can happen to the driver.
 enum Next {
     Arrived(Option<Arrival>),
-    Ended(Vec<(Visit, End)>),
+    Ended(VisitEnded),
     KeptIsDue,
     Refresh,
     Stop,
@@ -65,13 +81,14 @@ enum Next {
 /// What the driver holds when it stops.
 pub(crate) struct Holding {
     kept: Kept,
-    visits: JoinSet<Vec<(Visit, End)>>,
+    visits: JoinSet<VisitEnded>,
 }
 
 /// Visits what arrives until the worker stops.
 pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Arrival>) -> Holding {
-    let mut kept = Kept::default();
+    let mut kept = Kept::with_weights(&worker.options.weights);
     let mut visits = JoinSet::new();
+    let mut extra_is_free = true;
     let mut under_way = Visits::default();
     // Acks of doorbells for actions and refreshes: nobody waits for them.
     let mut background = JoinSet::new();
@@ -80,7 +97,7 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
     loop {
         let bearable = worker.unsettled.is_bearable();
         let mut hold = None;
-        while bearable && visits.len() < worker.options.visits {
+        while bearable && under_way.len() < worker.options.visits {
             let now = Instant::now();
             let ready = kept.ready(now).min(worker.options.batch);
             if ready == 0 {
@@ -95,9 +112,16 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
                 break;
             }
             under_way.0.push((batch.len(), now));
-            visits.spawn(guarded(Arc::clone(worker), batch));
+            visits.spawn(guarded(Arc::clone(worker), VisitPlace::Regular, batch));
         }
-        let free = bearable && visits.len() < worker.options.visits;
+        let free = bearable && under_way.len() < worker.options.visits;
+        if bearable && extra_is_free && (!free || hold.is_some()) {
+            let batch = kept.take_newcomers(worker.options.batch, Instant::now());
+            if !batch.is_empty() {
+                extra_is_free = false;
+                visits.spawn(guarded(Arc::clone(worker), VisitPlace::Extra, batch));
+            }
+        }
         let due = kept.next().filter(|_| free && hold.is_none()).or(hold);
         let next = tokio::select! {
             // What has arrived goes with the next visit: the more, the fewer commits. It is bounded by `held`.
@@ -105,9 +129,12 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
             () = worker.stop.cancelled() => Next::Stop,
             arrival = arrivals.recv(), if kept.len() < worker.options.held => Next::Arrived(arrival),
             Some(ended) = visits.join_next(), if !visits.is_empty() => {
-                let ended = finished(ended);
-                under_way.ended(ended.len());
-                Next::Ended(ended)
+                let (place, ended) = finished(ended);
+                match place {
+                    VisitPlace::Regular => under_way.ended(ended.len()),
+                    VisitPlace::Extra => extra_is_free = true,
+                }
+                Next::Ended((place, ended))
             }
             () = sleep_until(due), if due.is_some() => Next::KeptIsDue,
             () = worker.unsettled.bearable(), if !bearable => Next::KeptIsDue,
@@ -115,8 +142,14 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
         };
         while background.try_join_next().is_some() {}
         match next {
-            Next::Arrived(Some(arrival)) => arrived(worker, &mut kept, &mut background, arrival),
-            Next::Ended(ended) => note(worker, &mut kept, ended),
+            Next::Arrived(Some(arrival)) => {
+                arrived(worker, &mut kept, &mut background, arrival);
+                mind_full_tenants(worker, &kept, &mut background);
+            }
+            Next::Ended((_, ended)) => {
+                note(worker, &mut kept, ended);
+                mind_full_tenants(worker, &kept, &mut background);
+            }
             Next::KeptIsDue => {}
             Next::Refresh => {
                 #[expect(clippy::cast_precision_loss, reason = "bounded by the held option")]
@@ -134,7 +167,7 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
 pub(crate) async fn finish_visits(worker: &Worker, held: Holding, deadline: Instant) -> Kept {
     let Holding { mut kept, mut visits } = held;
     while let Ok(Some(ended)) = tokio::time::timeout_at(deadline, visits.join_next()).await {
-        note(worker, &mut kept, finished(ended));
+        note(worker, &mut kept, finished(ended).1);
     }
     kept
 }
@@ -146,9 +179,9 @@ fn note(worker: &Worker, kept: &mut Kept, ended: Vec<(Visit, End)>) {
 }
 
 /// A visit whose own guard did not catch a panic: all its executions are suspected.
-async fn guarded(worker: Arc<Worker>, batch: Vec<Visit>) -> Vec<(Visit, End)> {
+async fn guarded(worker: Arc<Worker>, place: VisitPlace, batch: Vec<Visit>) -> VisitEnded {
     let copy = batch.clone();
-    match AssertUnwindSafe(process::visit(worker, batch)).catch_unwind().await {
+    let ended = match AssertUnwindSafe(process::visit(worker, batch)).catch_unwind().await {
         Ok(ended) => ended,
         Err(panic) => {
             let why = process::panic_text(&*panic);
@@ -156,6 +189,23 @@ async fn guarded(worker: Arc<Worker>, batch: Vec<Visit>) -> Vec<(Visit, End)> {
             let failed = || End::Kept(Why::Failed { why: why.clone() });
             copy.into_iter().map(|visit| (visit, failed())).collect()
         }
+    };
+    (place, ended)
+}
+
+/// Tells the reader of which tenants enough is held, and asks for more of those of which it no longer is.
+fn mind_full_tenants(worker: &Arc<Worker>, kept: &Kept, background: &mut JoinSet<()>) {
+    let full = kept.full_tenants(worker.options.held, worker.options.batch);
+    let wanted = worker.full_tenants.replace(full);
+    if !wanted.is_empty() {
+        background.spawn(replenish(Arc::clone(worker), wanted));
+    }
+}
+
+/// Lost, it is repeated by the next look at what the lanes do not hold.
+async fn replenish(worker: Arc<Worker>, tenants: Vec<TenantId>) {
+    if let Err(error) = worker.deps.streams.bells.replenish(&tenants).await {
+        worker.stream_outage.met(&error);
     }
 }
 
@@ -176,7 +226,10 @@ pub(crate) fn arrived(worker: &Arc<Worker>, kept: &mut Kept, background: &mut Jo
                 };
                 match bell {
                     Bell::Mailbox(execution) => kept.arrive(execution, Some(entry), suspicion),
-                    Bell::Actions(_) => for_actions.push(entry),
+                    Bell::Actions(execution) => {
+                        worker.due_tenants.hear(&execution.tenant);
+                        for_actions.push(entry);
+                    }
                 }
             }
             if !for_actions.is_empty() {
@@ -206,10 +259,10 @@ async fn keep_fresh(worker: Arc<Worker>, entries: Vec<EntryId>) {
 }
 
 /// A visit never panics; one that was aborted leaves its doorbells to reclaim.
-fn finished(ended: Result<Vec<(Visit, End)>, tokio::task::JoinError>) -> Vec<(Visit, End)> {
+fn finished(ended: Result<VisitEnded, tokio::task::JoinError>) -> VisitEnded {
     ended.unwrap_or_else(|error| {
         tracing::error!(error = %error, "a visit ended without a result");
-        Vec::new()
+        (VisitPlace::Regular, Vec::new())
     })
 }
 

@@ -63,8 +63,8 @@ impl Around for Worker {
         for (settlement, verdict) in written.settled {
             let Some(execution) = after.settled(settlement, &verdict) else { continue };
             if written.unleased > 0 {
+                self.hear_of_actions(&execution.tenant);
                 after.ring_actions(execution);
-                self.hunger.set(tokio::time::Instant::now());
             }
         }
         after.tell(self, std::future::ready(())).await;

@@ -5,6 +5,10 @@
 //! arrive meanwhile wait for the next visit (their event may be younger than what the visit loaded),
 //! and those that could not be decided are kept and tried again together.
 //!
+//! Executions that are ready wait in a fair queue over tenants ([`millstream_core::fair`]): a backlog of one tenant
+//! does not stand in front of the others. While all visits are taken, the executions of tenants of whom nothing is
+//! being visited may go in an extra visit ([`Kept::take_newcomers`]).
+//!
 //! Suspects that have to be decided alone are visited one at a time, each in a visit of its own, in
 //! turn with the others: if one of them takes the process down, no other was being tried.
 //!
@@ -12,12 +16,15 @@
 //! jitter. Nothing in here reads a clock, and nothing stops the reading of other executions until
 //! the worker holds as much as it may.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
+use millstream_core::fair::{FairQueue, TenantWeights};
+use millstream_core::id::{ExecutionKey, TenantId};
 use millstream_stream::doorbell::EntryId;
 use tokio::time::Instant;
+
+use crate::shares::TenantShares;
 
 /// An execution to be visited.
 #[derive(Debug, Clone)]
@@ -79,14 +86,15 @@ pub(crate) enum Why {
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     held: HashMap<ExecutionKey, Held>,
-    ready: VecDeque<ExecutionKey>,
+    ready: FairQueue<ExecutionKey>,
     /// Those that were ready and have to go alone.
-    suspects: VecDeque<ExecutionKey>,
+    suspects: FairQueue<ExecutionKey>,
     /// The suspect that is visited now.
     suspect: Option<ExecutionKey>,
     next: Turn,
     waiting: BTreeSet<(Instant, ExecutionKey)>,
     entries: HashSet<EntryId>,
+    shares: TenantShares,
 }
 
 #[derive(Debug)]
@@ -115,6 +123,14 @@ enum Place {
 }
 
 impl Kept {
+    pub(crate) fn with_weights(weights: &TenantWeights) -> Self {
+        Self {
+            ready: FairQueue::with_weights(weights.clone()),
+            suspects: FairQueue::with_weights(weights.clone()),
+            ..Self::default()
+        }
+    }
+
     /// A doorbell, or word of the execution from elsewhere (`None`).
     pub(crate) fn arrive(&mut self, execution: ExecutionKey, entry: Option<EntryId>, suspicion: Suspicion) {
         if let Some(entry) = &entry
@@ -122,6 +138,9 @@ impl Kept {
         {
             // Our own entry, read or reclaimed a second time.
             return;
+        }
+        if entry.is_some() {
+            self.shares.hold_doorbell(&execution.tenant);
         }
         if let Some(held) = self.held.get_mut(&execution) {
             match held.place {
@@ -133,7 +152,7 @@ impl Kept {
             }
             return;
         }
-        self.ready.push_back(execution.clone());
+        self.ready.push(&execution.tenant, execution.clone());
         let held = Held {
             entries: entry.into_iter().collect(),
             later: Vec::new(),
@@ -158,7 +177,7 @@ impl Kept {
         {
             if let Some(held) = self.held.get_mut(&execution) {
                 held.place = Place::Ready;
-                self.ready.push_back(execution);
+                self.ready.push(&execution.tenant.clone(), execution);
             }
         }
     }
@@ -186,28 +205,51 @@ impl Kept {
     fn take_company(&mut self, max: usize) -> Vec<Visit> {
         let mut visits = Vec::new();
         while visits.len() < max
-            && let Some(execution) = self.ready.pop_front()
+            && let Some((_, execution)) = self.ready.pop()
         {
-            match self.held.get(&execution).map(|held| &held.suspicion) {
-                Some(Suspicion::None | Suspicion::Redelivered) => visits.extend(self.begin(execution)),
-                Some(Suspicion::Alone { .. }) => self.suspects.push_back(execution),
-                None => {}
-            }
+            visits.extend(self.begin_in_company(execution));
         }
         visits
+    }
+
+    /// Up to `max` executions of tenants of whom nothing is being visited.
+    pub(crate) fn take_newcomers(&mut self, max: usize, now: Instant) -> Vec<Visit> {
+        self.promote(now);
+        let busy: HashSet<TenantId> =
+            self.ready.tenants().filter(|tenant| self.shares.is_visited(tenant)).cloned().collect();
+        let mut visits = Vec::new();
+        while visits.len() < max
+            && let Some((_, execution)) = self.ready.pop_where(|tenant| !busy.contains(tenant))
+        {
+            visits.extend(self.begin_in_company(execution));
+        }
+        visits
+    }
+
+    /// Suspects are set aside.
+    fn begin_in_company(&mut self, execution: ExecutionKey) -> Option<Visit> {
+        match self.held.get(&execution).map(|held| &held.suspicion) {
+            Some(Suspicion::None | Suspicion::Redelivered) => self.begin(execution),
+            Some(Suspicion::Alone { .. }) => {
+                self.suspects.push(&execution.tenant.clone(), execution);
+                None
+            }
+            None => None,
+        }
     }
 
     fn take_suspect(&mut self) -> Vec<Visit> {
         if self.suspect.is_some() {
             return Vec::new();
         }
-        self.suspect = self.suspects.pop_front();
+        self.suspect = self.suspects.pop().map(|(_, execution)| execution);
         self.suspect.clone().and_then(|execution| self.begin(execution)).into_iter().collect()
     }
 
     fn begin(&mut self, execution: ExecutionKey) -> Option<Visit> {
         let held = self.held.get_mut(&execution)?;
         held.place = Place::Visited;
+        self.shares.begin_visit(&execution.tenant);
         Some(Visit {
             execution,
             entries: held.entries.clone(),
@@ -222,8 +264,10 @@ impl Kept {
             self.suspect = None;
         }
         let Some(held) = self.held.get_mut(&visit.execution) else { return };
+        self.shares.end_visit(&visit.execution.tenant);
         match end {
             End::Answered => {
+                self.shares.release_doorbells(&visit.execution.tenant, visit.entries.len());
                 for entry in &visit.entries {
                     self.entries.remove(entry);
                 }
@@ -233,7 +277,7 @@ impl Kept {
                     held.entries = std::mem::take(&mut held.later);
                     held.tries = 0;
                     held.place = Place::Ready;
-                    self.ready.push_back(visit.execution);
+                    self.ready.push(&visit.execution.tenant.clone(), visit.execution);
                 }
             }
             End::Kept(why) => {
@@ -269,6 +313,11 @@ impl Kept {
         self.entries.len().max(self.held.len())
     }
 
+    /// The tenants of which enough is held, in an inbox for `held` doorbells.
+    pub(crate) fn full_tenants(&self, held: usize, batch: usize) -> BTreeSet<TenantId> {
+        if self.entries.len() < batch { BTreeSet::new() } else { self.shares.full_tenants(held, batch) }
+    }
+
     /// Every doorbell held, to be kept fresh.
     pub(crate) fn entries(&self) -> Vec<EntryId> {
         self.entries.iter().cloned().collect()
@@ -280,6 +329,7 @@ impl Kept {
         self.suspects.clear();
         self.waiting.clear();
         self.entries.clear();
+        self.shares.clear();
         let left = |(execution, mut held): (ExecutionKey, Held)| {
             held.entries.append(&mut held.later);
             (execution, held.entries)
@@ -428,6 +478,71 @@ mod tests {
         kept.arrive(key("a"), entry("1"), Suspicion::Redelivered);
         let visit = kept.take(1, Instant::now()).remove(0);
         assert_eq!((visit.entries.len(), visit.suspicion), (1, Suspicion::None));
+    }
+
+    fn of(tenant: &str, id: usize) -> (ExecutionKey, Option<EntryId>) {
+        let tenant = TenantId::parse(tenant).unwrap();
+        let entry = EntryId { lane: Lane::of(&tenant), id: format!("{tenant}-{id}") };
+        (ExecutionKey { tenant, execution: ExecutionId::parse(format!("x{id}")).unwrap() }, Some(entry))
+    }
+
+    fn backlog(kept: &mut Kept, tenant: &str, count: usize) {
+        for id in 0..count {
+            let (execution, entry) = of(tenant, id);
+            kept.arrive(execution, entry, Suspicion::None);
+        }
+    }
+
+    fn tenants(visits: &[Visit]) -> Vec<&str> {
+        visits.iter().map(|visit| visit.execution.tenant.as_str()).collect()
+    }
+
+    #[test]
+    fn a_backlog_of_one_tenant_does_not_stand_in_front_of_another() {
+        let (mut kept, now) = (Kept::default(), Instant::now());
+        backlog(&mut kept, "busy", 1_000);
+        kept.take(10, now);
+        backlog(&mut kept, "quiet", 1);
+        assert!(tenants(&kept.take(2, now)).contains(&"quiet"));
+    }
+
+    #[test]
+    fn tenants_are_visited_in_the_proportion_of_their_weights() {
+        let weights = [(TenantId::parse("heavy").unwrap(), 3)].into_iter().collect();
+        let (mut kept, now) = (Kept::with_weights(&weights), Instant::now());
+        backlog(&mut kept, "light", 100);
+        backlog(&mut kept, "heavy", 100);
+        let visits = kept.take(40, now);
+        assert_eq!(tenants(&visits).iter().filter(|tenant| **tenant == "heavy").count(), 30);
+    }
+
+    #[test]
+    fn newcomers_are_those_of_whom_nothing_is_visited() {
+        let (mut kept, now) = (Kept::default(), Instant::now());
+        backlog(&mut kept, "busy", 20);
+        let under_way = kept.take(5, now);
+        assert!(kept.take_newcomers(10, now).is_empty());
+        backlog(&mut kept, "quiet", 2);
+        assert_eq!(tenants(&kept.take_newcomers(10, now)), ["quiet", "quiet"]);
+        assert!(kept.take_newcomers(10, now).is_empty());
+        for visit in under_way {
+            kept.ended(visit, End::Answered, now, 0.5);
+        }
+        assert_eq!(kept.take_newcomers(10, now).len(), 10, "nothing of it is visited now");
+    }
+
+    #[test]
+    fn a_tenant_is_full_until_enough_of_it_is_answered() {
+        let (mut kept, now) = (Kept::default(), Instant::now());
+        backlog(&mut kept, "busy", 50);
+        let busy = [TenantId::parse("busy").unwrap()].into();
+        assert_eq!(kept.full_tenants(100, 10), busy);
+        for visit in kept.take(10, now) {
+            kept.ended(visit, End::Answered, now, 0.5);
+        }
+        assert!(kept.full_tenants(100, 10).is_empty());
+        kept.hand_back();
+        assert!(kept.full_tenants(0, 0).is_empty());
     }
 
     #[test]

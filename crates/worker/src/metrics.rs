@@ -68,6 +68,7 @@ pub(crate) const DEVICES_REACHABLE: &str = "millstream_devices_reachable";
 pub(crate) const RUN_SEATS: &str = "millstream_run_seats";
 pub(crate) const LANE_PENDING: &str = "millstream_stream_pending";
 pub(crate) const LANE_LAG: &str = "millstream_stream_lag";
+pub(crate) const LANE_OVERFLOW: &str = "millstream_stream_overflow";
 
 /// Tells the recorder what the names mean. Repeating it is harmless.
 pub(crate) fn describe() {
@@ -144,4 +145,8 @@ pub(crate) fn describe() {
     );
     describe_gauge!(LANE_PENDING, "Doorbells delivered and not acknowledged, per lane");
     describe_gauge!(LANE_LAG, "Doorbells not yet delivered, per lane");
+    describe_gauge!(
+        LANE_OVERFLOW,
+        "Doorbells that wait outside their lane because their tenant has many, per lane"
+    );
 }

@@ -8,12 +8,14 @@ use std::time::Duration;
 use ipnet::IpNet;
 use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
+use millstream_core::fair::TenantWeights;
 use millstream_core::id::{Name, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::quota::QuotaSettings;
 use millstream_core::time::Timestamp;
 use millstream_store::execution_store::MailboxLimits;
+use rustls::pki_types::CertificateDer;
 
 use crate::error::WorkerError;
 use crate::executors::FixedExecutor;
@@ -31,6 +33,8 @@ pub struct WorkerOptions {
     pub visits: usize,
     /// Doorbells held at most (read and not acknowledged). Beyond it reading waits.
     pub held: usize,
+    /// How much of the worker each tenant gets while others wait too.
+    pub weights: TenantWeights,
     /// How long one read waits for news; also how long a shutdown may go unnoticed by the reader.
     pub block: Duration,
     /// How much of one mailbox a visit takes.
@@ -95,6 +99,8 @@ pub struct HttpOptions {
     pub max_response: usize,
     pub connect_timeout: Duration,
     pub max_redirects: usize,
+    /// CAs that are trusted beside the public ones.
+    pub private_roots: Vec<CertificateDer<'static>>,
 }
 
 /// How long things are kept after their end.
@@ -141,6 +147,7 @@ impl WorkerOptions {
             batch: 256,
             visits: 2,
             held: 8192,
+            weights: TenantWeights::default(),
             block: Duration::from_millis(500),
             mailbox: MailboxLimits::default(),
             visit_bytes: 16 * 1024 * 1024,
@@ -225,6 +232,7 @@ impl Default for HttpOptions {
             max_response: 192 * 1024,
             connect_timeout: Duration::from_secs(5),
             max_redirects: 5,
+            private_roots: Vec::new(),
         }
     }
 }

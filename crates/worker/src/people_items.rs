@@ -54,8 +54,8 @@ impl Around for Worker {
         for (settlement, verdict) in written.settled {
             let Some(execution) = after.settled(settlement, &verdict) else { continue };
             // Nothing that became ready because of it was leased with the write.
+            self.hear_of_actions(&execution.tenant);
             after.ring_actions(execution);
-            self.hunger.set(tokio::time::Instant::now());
         }
         after.tell(self, std::future::ready(())).await;
     }

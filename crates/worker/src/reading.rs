@@ -55,7 +55,11 @@ async fn read(
     let options = &worker.options;
     let open = match reader {
         Some(open) => open,
-        None => reader.insert(worker.deps.streams.bells.reader(&options.worker, &options.lanes).await?),
+        None => {
+            let mut new = worker.deps.streams.bells.reader(&options.worker, &options.lanes).await?;
+            new.heed(&worker.full_tenants);
+            reader.insert(new)
+        }
     };
     open.read(options.batch, options.block).await
 }

@@ -16,7 +16,7 @@ use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
     beat, clock, consumers, due_actions, due_nodes, due_timers, ended_graphs, executors, gauges, graph_times,
-    items, missed_schedules, overdue, publish, quotas, retention, ring_all, runs, standings,
+    items, missed_schedules, overdue, publish, quotas, retention, ring_all, runs, standings, windows,
 };
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
@@ -111,6 +111,7 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     duties.spawn(every(w(), "runs of devices", worker.options.tick, runs::look));
     duties.spawn(every(w(), "items of people", worker.options.tick, items::look));
     duties.spawn(every(w(), "overdue", overdue::period(worker), overdue::sweep));
+    duties.spawn(every(w(), "windows", windows::PERIOD, windows::recount));
     duties.spawn(every(w(), "consumers", consumers::PERIOD, consumers::clean_up));
     duties.spawn(every(w(), "retention", retention::PERIOD, retention::purge));
     duties.spawn(every(w(), "beat", worker.options.beat, move |worker| beat::beat(worker, started_at)));

@@ -5,7 +5,7 @@
 //! became ready, if there is one. While the store is away reports are kept and tried again; the epoch
 //! makes a late one harmless, and only the store's word that the lease has passed on makes it void.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -176,7 +176,7 @@ fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Repo
 async fn follow_up(worker: &Worker, group: Vec<Report>, settled: Settled, asked: Instant) {
     let mut aftermath = Aftermath::default();
     let mut reserved = Reserved::default();
-    let mut somewhere = None;
+    let mut somewhere = BTreeMap::new();
     for (report, verdict) in group.into_iter().zip(settled.verdicts) {
         let Report { settlement, held, slot } = report;
         drop(held);
@@ -203,14 +203,14 @@ async fn follow_up(worker: &Worker, group: Vec<Report>, settled: Settled, asked:
             | Settling::Awaiting { .. }
             | Settling::Failed { then: AfterFailure::Incident(_) | AfterFailure::Compensate, .. } => {}
         }
-        somewhere = Some(key.execution);
+        somewhere.insert(key.execution.tenant.clone(), key.execution);
     }
     aftermath.perform(worker, settled.leased, &mut reserved, asked);
     drop(reserved);
     if settled.unleased > 0 {
-        worker.hunger.set(Instant::now());
-        if let Some(execution) = somewhere {
-            // Nobody knows here whose they are.
+        // It is not known here whose they are.
+        for (tenant, execution) in somewhere {
+            worker.hear_of_actions(&tenant);
             aftermath.work(&execution);
             aftermath.ring_actions(execution);
         }

@@ -293,7 +293,8 @@ impl Writing<'_> {
             return Terms::of_node(&input, &self.execution.tenant);
         }
         let spec = self.machine().and_then(|machine| machine.action(action));
-        spec.map_or_else(Terms::engine, |spec| Terms::of(spec, &self.execution.tenant))
+        let tenant = &self.execution.tenant;
+        spec.map_or_else(|| Terms::engine_of(tenant), |spec| Terms::of(spec, tenant))
     }
 
     fn undoes(&self, action: &Name) -> Option<Name> {

@@ -1,17 +1,19 @@
 //! What all loops of one worker share. It does nothing itself.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use millstream_core::entropy;
-use millstream_core::id::EventId;
+use millstream_core::id::{EventId, TenantId};
 use millstream_core::placement::Queue;
 use millstream_core::sweep;
 use millstream_core::time::Timestamp;
 use millstream_rpc::client;
 use millstream_store::execution_store::LeaseGrant;
 use millstream_store::running::Rosters;
+use millstream_stream::doorbell::FullTenants;
 use millstream_stream::locks::LockToken;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::Instant;
@@ -19,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
 use crate::deps::Deps;
+use crate::due_tenants::{DueOwner, DueTenants, QueueOwner, crowding_tenants};
 use crate::duties::graph_times::EndedGraphs;
 use crate::error::WorkerError;
 use crate::executors::Executors;
@@ -39,7 +42,7 @@ use crate::states::States;
 pub(crate) struct Worker {
     pub(crate) deps: Deps,
     pub(crate) options: WorkerOptions,
-    /// What it can perform.
+    /// What it can perform, as queues of all tenants.
     queues: Arc<[Queue]>,
     pub(crate) programs: Programs,
     pub(crate) states: States,
@@ -53,6 +56,8 @@ pub(crate) struct Worker {
     pub(crate) unsettled: Unsettled,
     /// When actions may be waiting for this worker to lease them.
     pub(crate) hunger: Alarm,
+    /// Whose they may be.
+    pub(crate) due_tenants: DueTenants,
     /// The same for nodes.
     pub(crate) node_hunger: Alarm,
     pub(crate) performers: Performers,
@@ -73,6 +78,8 @@ pub(crate) struct Worker {
     pub(crate) store_outage: Outage,
     /// The reader found that the stream lost its memory.
     pub(crate) amnesia: Notify,
+    /// Of which tenants enough doorbells are held.
+    pub(crate) full_tenants: FullTenants,
     /// Stop taking on work.
     pub(crate) stop: CancellationToken,
     /// Stop performing: the drain's time is up.
@@ -120,6 +127,7 @@ impl Worker {
             leases: Leases::default(),
             unsettled: Unsettled::within(options.leases()),
             hunger: Alarm::default(),
+            due_tenants: DueTenants::default(),
             node_hunger: Alarm::default(),
             performers,
             executors: Executors::new(&options.executors),
@@ -134,6 +142,7 @@ impl Worker {
             lock_outage: Outage::of("the lock service"),
             store_outage: Outage::of("the store"),
             amnesia: Notify::new(),
+            full_tenants: FullTenants::default(),
             stop,
             halt: CancellationToken::new(),
             visits: AtomicU64::new(0),
@@ -156,12 +165,59 @@ impl Worker {
         LeaseGrant { slots, ttl: self.options.lease, queues: Arc::clone(&self.queues) }
     }
 
-    pub(crate) fn queues(&self) -> &[Queue] {
-        &self.queues
+    /// The same for actions of these owners.
+    pub(crate) fn grant_of(&self, owners: &[DueOwner], slots: usize) -> LeaseGrant {
+        let queues = owners.iter().flat_map(|due| match &due.owner {
+            QueueOwner::AllTenants => self.queues.to_vec(),
+            QueueOwner::Tenant(tenant) => self.queues_of(tenant),
+        });
+        LeaseGrant { queues: queues.collect(), ..self.grant(slots) }
+    }
+
+    /// For actions of these tenants, without those that are barred.
+    pub(crate) fn grant_except<'a>(
+        &self,
+        barred: &BTreeSet<TenantId>,
+        tenants: impl Iterator<Item = &'a TenantId>,
+    ) -> LeaseGrant {
+        let tenants: BTreeSet<&TenantId> = tenants.filter(|tenant| !barred.contains(*tenant)).collect();
+        let queues = tenants.into_iter().flat_map(|tenant| self.queues_of(tenant)).collect();
+        LeaseGrant { queues, ..self.grant(0) }
+    }
+
+    fn queues_of(&self, tenant: &TenantId) -> Vec<Queue> {
+        self.queues.iter().filter_map(|queue| queue.of_tenant(tenant)).collect()
+    }
+
+    /// How many queues each owner has.
+    pub(crate) fn queues_per_owner(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// The queues of actions that this worker performs, as far as something is open in them.
+    pub(crate) fn open_queues(&self) -> Vec<Queue> {
+        let open = self.due_tenants.open_queues();
+        self.queues.iter().cloned().chain(open).collect()
     }
 
     pub(crate) fn can_perform(&self, queue: &Queue) -> bool {
-        self.queues.contains(queue)
+        queue.for_all_tenants().is_some_and(|all_tenants| self.queues.contains(&all_tenants))
+    }
+
+    /// Actions of this tenant may be due now.
+    pub(crate) fn hear_of_actions(&self, tenant: &TenantId) {
+        self.due_tenants.hear(tenant);
+        self.hunger.set(Instant::now());
+    }
+
+    /// The tenants whose actions are not leased for now: they hold more than their part of the slots while others,
+    /// who hold less, have actions due.
+    pub(crate) fn barred_tenants(&self) -> BTreeSet<TenantId> {
+        let due = self.due_tenants.tenants();
+        if due.is_empty() {
+            return BTreeSet::new();
+        }
+        crowding_tenants(&due, &self.leases.count_by_tenant(), self.options.leases())
     }
 
     pub(crate) fn event_id(&self) -> EventId {

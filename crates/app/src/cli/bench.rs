@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{BenchDevicesArgs, BenchPeopleArgs};
+use super::{BenchDevicesArgs, BenchFairnessArgs, BenchPeopleArgs};
 
 const BENCH_EXAMPLES: &str = "\
 Workloads:
@@ -90,6 +90,8 @@ pub(crate) enum BenchCommand {
     People(BenchPeopleArgs),
     /// Measure devices: runs that are given to them in the request, accepted, started and completed
     Devices(BenchDevicesArgs),
+    /// Measure what a backlog of one tenant costs another
+    Fairness(BenchFairnessArgs),
 }
 
 /// What every bench needs to know.

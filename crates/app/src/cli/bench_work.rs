@@ -1,4 +1,4 @@
-//! The words of `millstream bench people` and `millstream bench devices`.
+//! The words of `millstream bench people`, `millstream bench devices` and `millstream bench fairness`.
 
 use clap::Args;
 
@@ -77,4 +77,28 @@ pub(crate) struct BenchDevicesArgs {
     /// Runs that are accepted, started and completed at the same time
     #[arg(long, value_name = "N", default_value_t = 32, help_heading = "Load")]
     pub connections: usize,
+}
+
+const FAIRNESS_EXAMPLES: &str = "\
+Examples:
+  millstream bench fairness --fleet 1 --database-url postgres://… --redis-url redis://…
+  millstream bench fairness --fleet 2 --backlog 20000 …
+
+The busy tenant has a backlog of events, and then of HTTP actions whose target answers after 50 ms. The quiet tenant sends
+one event after the other and waits for each to be completed: first while nothing else happens, then beside the
+backlog. Both are measured with the two tenants in one lane of the stream and in two. The backlog is made while the
+workers are stopped, so that all of it waits when they go on; it is worked off once more without the quiet tenant, to
+compare the throughput.";
+
+#[derive(Debug, Args)]
+#[command(after_help = FAIRNESS_EXAMPLES)]
+pub(crate) struct BenchFairnessArgs {
+    #[command(flatten)]
+    pub subject: BenchSubject,
+    /// Events of the busy tenant that wait, and as many actions (default: 100000)
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    pub backlog: Option<usize>,
+    /// Events that the quiet tenant sends while nothing else happens (default: 200)
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    pub idle: Option<usize>,
 }

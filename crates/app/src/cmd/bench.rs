@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use millstream_bench::{
-    Amount, BenchError, Complete, Devices, GraphShape, Graphs, Line, Measure, People, Plan, Progress, Rate,
-    Size, Submit, Target, Workload, plot, table,
+    Amount, BenchError, Complete, Devices, Fairness, GraphShape, Graphs, Line, Measure, People, Plan,
+    Progress, Rate, Size, Submit, Target, Workload, plot, table,
 };
 use millstream_runtime::config::Config;
 use millstream_runtime::{signals, telemetry};
 
 use crate::cli::{
-    BenchArgs, BenchCommand, BenchDevicesArgs, BenchGraphArgs, BenchPeopleArgs, BenchSubject, CompleteArg,
-    Global, SubmitArg,
+    BenchArgs, BenchCommand, BenchDevicesArgs, BenchFairnessArgs, BenchGraphArgs, BenchPeopleArgs,
+    BenchSubject, CompleteArg, Global, SubmitArg,
 };
 use crate::failure::{ExitCode, Failure};
 use crate::output::Output;
@@ -43,6 +43,7 @@ fn subject(args: &BenchArgs) -> &BenchSubject {
         Some(BenchCommand::Graph(graph)) => &graph.subject,
         Some(BenchCommand::People(people)) => &people.subject,
         Some(BenchCommand::Devices(devices)) => &devices.subject,
+        Some(BenchCommand::Fairness(fairness)) => &fairness.subject,
     }
 }
 
@@ -57,6 +58,7 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
         (None, None) => None,
     };
     let subject = subject(args);
+    let wanted = wanted(args)?;
     let target = target(subject, global, config)?;
     let mut workloads = Workload::list(&args.workload).map_err(failure)?;
     // Of a running engine `all` are all that can be asked of it.
@@ -64,26 +66,12 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
         workloads.retain(|workload| !matches!(workload, Workload::Backlog | Workload::Call));
     }
     Ok(Plan {
-        measures: match &args.command {
-            None => measures(args, &target)?,
-            Some(BenchCommand::Graph(_) | BenchCommand::People(_) | BenchCommand::Devices(_)) => Vec::new(),
-        },
-        graphs: match &args.command {
-            Some(BenchCommand::Graph(graph)) => Some(graphs(graph).map_err(failure)?),
-            Some(BenchCommand::People(_) | BenchCommand::Devices(_)) | None => None,
-        },
-        people: match &args.command {
-            Some(BenchCommand::People(wanted)) => people(wanted),
-            Some(BenchCommand::Graph(_) | BenchCommand::Devices(_)) | None => None,
-        },
-        line: match &args.command {
-            Some(BenchCommand::People(wanted)) => line(wanted)?,
-            Some(BenchCommand::Graph(_) | BenchCommand::Devices(_)) | None => None,
-        },
-        devices: match &args.command {
-            Some(BenchCommand::Devices(wanted)) => Some(devices(wanted)?),
-            Some(BenchCommand::Graph(_) | BenchCommand::People(_)) | None => None,
-        },
+        measures: if args.command.is_none() { measures(args, &target)? } else { Vec::new() },
+        graphs: wanted.graphs,
+        people: wanted.people,
+        line: wanted.line,
+        devices: wanted.devices,
+        fairness: wanted.fairness,
         target,
         binary: std::env::current_exe().context("cannot tell which program this is")?,
         settings: settings(subject, global),
@@ -101,6 +89,7 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
         rates: Rate::list(&args.rate).map_err(failure)?,
         action_wait: match &args.action_wait {
             Some(text) => span(text).context("--action-wait")?,
+            None if wanted.is_about_tenants => SLOW_ACTION,
             None => Duration::ZERO,
         },
         size: if subject.smoke { Size::Smoke } else { Size::Full },
@@ -109,6 +98,43 @@ fn plan(args: &BenchArgs, global: &Global, config: &Config, output: Output) -> R
             Output::Json => Progress::Hidden,
         },
     })
+}
+
+/// How late the target of the actions of `bench fairness` answers.
+const SLOW_ACTION: Duration = Duration::from_millis(50);
+
+/// What a command such as `bench graph` asks for.
+#[derive(Debug, Default)]
+struct Wanted {
+    graphs: Option<Graphs>,
+    people: Option<People>,
+    line: Option<Line>,
+    devices: Option<Devices>,
+    fairness: Option<Fairness>,
+    is_about_tenants: bool,
+}
+
+fn wanted(args: &BenchArgs) -> Result<Wanted> {
+    let mut all = Wanted::default();
+    match &args.command {
+        None => {}
+        Some(BenchCommand::Graph(wanted)) => all.graphs = Some(graphs(wanted).map_err(failure)?),
+        Some(BenchCommand::People(wanted)) => {
+            all.people = people(wanted);
+            all.line = line(wanted)?;
+        }
+        Some(BenchCommand::Devices(wanted)) => all.devices = Some(devices(wanted)?),
+        Some(BenchCommand::Fairness(wanted)) => {
+            all.fairness = Some(fairness(wanted));
+            all.is_about_tenants = true;
+        }
+    }
+    Ok(all)
+}
+
+fn fairness(args: &BenchFairnessArgs) -> Fairness {
+    let (backlog, idle) = if args.subject.smoke { (600, 10) } else { (100_000, 200) };
+    Fairness { backlog: args.backlog.unwrap_or(backlog), idle: args.idle.unwrap_or(idle) }
 }
 
 fn graphs(args: &BenchGraphArgs) -> millstream_bench::Result<Graphs> {

@@ -55,6 +55,7 @@ mod tasks;
 mod telling;
 mod tenants;
 mod timers;
+mod tls;
 mod unusable;
 mod waiting;
 mod waiting_for;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::child::{Child, Settings};
 use super::port;
 use super::subject::{Place, Role, Start};
-use crate::error::Result;
+use crate::error::{BenchError, Result};
 use crate::wire::Address;
 use crate::workload::Hands;
 
@@ -81,6 +81,30 @@ impl Processes {
             worker.ready(probe).await?;
         }
         Ok(probes)
+    }
+
+    /// Makes a key of the tenant, directly in the store.
+    pub(super) async fn create_key(&self, start: &Start, tenant: &str) -> Result<String> {
+        let arguments = ["keys", "create", "bench", "--tenant", tenant, "--role", "admin"];
+        let mut child = Child::start(&start.guard, &start.binary, "keys", &arguments, &self.settings)?;
+        child.finished().await?;
+        let said = child.log_tail();
+        let key: Option<String> = said
+            .find("ms_")
+            .map(|at| said[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect());
+        key.ok_or_else(|| BenchError::Wrong(format!("no key was made: {said}")))
+    }
+
+    /// Workers are signalled one by one, by their own ids.
+    pub(super) fn signal_workers(&self, signal: &str) -> Result<()> {
+        for worker in &self.workers {
+            let sent = std::process::Command::new("kill").args([signal, &worker.pid().to_string()]).status();
+            let sent = sent.map_err(BenchError::machine(format!("send {signal} to {}", worker.name())))?;
+            if !sent.success() {
+                return Err(BenchError::Wrong(format!("{} could not be sent {signal}", worker.name())));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn roles(&self) -> Vec<Role> {

@@ -161,6 +161,24 @@ impl Subject {
         Ok(())
     }
 
+    /// The same door for a tenant, with a key that is made for it.
+    pub(crate) async fn as_tenant(&mut self, start: &Start, tenant: &str) -> Result<Address> {
+        let Some(processes) = self.processes.as_ref() else {
+            return Err(BenchError::Wrong("only an engine of its own has keys for tenants".to_owned()));
+        };
+        let key = processes.create_key(start, tenant).await?;
+        Address::of(&self.address.url(), &key)
+    }
+
+    /// The workers do nothing more until they are continued.
+    pub(crate) fn stop_workers(&self) -> Result<()> {
+        self.processes.as_ref().map_or(Ok(()), |processes| processes.signal_workers("-STOP"))
+    }
+
+    pub(crate) fn continue_workers(&self) -> Result<()> {
+        self.processes.as_ref().map_or(Ok(()), |processes| processes.signal_workers("-CONT"))
+    }
+
     /// The front door, for set-up and questions.
     pub(crate) fn front(&mut self) -> &mut Connection {
         &mut self.front

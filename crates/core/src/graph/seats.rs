@@ -105,7 +105,7 @@ impl Kind {
     fn of(queue: &Queue) -> Option<Self> {
         match queue.parts()? {
             QueueParts::Node { tenant, role, labels } => Some(Self { tenant, role, labels }),
-            QueueParts::Engine | QueueParts::Call { .. } | QueueParts::Task { .. } => None,
+            QueueParts::Engine { .. } | QueueParts::Call { .. } | QueueParts::Task { .. } => None,
         }
     }
 

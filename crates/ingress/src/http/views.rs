@@ -275,8 +275,8 @@ impl Performer {
     fn of(queue: &Queue) -> Self {
         match queue.parts() {
             // The engine hands nodes to executors.
-            Some(QueueParts::Engine | QueueParts::Node { .. }) | None => Self::Engine {},
-            Some(QueueParts::Call { function }) => Self::Call { function },
+            Some(QueueParts::Engine { .. } | QueueParts::Node { .. }) | None => Self::Engine {},
+            Some(QueueParts::Call { tenant: _, function }) => Self::Call { function },
             Some(QueueParts::Task { tenant: _, kind, labels }) => Self::Task { kind, labels },
         }
     }

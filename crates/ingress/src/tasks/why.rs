@@ -41,10 +41,10 @@ pub(crate) fn why(
         Some(QueueParts::Task { tenant: _, kind, labels }) => {
             external.into_iter().map(|found| external_candidate(found, &kind, &labels)).collect()
         }
-        Some(QueueParts::Call { function }) => {
+        Some(QueueParts::Call { tenant: _, function }) => {
             engine.into_iter().map(|found| engine_candidate(found, Some(&function))).collect()
         }
-        Some(QueueParts::Engine | QueueParts::Node { .. }) | None => {
+        Some(QueueParts::Engine { .. } | QueueParts::Node { .. }) | None => {
             engine.into_iter().map(|found| engine_candidate(found, None)).collect()
         }
     };
@@ -124,14 +124,14 @@ fn nobody(view: &ActionView, connected: &[Candidate]) -> String {
             kind.as_str(),
             listed(labels.iter().map(Name::as_str))
         ),
-        Some(QueueParts::Call { function }) => {
+        Some(QueueParts::Call { tenant: _, function }) => {
             format!("a worker with the function {:?}", function.as_str())
         }
         Some(QueueParts::Node { role, .. }) if !role.is_empty() => {
             format!("a worker that knows of an executor with the role {role:?}")
         }
         Some(QueueParts::Node { .. }) => "a worker that knows of an executor".to_owned(),
-        Some(QueueParts::Engine) | None => "a worker".to_owned(),
+        Some(QueueParts::Engine { .. }) | None => "a worker".to_owned(),
     };
     let able = connected.iter().filter(|candidate| candidate.missing.is_none()).count();
     match (able, connected.len()) {

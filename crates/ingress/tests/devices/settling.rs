@@ -38,7 +38,8 @@ async fn waiting() -> Bench {
     bench.post("/v1/executions/s-1/events", &json!({"name": "go"})).await;
     bench.decide("s-1").await;
     let worker = WorkerId::parse("bench").unwrap();
-    let grant = LeaseGrant { slots: 9, ttl: Duration::from_secs(60), queues: [Queue::engine()].into() };
+    let queues = [Queue::engine_of(&TenantId::default_tenant())].into();
+    let grant = LeaseGrant { slots: 9, ttl: Duration::from_secs(60), queues };
     let leased = bench.stores.actions.lease(&worker, &grant, bench.clock.now()).await.unwrap();
     let action = leased.into_iter().find(|action| action.lease.key.action == film().action).unwrap();
     let waiting =

@@ -122,4 +122,8 @@ impl Doorbells for FaultyBells {
     async fn refresh(&self, _: &WorkerId, _: &[EntryId]) -> millstream_stream::Result<()> {
         Ok(())
     }
+
+    async fn replenish(&self, _: &[TenantId]) -> millstream_stream::Result<()> {
+        Ok(())
+    }
 }

@@ -1,6 +1,6 @@
 //! What is told of children, of executions that signals find, and of actions that others perform.
 
-use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq};
+use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::log::{Origin, Parent};
 use millstream_core::machine::{Machine, create_child};
 use millstream_core::raw::RawJson;
@@ -28,7 +28,10 @@ async fn actions_tell_who_performs_them_and_how_far_they_are() {
     let body = json!({"definition": "mixed", "execution_id": "m-1", "events": [{"name": "go"}]});
     bench.post("/v1/executions", &body).await;
     bench.decide("m-1").await;
-    let queue = millstream_core::placement::Queue::call(&Name::parse("charge").unwrap());
+    let queue = millstream_core::placement::Queue::call_of(
+        &TenantId::default_tenant(),
+        &Name::parse("charge").unwrap(),
+    );
     let grant = grant(queue);
     let leased = bench.stores.actions.lease(&worker(), &grant, bench.clock.now()).await.unwrap();
     let lease: Lease = leased[0].lease.clone();

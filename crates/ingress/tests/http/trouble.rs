@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::action::ErrorClass;
-use millstream_core::id::{IncidentId, WorkerId};
+use millstream_core::id::{IncidentId, TenantId, WorkerId};
 use millstream_core::incident::NewIncident;
 use millstream_core::placement::Queue;
 use millstream_core::raw::RawJson;
@@ -80,7 +80,7 @@ impl Bench {
 }
 
 async fn lease(stores: &Stores, now: Timestamp) -> Vec<LeasedAction> {
-    stores.actions.lease(&worker(), &grant(Queue::engine()), now).await.unwrap()
+    stores.actions.lease(&worker(), &grant(Queue::engine_of(&TenantId::default_tenant())), now).await.unwrap()
 }
 
 /// Whatever can be begun fails for good.
@@ -94,7 +94,11 @@ pub(crate) async fn fail_all(stores: &Stores, now: Timestamp, class: ErrorClass)
         Settlement { lease: action.lease, event_id: action.event_id, outcome }
     };
     let batch: Vec<Settlement> = lease(stores, now).await.into_iter().map(failed).collect();
-    stores.actions.settle(&worker(), &batch, &grant(Queue::engine()), now).await.unwrap();
+    stores
+        .actions
+        .settle(&worker(), &batch, &grant(Queue::engine_of(&TenantId::default_tenant())), now)
+        .await
+        .unwrap();
 }
 
 /// Another one for each lease.

@@ -36,6 +36,8 @@ pub struct ClientBuilder {
     key: Option<String>,
     timeout: Duration,
     retry: Retry,
+    ca: Option<Vec<u8>>,
+    identity: Option<Vec<u8>>,
 }
 
 impl Client {
@@ -46,7 +48,14 @@ impl Client {
 
     /// For a client with a key, or with another idea of patience. Proxies that the environment names are not used.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
-        ClientBuilder { url: url.into(), key: None, timeout: TIMEOUT, retry: Retry::default() }
+        ClientBuilder {
+            url: url.into(),
+            key: None,
+            timeout: TIMEOUT,
+            retry: Retry::default(),
+            ca: None,
+            identity: None,
+        }
     }
 }
 
@@ -72,8 +81,22 @@ impl ClientBuilder {
         self
     }
 
+    /// CAs, as PEM, that are trusted beside the public ones.
+    #[must_use]
+    pub fn ca_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.ca = Some(pem.into());
+        self
+    }
+
+    /// A certificate and its key, both as PEM, for a server that asks for one.
+    #[must_use]
+    pub fn client_certificate(mut self, certificate: &[u8], key: &[u8]) -> Self {
+        self.identity = Some([certificate, b"\n", key].concat());
+        self
+    }
+
     pub fn build(self) -> Result<Client, ClientError> {
-        let Self { url, key, timeout, retry } = self;
+        let Self { url, key, timeout, retry, ca, identity } = self;
         let base = url.trim_end_matches('/').to_owned();
         match url::Url::parse(&base) {
             Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => {}
@@ -85,7 +108,18 @@ impl ClientBuilder {
         }
         // The process may have chosen a provider of its own: then that one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if let Some(pem) = ca {
+            let roots = reqwest::Certificate::from_pem_bundle(&pem)
+                .map_err(|error| unusable("CA certificates", &error))?;
+            builder = builder.tls_certs_merge(roots);
+        }
+        if let Some(pem) = identity {
+            let identity =
+                reqwest::Identity::from_pem(&pem).map_err(|error| unusable("client certificate", &error))?;
+            builder = builder.identity(identity);
+        }
+        let http = builder
             .connect_timeout(CONNECT_TIMEOUT)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -94,6 +128,10 @@ impl ClientBuilder {
             .map_err(|source| ClientError::Unreachable { url: base.clone(), source })?;
         Ok(Client { inner: Arc::new(Inner { http, base, key, timeout, retry }) })
     }
+}
+
+fn unusable(what: &str, error: &reqwest::Error) -> ClientError {
+    ClientError::Unsendable(format!("the {what} cannot be used: {error}"))
 }
 
 /// Without the key: what is printed ends up in logs.

@@ -38,7 +38,7 @@ pub(super) fn grant(slots: usize) -> LeaseGrant {
 }
 
 pub(super) fn grant_for(slots: usize, ttl: Duration) -> LeaseGrant {
-    LeaseGrant { slots, ttl, queues: [Queue::engine()].into() }
+    LeaseGrant { slots, ttl, queues: [Queue::engine(), Queue::engine_of(&tenant("acme"))].into() }
 }
 
 pub(super) fn burial(execution: ExecutionKey, event_id: EventId, error: &str) -> Burial {

@@ -24,7 +24,8 @@ impl ActionStore for Memory {
         now: Timestamp,
     ) -> Result<Vec<LeasedAction>> {
         let mut tables = self.tables();
-        let due = tables.due(now, |action| action.due_at().filter(|_| grant.serves(&action.terms.queue)));
+        let due =
+            tables.due(now, |action| action.due_at().filter(|_| grant.queues.contains(&action.terms.queue)));
         let due = tables.in_turns(due);
         let turns = takers.iter().chain(takers.last().into_iter().cycle());
         let lease = |((key, action), worker)| {

@@ -208,16 +208,16 @@ fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
             action.view.status = ActionStatus::Awaiting;
             action.begun = Begun::Awaited;
             action.view.lease_until = until;
-            action.terms.queue = Queue::engine();
-            action.view.queue = Queue::engine();
+            action.terms.queue = Queue::engine_of(&action.view.key.execution.tenant);
+            action.view.queue = action.terms.queue.clone();
         }
         Becomes::Closing => {
             action.make_ready(now);
             action.view.status = ActionStatus::Waiting;
             action.view.next_attempt_at = None;
             action.closing = true;
-            action.terms.queue = Queue::engine();
-            action.view.queue = Queue::engine();
+            action.terms.queue = Queue::engine_of(&action.view.key.execution.tenant);
+            action.view.queue = action.terms.queue.clone();
         }
     }
     match &item.outcome {

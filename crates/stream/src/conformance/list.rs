@@ -21,6 +21,14 @@ macro_rules! stream_conformance_tests {
                 a_large_batch_arrives_whole,
                 a_reader_of_no_lanes_hears_nothing,
             }
+            share {
+                a_backlog_of_one_tenant_does_not_stand_in_front_of_another,
+                a_backlog_arrives_whole_and_in_its_order,
+                a_backlog_is_counted_whole,
+                of_a_tenant_that_is_full_little_comes_until_more_is_wanted,
+                a_backlog_that_one_reader_left_is_taken_by_another,
+                a_recount_changes_nothing_that_is_right,
+            }
             pending {
                 what_is_read_is_pending_and_not_read_again,
                 anybody_may_acknowledge,

@@ -21,6 +21,7 @@ pub mod lock_rounds;
 pub mod pending;
 pub mod reclaim;
 pub mod ring;
+pub mod share;
 
 #[macro_use]
 mod list;

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
+use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use tokio::time::{Instant, timeout_at};
 
 use super::stream::{Bells, EmbeddedStream, queue};
 use crate::Result;
-use crate::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId, LaneStats, StreamCare};
+use crate::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId, FullTenants, LaneStats, StreamCare};
 
 /// Far enough for "for ever".
 const LONGEST_BLOCK: Duration = Duration::from_secs(24 * 3600);
@@ -41,6 +41,7 @@ impl Doorbells for EmbeddedStream {
             bells: self.bells.clone(),
             consumer: consumer.clone(),
             lanes: lanes.to_vec(),
+            full: FullTenants::default(),
         }))
     }
 
@@ -78,21 +79,29 @@ impl Doorbells for EmbeddedStream {
         }
         Ok(())
     }
+
+    async fn replenish(&self, _tenants: &[TenantId]) -> Result<()> {
+        // Readers look again, and see who is no longer full.
+        self.bells.rung.notify_waiters();
+        Ok(())
+    }
 }
 
 struct EmbeddedReader {
     bells: Arc<Bells>,
     consumer: WorkerId,
     lanes: Vec<Lane>,
+    full: FullTenants,
 }
 
 impl EmbeddedReader {
     fn take(&self, per_lane: usize) -> Vec<Delivery> {
         let now = Instant::now();
+        let full = self.full.list();
         let mut lanes = self.bells.lanes();
         self.lanes
             .iter()
-            .flat_map(|&lane| queue(&mut lanes, lane).take(lane, &self.consumer, per_lane, now))
+            .flat_map(|&lane| queue(&mut lanes, lane).take(lane, &self.consumer, per_lane, &full, now))
             .collect()
     }
 }
@@ -111,12 +120,21 @@ impl BellReader for EmbeddedReader {
             }
         }
     }
+
+    fn heed(&mut self, full: &FullTenants) {
+        self.full = full.clone();
+    }
 }
 
 #[async_trait::async_trait]
 impl StreamCare for EmbeddedStream {
     async fn generation(&self) -> Result<String> {
         Ok(self.generation.clone())
+    }
+
+    /// Nothing is counted here that could be wrong.
+    async fn recount(&self) -> Result<()> {
+        Ok(())
     }
 
     async fn stats(&self) -> Result<Vec<LaneStats>> {

@@ -1,23 +1,29 @@
 //! One lane: unread bells, pending ones with their consumers, and nothing asynchronous.
+//!
+//! Unread bells wait in a fair queue over tenants, so that nothing else is needed to keep a backlog of one from
+//! standing in front of the others.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
+use millstream_core::fair::FairQueue;
+use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use tokio::time::Instant;
 
 use crate::doorbell::{Bell, Delivery, EntryId, LaneStats, Redelivered};
 
-/// Most unread bells of a lane. Beyond it the oldest is dropped and the sweeps have to find what it
-/// stood for. Waiting bells are distinct, so this many executions are waiting by then.
+/// Most unread bells of a lane. Beyond it the newest of the tenant that has the most is dropped and the sweeps have to
+/// find what it stood for. Waiting bells are distinct, so this many executions are waiting by then.
 pub const LANE_CAPACITY: usize = 1_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct LaneQueue {
     last_id: u64,
-    unread: VecDeque<(u64, Bell)>,
-    /// The bells in `unread`: ringing one of them again changes nothing.
+    /// In the order in which they are read. Some may be gone from `bells`.
+    unread: FairQueue<u64>,
+    bells: HashMap<u64, Bell>,
+    /// The same bells: ringing one of them again changes nothing.
     waiting: HashSet<Bell>,
     pending: BTreeMap<u64, Pending>,
     /// When each consumer last came by.
@@ -39,30 +45,40 @@ impl LaneQueue {
             return;
         }
         self.last_id += 1;
-        self.unread.push_back((self.last_id, bell.clone()));
+        self.unread.push(&bell.execution().tenant, self.last_id);
+        self.bells.insert(self.last_id, bell.clone());
         if self.unread.len() > LANE_CAPACITY
-            && let Some((_, dropped)) = self.unread.pop_front()
+            && let Some(dropped) = self.unread.drop_from_longest()
         {
-            self.waiting.remove(&dropped);
+            self.forget_unread(dropped);
         }
+    }
+
+    fn forget_unread(&mut self, id: u64) -> Option<Bell> {
+        let bell = self.bells.remove(&id)?;
+        self.waiting.remove(&bell);
+        Some(bell)
     }
 
     pub(super) fn greet(&mut self, consumer: &WorkerId, now: Instant) {
         self.consumers.insert(consumer.clone(), now);
     }
 
+    /// Nothing of the tenants in `full`.
     pub(super) fn take(
         &mut self,
         lane: Lane,
         consumer: &WorkerId,
         count: usize,
+        full: &[TenantId],
         now: Instant,
     ) -> Vec<Delivery> {
         self.greet(consumer, now);
-        let count = count.min(self.unread.len());
-        let mut deliveries = Vec::with_capacity(count);
-        for (id, bell) in self.unread.drain(..count) {
-            self.waiting.remove(&bell);
+        let mut deliveries = Vec::with_capacity(count.min(self.bells.len()));
+        while deliveries.len() < count
+            && let Some((_, id)) = self.unread.pop_where(|tenant| !full.contains(tenant))
+        {
+            let Some(bell) = self.forget_unread(id) else { continue };
             self.pending.insert(id, Pending { bell: bell.clone(), owner: consumer.clone(), touched: now });
             deliveries.push(Delivery { entry: entry(lane, id), bell, redelivered: Redelivered::First });
         }
@@ -71,11 +87,8 @@ impl LaneQueue {
 
     /// Also removes an entry that nobody has read yet, as XDEL does.
     pub(super) fn ack(&mut self, id: u64) {
-        if self.pending.remove(&id).is_none()
-            && let Ok(index) = self.unread.binary_search_by_key(&id, |(id, _)| *id)
-            && let Some((_, bell)) = self.unread.remove(index)
-        {
-            self.waiting.remove(&bell);
+        if self.pending.remove(&id).is_none() {
+            self.forget_unread(id);
         }
     }
 
@@ -134,8 +147,8 @@ impl LaneQueue {
     }
 
     pub(super) fn stats(&self, lane: Lane) -> LaneStats {
-        let (pending, lag) = (self.pending.len() as u64, self.unread.len() as u64);
-        LaneStats { lane, length: pending + lag, pending, lag }
+        let (pending, lag) = (self.pending.len() as u64, self.bells.len() as u64);
+        LaneStats { lane, length: pending + lag, pending, lag, overflow: 0 }
     }
 }
 
@@ -165,7 +178,7 @@ mod tests {
             queue.ring(&bell(1));
         }
         assert_eq!(queue.stats(lane).lag, 1);
-        assert_eq!(queue.take(lane, &worker, 10, Instant::now()).len(), 1);
+        assert_eq!(queue.take(lane, &worker, 10, &[], Instant::now()).len(), 1);
         // Once read it says something new: what it stood for may have been decided before this ring.
         queue.ring(&bell(1));
         assert_eq!(queue.stats(lane).lag, 1);

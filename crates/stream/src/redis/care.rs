@@ -18,6 +18,10 @@ impl StreamCare for RedisStream {
         groups::generation(&self.link, &self.keys).await
     }
 
+    async fn recount(&self) -> Result<()> {
+        self.windows.recount(&self.link, &self.keys, self.lane_capacity).await
+    }
+
     /// A missing stream or group is all zeros here; making it anew is left to those who sweep.
     async fn stats(&self) -> Result<Vec<LaneStats>> {
         let mut pipeline = Pipeline::new();
@@ -27,6 +31,7 @@ impl StreamCare for RedisStream {
             pipeline.cmd("XINFO").arg("GROUPS").arg(&key);
         }
         let mut answers = self.link.run(&mut pipeline).await?.into_iter();
+        let mut overflow = self.windows.measure(&self.link, &self.keys).await?.into_iter();
         let mut rows = Vec::new();
         for lane in Lane::all() {
             let length = match answers.next().unwrap_or(Ok(Value::Int(0))) {
@@ -38,7 +43,7 @@ impl StreamCare for RedisStream {
                 Err(error) if fault::is_no_such_key(&error) => Value::Nil,
                 Err(error) => return Err(fault::unavailable(error)),
             };
-            rows.push(row(lane, length, groups));
+            rows.push(row(lane, length, groups, overflow.next().unwrap_or(0)));
         }
         Ok(rows)
     }
@@ -52,7 +57,7 @@ impl StreamCare for RedisStream {
     }
 }
 
-fn row(lane: Lane, length: u64, groups: Value) -> LaneStats {
+fn row(lane: Lane, length: u64, groups: Value, overflow: u64) -> LaneStats {
     let group = reply::list(groups)
         .unwrap_or_default()
         .into_iter()
@@ -65,5 +70,5 @@ fn row(lane: Lane, length: u64, groups: Value) -> LaneStats {
     // The server gives up counting when entries were deleted ahead of the group. Acknowledged entries
     // are removed from the stream, so what is neither pending nor gone is waiting.
     let lag = reply::count(&group, "lag").unwrap_or_else(|| length.saturating_sub(pending));
-    LaneStats { lane, length, pending, lag }
+    LaneStats { lane, length: length + overflow, pending, lag: lag + overflow, overflow }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
+use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use redis::Pipeline;
 
@@ -12,7 +12,7 @@ use super::link::Link;
 use super::reader::RedisReader;
 use super::script::Call;
 use super::stream::RedisStream;
-use super::{entry, fault, groups, reclaim};
+use super::{fault, groups, reclaim, windows};
 use crate::Result;
 use crate::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
 
@@ -42,19 +42,18 @@ impl Doorbells for RedisStream {
         let mut seen = HashSet::with_capacity(bells.len());
         let distinct: Vec<&Bell> = bells.iter().filter(|bell| seen.insert(*bell)).collect();
         for chunk in distinct.chunks(CHUNK) {
-            let mut pipeline = Pipeline::with_capacity(chunk.len());
-            for bell in chunk {
-                entry::add(&mut pipeline, &self.keys.bells(bell.lane()), self.lane_capacity, bell);
-            }
-            fault::all(self.link.run(&mut pipeline).await?)?;
+            self.windows.publish(&self.link, &self.keys, self.lane_capacity, chunk).await?;
         }
         Ok(())
     }
 
     async fn reader(&self, consumer: &WorkerId, lanes: &[Lane]) -> Result<Box<dyn BellReader>> {
         groups::ensure(&self.link, &self.keys).await?;
-        let reader = RedisReader::join(self.link.clone(), self.keys.clone(), consumer.clone(), lanes).await?;
-        Ok(Box::new(reader))
+        let mut open = Pipeline::new();
+        windows::open(&mut open, &self.keys);
+        fault::all(self.link.run(&mut open).await?)?;
+        let (link, keys, capacity) = (self.link.clone(), self.keys.clone(), self.lane_capacity);
+        Ok(Box::new(RedisReader::join(link, keys, capacity, consumer.clone(), lanes).await?))
     }
 
     async fn ack(&self, entries: &[EntryId]) -> Result<()> {
@@ -84,6 +83,10 @@ impl Doorbells for RedisStream {
             }
         }
         Ok(())
+    }
+
+    async fn replenish(&self, tenants: &[TenantId]) -> Result<()> {
+        self.windows.replenish(&self.link, &self.keys, self.lane_capacity, tenants).await
     }
 }
 

@@ -6,7 +6,7 @@
 
 use millstream_core::id::{ExecutionId, ExecutionKey, TenantId};
 use millstream_core::lane::Lane;
-use redis::{Pipeline, Value};
+use redis::Value;
 
 use super::reply;
 use crate::doorbell::{Bell, Delivery, EntryId, Redelivered};
@@ -23,8 +23,9 @@ pub(super) struct Entries {
     pub(super) discarded: Vec<EntryId>,
 }
 
-pub(super) fn add(pipeline: &mut Pipeline, key: &str, capacity: usize, bell: &Bell) {
-    pipeline.cmd("XADD").arg(key).arg("MAXLEN").arg("~").arg(capacity.max(1)).arg("*").arg(&fields(bell));
+/// A doorbell as scripts take it and lists keep it: the letter of its kind, then its execution.
+pub(super) fn word(bell: &Bell) -> String {
+    format!("{}{}", kind(bell), bell.execution().execution)
 }
 
 /// Names and values, alternating.

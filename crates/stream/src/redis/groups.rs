@@ -12,7 +12,7 @@ use redis::{Pipeline, RedisResult, Value};
 use super::fault::{self, unavailable};
 use super::keys::{GROUP, Keys};
 use super::link::Link;
-use super::reply;
+use super::{reply, windows};
 use crate::{Result, StreamError};
 
 /// Makes groups where they are missing, at 0 so that nothing published earlier is passed over. Says
@@ -35,6 +35,11 @@ pub(super) async fn ensure(link: &Link, keys: &Keys) -> Result<Vec<Lane>> {
     if !made.is_empty() {
         let mut renew = Pipeline::new();
         renew.cmd("SET").arg(keys.generation()).arg(fresh());
+        // What was counted is of the stream that is gone.
+        for lane in &made {
+            renew.cmd("DEL").arg(keys.deep(*lane));
+        }
+        windows::open(&mut renew, keys);
         fault::all(link.run(&mut renew).await?)?;
     }
     match refused {

@@ -23,6 +23,26 @@ impl Keys {
         format!("{}:{{l{}}}:bells", self.prefix, lane.number())
     }
 
+    /// How many unread doorbells of each tenant the lane's stream has, about.
+    pub(super) fn deep(&self, lane: Lane) -> String {
+        format!("{}:{{l{}}}:deep", self.prefix, lane.number())
+    }
+
+    /// The tenants with overflow.
+    pub(super) fn overs(&self, lane: Lane) -> String {
+        format!("{}:{{l{}}}:overs", self.prefix, lane.number())
+    }
+
+    /// The overflow of a tenant is a list; its key ends in the tenant's name.
+    pub(super) fn overflow_prefix(&self, lane: Lane) -> String {
+        format!("{}:{{l{}}}:over:", self.prefix, lane.number())
+    }
+
+    /// Whether overflow is moved up by workers.
+    pub(super) fn windowed(&self, lane: Lane) -> String {
+        format!("{}:{{l{}}}:windowed", self.prefix, lane.number())
+    }
+
     pub(super) fn lock(&self, execution: &ExecutionKey) -> String {
         format!("{}:{{l{}}}:lock:{execution}", self.prefix, Lane::of(&execution.tenant).number())
     }

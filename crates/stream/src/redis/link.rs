@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deadpool_redis::{Manager, Pool, PoolConfig, Runtime, Timeouts};
 use redis::aio::{MultiplexedConnection, PubSub};
-use redis::{AsyncConnectionConfig, Client, Pipeline, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Client, ClientTlsConfig, Pipeline, RedisResult, TlsCertificates, Value};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::RedisOptions;
 use super::fault::{is_answer, unavailable};
+use super::{RedisOptions, RedisTls};
 use crate::{Result, StreamError};
 
 pub(super) struct Link {
@@ -33,11 +33,12 @@ impl Link {
     /// Opens nothing yet.
     pub(super) fn new(url: &str, options: &RedisOptions) -> Result<Self> {
         let unusable = |error: &dyn std::fmt::Display| StreamError::Unusable(format!("redis url: {error}"));
-        let client = Client::open(url).map_err(|error| unusable(&error))?;
+        let client = open_client(url, options).map_err(|error| unusable(&error))?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(options.connect_timeout))
             .set_response_timeout(Some(options.response_timeout));
-        let manager = Manager::new_with_config(url, config).map_err(|error| unusable(&error))?;
+        let manager = Manager::new_with_config(client.get_connection_info().clone(), config)
+            .map_err(|error| unusable(&error))?;
         let mut sizes = PoolConfig::new(options.connections.max(1));
         sizes.timeouts = Timeouts {
             wait: Some(options.connect_timeout),
@@ -115,6 +116,17 @@ impl Link {
         match timeout(self.options.connect_timeout, subscribe).await {
             Ok(subscribed) => subscribed.map_err(unavailable),
             Err(_) => Err(StreamError::Unavailable("no subscription in time".to_owned())),
+        }
+    }
+}
+
+fn open_client(url: &str, options: &RedisOptions) -> RedisResult<Client> {
+    match &options.tls {
+        None => Client::open(url),
+        Some(RedisTls { ca, identity }) => {
+            let client_tls =
+                identity.clone().map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
+            Client::build_with_tls(url, TlsCertificates { client_tls, root_cert: ca.clone() })
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! {prefix}:{lN}:bells              stream of lane N, one consumer group, entries of three short fields
+//! {prefix}:{lN}:deep, :overs, :over:TENANT, :windowed    windows and overflow of tenants (`windows.rs`)
 //! {prefix}:{lN}:lock:TENANT/ID     lock of an execution, SET NX PX, value = token
 //! {prefix}:generation              random, no expiry: gone when the server lost its memory
 //! {prefix}:news                    pub/sub channel
@@ -40,6 +41,7 @@ mod retire;
 mod script;
 mod stream;
 mod subscriber;
+mod windows;
 
-pub use options::RedisOptions;
+pub use options::{RedisOptions, RedisTls};
 pub use stream::RedisStream;

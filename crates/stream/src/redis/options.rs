@@ -17,6 +17,24 @@ pub struct RedisOptions {
     /// About how many bells a lane keeps. Beyond it the oldest are dropped, read or not, and the
     /// sweeps have to find what they stood for; a million of them take some 65 MB.
     pub lane_capacity: usize,
+    /// For a `rediss://` address whose certificate no public CA has signed, or that asks for one of ours.
+    pub tls: Option<RedisTls>,
+}
+
+/// What to trust and what to present, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisTls {
+    /// CAs that are trusted instead of the public ones.
+    pub ca: Option<Vec<u8>>,
+    /// A certificate and its key.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Without the key.
+impl std::fmt::Debug for RedisTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisTls").finish_non_exhaustive()
+    }
 }
 
 impl Default for RedisOptions {
@@ -27,6 +45,7 @@ impl Default for RedisOptions {
             connect_timeout: Duration::from_secs(1),
             response_timeout: Duration::from_secs(2),
             lane_capacity: 1_000_000,
+            tls: None,
         }
     }
 }

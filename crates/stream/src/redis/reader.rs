@@ -11,24 +11,29 @@
 //! - Unseen entries count as first deliveries: no code has tried them, so they are no sign of a crash.
 //!   (One that this consumer reclaimed meanwhile may come twice, which at-least-once allows.)
 //!
+//! The request of a read also carries what the last one delivered, so that the windows of tenants are moved on
+//! (`windows.rs`) without a round trip of their own.
+//!
 //! If somebody else destroyed and made the group between two reads, ids may start over and the
 //! remembered one is too high; such an entry, if also unseen, waits for reclaim.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::WorkerId;
+use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use redis::aio::MultiplexedConnection;
-use redis::{RedisError, RedisResult, Value};
+use redis::{Pipeline, RedisError, RedisResult, Value};
 use tokio::time::{sleep, timeout};
 
 use super::doorbells::settle;
 use super::entry::Entries;
 use super::keys::{GROUP, Keys};
 use super::link::Link;
-use super::{fault, groups, reply};
-use crate::doorbell::{BellReader, Delivery, Redelivered};
+use super::script::Call;
+use super::{fault, groups, reply, windows};
+use crate::doorbell::{Bell, BellReader, Delivery, FullTenants, Redelivered};
 use crate::{Result, StreamError};
 
 const START: &str = "0-0";
@@ -41,8 +46,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct RedisReader {
     link: Arc<Link>,
     keys: Keys,
+    capacity: usize,
     consumer: WorkerId,
     lanes: Vec<Position>,
+    /// What was delivered since the server was last told, by tenant.
+    delivered: BTreeMap<TenantId, usize>,
+    /// Whether the last read found nothing.
+    idle: bool,
+    full: FullTenants,
     /// Absent after an error, and while a request is under way: dropping the future drops it too.
     connection: Option<MultiplexedConnection>,
     unseen: Unseen,
@@ -76,6 +87,7 @@ impl RedisReader {
     pub(super) async fn join(
         link: Arc<Link>,
         keys: Keys,
+        capacity: usize,
         consumer: WorkerId,
         lanes: &[Lane],
     ) -> Result<Self> {
@@ -87,8 +99,12 @@ impl RedisReader {
         Ok(Self {
             link,
             keys,
+            capacity,
             consumer,
             lanes,
+            delivered: BTreeMap::new(),
+            idle: true,
+            full: FullTenants::default(),
             connection: Some(connection),
             unseen: Unseen::Nothing,
             pause: Duration::ZERO,
@@ -104,7 +120,7 @@ impl RedisReader {
         let (request, patience) = self.request(what, per_lane);
         self.unseen = Unseen::Possibly;
         let answer: RedisResult<Value> = match timeout(patience, request.query_async(&mut connection)).await {
-            Ok(answer) => answer,
+            Ok(answers) => last_answer(answers),
             Err(_) => return Err(StreamError::Unavailable("the server does not answer".to_owned())),
         };
         match answer {
@@ -112,6 +128,7 @@ impl RedisReader {
                 self.connection = Some(connection);
                 self.pause = Duration::ZERO;
                 let (deliveries, found) = self.take_apart(value).await?;
+                self.note_delivered(&deliveries);
                 self.unseen = match what {
                     Ask::Pending if found > 0 => Unseen::Possibly,
                     Ask::Pending | Ask::New { .. } => Unseen::Nothing,
@@ -126,8 +143,12 @@ impl RedisReader {
         }
     }
 
-    fn request(&self, what: Ask, per_lane: usize) -> (redis::Cmd, Duration) {
-        let mut command = redis::cmd("XREADGROUP");
+    /// The read comes last: what it answers to is what the commands before it have moved up.
+    fn request(&mut self, what: Ask, per_lane: usize) -> (Pipeline, Duration) {
+        let mut request = Pipeline::new();
+        request.ignore_errors();
+        self.move_windows(&mut request);
+        let command = request.cmd("XREADGROUP");
         command.arg("GROUP").arg(GROUP).arg(self.consumer.as_str()).arg("COUNT").arg(per_lane);
         let patience = match what {
             Ask::New { block } if !block.is_zero() => {
@@ -148,7 +169,42 @@ impl RedisReader {
                 Ask::New { .. } => command.arg(">"),
             };
         }
-        (command, patience)
+        (request, patience)
+    }
+
+    /// Says what was delivered. It is said once: what gets lost is counted again by the recount.
+    fn move_windows(&mut self, request: &mut Pipeline) {
+        let mut calls: BTreeMap<Lane, Call> = BTreeMap::new();
+        for (tenant, count) in std::mem::take(&mut self.delivered) {
+            let lane = Lane::of(&tenant);
+            let call = calls.entry(lane).or_insert_with(|| windows::call(&self.keys, lane, self.capacity));
+            let more = if self.full.contains(&tenant) { "0" } else { "1" };
+            call.arguments.extend([tenant.to_string(), count.to_string(), more.to_owned()]);
+        }
+        for call in calls.values() {
+            windows::add_to(request, windows::DELIVERED, call);
+        }
+        if self.idle {
+            let full = self.full.list();
+            for position in &self.lanes {
+                let mut call = windows::call(&self.keys, position.lane, self.capacity);
+                call.arguments.extend(full.iter().map(TenantId::to_string));
+                windows::add_to(request, windows::LOOK, &call);
+            }
+        }
+    }
+
+    fn note_delivered(&mut self, deliveries: &[Delivery]) {
+        self.idle = deliveries.is_empty();
+        for delivery in deliveries {
+            match &delivery.bell {
+                Bell::Mailbox(execution) => {
+                    *self.delivered.entry(execution.tenant.clone()).or_default() += 1;
+                }
+                // Not counted.
+                Bell::Actions(_) => {}
+            }
+        }
     }
 
     /// Deliveries, and how many entries of any kind there were.
@@ -195,6 +251,11 @@ impl RedisReader {
     }
 }
 
+/// The answer to the read itself. The others are advice.
+fn last_answer(answers: RedisResult<Vec<RedisResult<Value>>>) -> RedisResult<Value> {
+    answers?.pop().unwrap_or(Ok(Value::Nil))
+}
+
 #[async_trait::async_trait]
 impl BellReader for RedisReader {
     async fn read(&mut self, per_lane: usize, block: Duration) -> Result<Vec<Delivery>> {
@@ -219,5 +280,9 @@ impl BellReader for RedisReader {
             self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         }
         outcome
+    }
+
+    fn heed(&mut self, full: &FullTenants) {
+        self.full = full.clone();
     }
 }

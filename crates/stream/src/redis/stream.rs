@@ -10,6 +10,7 @@ use super::reclaim::Cursors;
 use super::retire::RetireScript;
 use super::script::Script;
 use super::subscriber::Subscriber;
+use super::windows::WindowScripts;
 use crate::Result;
 
 pub struct RedisStream {
@@ -17,6 +18,7 @@ pub struct RedisStream {
     pub(super) keys: Keys,
     pub(super) lane_capacity: usize,
     pub(super) locks: LockScripts,
+    pub(super) windows: WindowScripts,
     pub(super) refresh: Script,
     pub(super) retire: RetireScript,
     pub(super) cursors: Cursors,
@@ -33,6 +35,7 @@ impl RedisStream {
             keys: Keys::new(&options.prefix),
             lane_capacity: options.lane_capacity,
             locks: LockScripts::default(),
+            windows: WindowScripts::default(),
             refresh: Script::new(super::doorbells::REFRESH),
             retire: RetireScript::default(),
             cursors: Cursors::default(),

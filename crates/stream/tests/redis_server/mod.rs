@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "test support: a panic is how a test says that it failed")]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millstream_core::id::{ExecutionId, ExecutionKey, Seq, TenantId, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_stream::announce::News;
 use millstream_stream::doorbell::{Bell, BellReader};
-use millstream_stream::{RedisOptions, RedisStream, Streams};
+use millstream_stream::{RedisOptions, RedisStream, StreamError, Streams};
 use millstream_testkit::redis::TestRedis;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
@@ -48,6 +48,36 @@ impl Rig {
     /// The stream that all bells of these tests go to.
     pub(super) fn bells_key(&self) -> String {
         format!("millstream:{{l{}}}:bells", bell(0).lane().number())
+    }
+
+    /// Another key of the same lane.
+    pub(super) fn lane_key(&self, name: &str) -> String {
+        format!("millstream:{{l{}}}:{name}", bell(0).lane().number())
+    }
+
+    /// The keys of that lane, in order.
+    pub(super) async fn window_keys(&self) -> Vec<String> {
+        let found = self.command(&["KEYS", &self.lane_key("*")]).await;
+        let mut keys: Vec<String> = redis::from_redis_value(found).unwrap();
+        keys.sort();
+        keys
+    }
+
+    /// Reads and acknowledges until `count` doorbells have come; a lost group is read past.
+    pub(super) async fn answer(&self, reader: &mut Box<dyn BellReader>, count: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut heard = 0;
+        while heard < count {
+            assert!(Instant::now() < deadline, "{heard} of {count} came");
+            let deliveries = match reader.read(100, Duration::from_millis(200)).await {
+                Err(StreamError::Amnesia(_)) => Vec::new(),
+                read => read.unwrap(),
+            };
+            heard += deliveries.len();
+            let entries: Vec<_> = deliveries.into_iter().map(|delivery| delivery.entry).collect();
+            self.streams.bells.ack(&entries).await.unwrap();
+        }
+        assert_eq!(heard, count);
     }
 
     pub(super) fn news(&self, seq: i64) -> News {

@@ -1,16 +1,26 @@
-//! Leases actions that are ready and that nobody took along with a commit.
+//! Leases actions that are ready and that no commit took along.
 //!
 //! Woken by a doorbell for actions, by a retry of this worker that comes due, by a slot that becomes
 //! free while there was more to do, and by a slow tick. The tick is also the repair: it finds actions
 //! whose doorbell was lost and actions whose holder died (their lease has run out).
+//!
+//! A lease takes turns between the tenants that have something due ([`crate::due_tenants`]), so that a backlog of one
+//! does not stand in front of the others. A tenant that holds more than its part of the slots is not asked
+//! while others have actions due.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use millstream_core::id::TenantId;
 use tokio::time::Instant;
 
 use super::every::{Undone, once};
 use crate::aftermath::Aftermath;
+use crate::due_tenants::QueueOwner;
 use crate::worker::Worker;
+
+/// One statement looks into at most about so many queues.
+const QUEUES: usize = 64;
 
 pub(crate) async fn run(worker: Arc<Worker>) {
     while !worker.stop.is_cancelled() {
@@ -23,22 +33,48 @@ pub(crate) async fn run(worker: Arc<Worker>) {
     }
 }
 
-/// Takes until there is less than there are slots, or no slot is free and the worker stops.
+/// Takes until nothing is due of which this worker knows, or no slot is free and the worker stops.
 async fn lease(worker: &Worker) -> Result<(), Undone> {
+    match worker.due_tenants.next_look(Instant::now()) {
+        Some(later) => worker.hunger.set(later),
+        None => look(worker).await?,
+    }
+    let most = (QUEUES / worker.queues_per_owner()).max(1);
     loop {
         let mut reserved = tokio::select! {
             biased;
             reserved = worker.slots.reserve_some() => reserved,
             () = worker.stop.cancelled() => return Ok(()),
         };
-        let asked = Instant::now();
-        let slots = reserved.len();
-        let grant = worker.grant(slots);
-        let leased = worker.deps.stores.actions.lease(&worker.options.worker, &grant, worker.now()).await?;
-        let all = leased.len() < slots;
-        Aftermath::default().perform(worker, leased, &mut reserved, asked);
-        if all {
+        let owners = worker.due_tenants.next(most, &worker.barred_tenants());
+        if owners.is_empty() {
             return Ok(());
         }
+        let asked = Instant::now();
+        let slots = reserved.len();
+        let grant = worker.grant_of(&owners, slots);
+        let leased = worker.deps.stores.actions.lease(&worker.options.worker, &grant, worker.now()).await?;
+        if leased.len() < slots {
+            worker.due_tenants.exhausted(&owners);
+        } else if slots >= grant.queues.len() {
+            // Each queue had its turn.
+            let served: BTreeSet<&TenantId> =
+                leased.iter().map(|action| &action.lease.key.execution.tenant).collect();
+            worker.due_tenants.exhausted(owners.iter().filter(|due| match &due.owner {
+                // Whether something came from these queues cannot be told.
+                QueueOwner::AllTenants => false,
+                QueueOwner::Tenant(tenant) => !served.contains(tenant),
+            }));
+        }
+        Aftermath::default().perform(worker, leased, &mut reserved, asked);
     }
+}
+
+/// Which tenants have open actions.
+async fn look(worker: &Worker) -> Result<(), Undone> {
+    let begun = Instant::now();
+    let mut open = worker.deps.stores.tasks.open_queues("").await?;
+    open.retain(|queue| worker.can_perform(queue));
+    worker.due_tenants.looked(open, begun.elapsed(), Instant::now());
+    Ok(())
 }

@@ -42,7 +42,7 @@ async fn fire(worker: &Worker) -> Result<(), Undone> {
             break;
         }
     }
-    if let Some(next) = worker.deps.stores.timers.next_due(worker.queues()).await? {
+    if let Some(next) = worker.deps.stores.timers.next_due(&worker.open_queues()).await? {
         // It may be an action: the other loop is told as well, and looks no sooner than it is due.
         let soon = Instant::now() + worker.options.tick;
         let at = worker.instant_of(next);

@@ -30,7 +30,8 @@ pub(crate) async fn measure(worker: Arc<Worker>) -> Result<(), Undone> {
     for lane in worker.deps.streams.care.stats().await? {
         let number = lane.lane.number().to_string();
         ::metrics::gauge!(metrics::LANE_PENDING, "lane" => number.clone()).set(lane.pending as f64);
-        ::metrics::gauge!(metrics::LANE_LAG, "lane" => number).set(lane.lag as f64);
+        ::metrics::gauge!(metrics::LANE_LAG, "lane" => number.clone()).set(lane.lag as f64);
+        ::metrics::gauge!(metrics::LANE_OVERFLOW, "lane" => number).set(lane.overflow as f64);
     }
     Ok(())
 }

@@ -36,6 +36,7 @@ pub(crate) mod retention;
 pub(crate) mod ring_all;
 pub(crate) mod runs;
 pub(crate) mod standings;
+pub(crate) mod windows;
 
 #[cfg(test)]
 mod sweep_tests;

@@ -3,7 +3,7 @@
 //! Either they were never rung (an ingress died between its commit and its doorbell) or the doorbell
 //! was lost. Their row says that they are undecided, and that is all this sweep needs: an event that
 //! reaches the age of `overdue`, then twice that, four times, … is rung again, unless it merely waits in
-//! a queue that is as long. Which ages were reached
+//! a queue of its tenant that is as long. Which ages were reached
 //! since the last sweep is computed in `core::sweep` from the time of that sweep, which is kept with
 //! the duty, so nothing is marked on any row and no position over ids is remembered. One worker sweeps
 //! at a time, and no sooner than a period after the last sweep, however many workers there are. Its turn
@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::ExecutionKey;
+use millstream_core::id::{ExecutionKey, TenantId};
 use millstream_core::planted::{self, Bug};
 use millstream_core::sweep::{self, Band};
 use millstream_stream::doorbell::Bell;
@@ -49,25 +49,33 @@ pub(crate) async fn sweep(worker: Arc<Worker>) -> Result<(), Undone> {
     }
     let (workers, me) = (&worker.deps.stores.workers, &worker.options.worker);
     let now = worker.now();
-    let queued = worker.queue().length();
+    let queued = worker.queue().lengths();
     let Some(last) = workers.take_duty(DUTY, me, TURN, now).await? else { return Ok(()) };
     if now.since(last) < period(&worker).mul_f64(0.75) {
         // Somebody has just done it.
         return Ok(workers.finish_duty(DUTY, me, last).await?);
     }
-    let bands = sweep::bands(last, now, worker.options.overdue, queued);
-    let swept = ring_pages(&worker, DUTY, Some(&bands)).await;
+    let overdue = worker.options.overdue;
+    let waits = |tenant: &TenantId| queued.explains(tenant, overdue);
+    let bands = sweep::bands(last, now, overdue, Duration::ZERO);
+    let mut swept = ring_pages(&worker, DUTY, Some(&bands), |tenant| !waits(tenant)).await;
+    if matches!(swept, Ok(Swept::All)) && sweep::explained(queued.longest()) >= overdue {
+        // Those who wait in a long queue: only ages beyond it.
+        let bands = sweep::bands(last, now, overdue, queued.longest());
+        swept = ring_pages(&worker, DUTY, Some(&bands), waits).await;
+    }
     // Unless all was rung the time of the last sweep stays: the next one covers this one too.
     let done_at = if matches!(swept, Ok(Swept::All)) { now } else { last };
     workers.finish_duty(DUTY, me, done_at).await?;
     swept.map(|_| ())
 }
 
-/// Rings all undecided executions (within `bands`), page by page, under the turn at `duty`.
+/// Rings all undecided executions (within `bands`) of tenants that pass, page by page, under the turn at `duty`.
 pub(crate) async fn ring_pages(
     worker: &Worker,
     duty: &'static str,
     bands: Option<&[Band]>,
+    passes: impl Fn(&TenantId) -> bool,
 ) -> Result<Swept, Undone> {
     let mut after: Option<ExecutionKey> = None;
     let mut rung = 0;
@@ -75,9 +83,10 @@ pub(crate) async fn ring_pages(
         let page = worker.deps.stores.events.undecided(bands, after.as_ref(), PAGE).await?;
         let full = page.len() == PAGE;
         after = page.last().cloned();
-        rung += page.len();
-        ::metrics::counter!(metrics::SWEPT, "sweep" => duty).increment(page.len() as u64);
-        let bells: Vec<Bell> = page.into_iter().map(Bell::Mailbox).collect();
+        let passing = page.into_iter().filter(|execution| passes(&execution.tenant));
+        let bells: Vec<Bell> = passing.map(Bell::Mailbox).collect();
+        rung += bells.len();
+        ::metrics::counter!(metrics::SWEPT, "sweep" => duty).increment(bells.len() as u64);
         if !bells.is_empty() {
             worker.deps.streams.bells.publish(&bells).await?;
         }

@@ -69,7 +69,7 @@ async fn sweep(worker: &Worker, loss: Loss) -> Result<bool, Undone> {
             Loss::Unknown => true,
             Loss::Noticed(at) => last >= at,
         };
-    let swept = if made_good { Ok(Swept::All) } else { ring_pages(worker, DUTY, None).await };
+    let swept = if made_good { Ok(Swept::All) } else { ring_pages(worker, DUTY, None, |_| true).await };
     let (done_at, done_for) = match (&swept, made_good) {
         (Ok(Swept::All), false) => (now, mark(&generation)),
         (Ok(Swept::All), true) | (Ok(Swept::Part) | Err(_), _) => (last, marked),

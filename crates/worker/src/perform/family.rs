@@ -116,8 +116,8 @@ async fn settle_parent(
         .settle(&worker.options.worker, &[settlement], &grant, worker.now())
         .await?;
     let recorded = matches!(settled.verdicts.first(), Some(SettleVerdict::Recorded { .. }));
+    worker.hear_of_actions(&parent.tenant);
     aftermath::ring(worker, &[Bell::Mailbox(parent.clone()), Bell::Actions(parent)]).await;
-    worker.hunger.set(tokio::time::Instant::now());
     Ok(Some(told(if recorded { "told" } else { "somebody was faster" })))
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Method, Response, StatusCode};
+use reqwest::{Certificate, Client, Method, Response, StatusCode};
 use url::Url;
 
 use super::address_guard::{AddressGuard, Forbidden};
@@ -29,7 +29,11 @@ pub(crate) struct HttpPerformer {
 impl HttpPerformer {
     pub(crate) fn new(options: &HttpOptions) -> Result<Self, WorkerError> {
         let guard = AddressGuard::new(&options.allow);
+        let roots = options.private_roots.iter().map(|root| Certificate::from_der(root));
+        let roots =
+            roots.collect::<Result<Vec<_>, _>>().map_err(|error| WorkerError::Http(error.to_string()))?;
         let client = Client::builder()
+            .tls_certs_merge(roots)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .dns_resolver(Arc::new(guard.clone()))

@@ -6,11 +6,11 @@
 //! A lease on an action that promised signs of life is renewed only after one, and the newest progress
 //! goes with it; one that gives none for too long is silent, and its attempt ends.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::{ActionKey, ExecutionKey};
+use millstream_core::id::{ActionKey, ExecutionKey, TenantId};
 use millstream_store::action_store::{Beat as Renewal, Lease};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -113,6 +113,16 @@ impl Leases {
         let mut all: Vec<Lease> = self.entries().values().map(|entry| entry.lease.clone()).collect();
         all.sort_unstable();
         all
+    }
+
+    /// How many actions of each tenant are held, nodes aside.
+    pub(crate) fn count_by_tenant(&self) -> BTreeMap<TenantId, usize> {
+        let entries = self.entries();
+        let mut counts: HashMap<&TenantId, usize> = HashMap::new();
+        for entry in entries.values().filter(|entry| entry.whose == Whose::Machine) {
+            *counts.entry(&entry.lease.key.execution.tenant).or_default() += 1;
+        }
+        counts.into_iter().map(|(tenant, count)| (tenant.clone(), count)).collect()
     }
 
     /// The graphs that the leases belong to, each once.

@@ -186,6 +186,10 @@ impl Bench {
 
     /// Stores a definition written in YAML.
     pub(crate) async fn define(&self, yaml: &str) {
+        self.define_for(&TenantId::default_tenant(), yaml).await;
+    }
+
+    pub(crate) async fn define_for(&self, tenant: &TenantId, yaml: &str) {
         let definition = definition::parse(yaml, Format::Yaml).expect("a valid definition");
         let new = NewDefinition {
             name: definition.name().clone(),
@@ -193,17 +197,20 @@ impl Bench {
             source: definition.canonical_json(),
             checksum: definition.checksum(),
         };
-        self.stores.definitions.put(&TenantId::default_tenant(), &new, self.now()).await.unwrap();
+        self.stores.definitions.put(tenant, &new, self.now()).await.unwrap();
     }
 
     /// Starts an execution of the latest version.
     pub(crate) async fn start(&self, definition: &str, id: &str) -> ExecutionKey {
-        let tenant = TenantId::default_tenant();
+        self.start_key(definition, key(id)).await
+    }
+
+    pub(crate) async fn start_key(&self, definition: &str, key: ExecutionKey) -> ExecutionKey {
+        let tenant = key.tenant.clone();
         let name = Name::parse(definition).unwrap();
         let stored = self.stores.definitions.get(&tenant, &name, None).await.unwrap().expect("defined");
         let parsed = definition::parse(&stored.source, Format::Json).unwrap();
         let compiled = Machine::compile(parsed).unwrap();
-        let key = key(id);
         let start = self.new_event(&key, "millstream.start", "null");
         let (applied, state) =
             machine::create(&compiled, start.event_id, &RawJson::null(), self.now()).unwrap();

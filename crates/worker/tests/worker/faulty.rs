@@ -26,7 +26,7 @@ use millstream_store::run_store::{CommittedRuns, RunStore, SeatBeat, SeatPulse, 
 use millstream_store::timer_store::TimerStore;
 use millstream_store::worker_store::{WorkerBeat, WorkerStore, WorkerView};
 use millstream_store::{StoreError, Stores};
-use millstream_stream::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
+use millstream_stream::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId, FullTenants};
 use millstream_stream::{StreamError, Streams};
 
 /// A call, as far as hooks want to know it.
@@ -416,6 +416,10 @@ impl Doorbells for Faulty<dyn Doorbells> {
     async fn refresh(&self, consumer: &WorkerId, entries: &[EntryId]) -> millstream_stream::Result<()> {
         self.ring(Call::Refresh, self.inner.refresh(consumer, entries), ()).await
     }
+
+    async fn replenish(&self, tenants: &[TenantId]) -> millstream_stream::Result<()> {
+        self.inner.replenish(tenants).await
+    }
 }
 
 struct FaultyReader {
@@ -434,5 +438,9 @@ impl BellReader for FaultyReader {
                 Err(StreamError::Unavailable("injected".to_owned()))
             }
         }
+    }
+
+    fn heed(&mut self, full: &FullTenants) {
+        self.inner.heed(full);
     }
 }

@@ -1,9 +1,12 @@
 //! HTTP actions and the addresses that they may reach.
 
 use millstream_core::status::{ActionStatus, EventStatus};
-use millstream_testkit::Sink;
+use millstream_testkit::certificates::TlsFront;
 use millstream_testkit::sink::Answer;
+use millstream_testkit::{Sink, TestCa};
 use millstream_worker::HttpOptions;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::bench::Bench;
 
@@ -162,4 +165,19 @@ actions:
     let go = bench.send(&key, "go", "null").await;
     bench.until_event(go, EventStatus::Completed).await;
     assert!(sink.calls_to("/slow").len() >= 2);
+}
+
+#[tokio::test]
+async fn an_https_target_of_a_private_ca_is_reached_when_the_ca_is_trusted() {
+    let (ca, sink) = (TestCa::new("private"), Sink::start().await);
+    let target = sink.url("").trim_start_matches("http://").parse().unwrap();
+    let front = TlsFront::to(target, &ca.issue_local()).await;
+    let url = format!("{}/x", front.url());
+    let (status, error) = call(&Bench::new(), &url, loopback_only()).await;
+    assert_eq!(status, ActionStatus::Failed);
+    assert!(error.contains("certificate"), "{error}");
+    assert_eq!(sink.calls().len(), 0, "it was reached");
+    let private_roots = vec![CertificateDer::from_pem_slice(ca.pem.as_bytes()).unwrap()];
+    let (status, error) = call(&Bench::new(), &url, HttpOptions { private_roots, ..loopback_only() }).await;
+    assert_eq!((status, error.as_str()), (ActionStatus::Succeeded, ""));
 }

@@ -1,0 +1,63 @@
+//! How long the backlog is, and which tenants meet.
+
+use millstream_core::id::TenantId;
+use millstream_core::lane::Lane;
+
+use super::report::LaneChoice;
+use crate::error::{BenchError, Result};
+use crate::plan::Target;
+
+/// The tenant with the backlog.
+pub(crate) const BUSY: &str = "busy";
+
+/// What `millstream bench fairness` measures.
+#[derive(Debug, Clone)]
+pub struct Fairness {
+    /// Events of the busy tenant that wait, and as many HTTP actions.
+    pub backlog: usize,
+    /// Events that the quiet tenant sends while nothing else happens.
+    pub idle: usize,
+}
+
+impl Fairness {
+    pub(crate) fn check(&self, target: &Target) -> Result<()> {
+        let usage = |text: &str| Err(BenchError::Usage(text.to_owned()));
+        if !matches!(target, Target::Fleet { .. }) {
+            return usage(
+                "fairness is about tenants, and the bench stops the workers for it: it needs --fleet N",
+            );
+        }
+        if !(1..=10_000_000).contains(&self.backlog) {
+            return usage("--backlog: between 1 and 10,000,000");
+        }
+        if !(1..=100_000).contains(&self.idle) {
+            return usage("--idle: between 1 and 100,000");
+        }
+        Ok(())
+    }
+}
+
+/// The name of a tenant that shares the lane of the busy one, or does not.
+pub(crate) fn neighbour(lane: LaneChoice) -> Result<String> {
+    let lane_of = |name: &str| TenantId::parse(name).map(|tenant| Lane::of(&tenant)).ok();
+    let busy = lane_of(BUSY);
+    (0..1_000)
+        .map(|number| format!("quiet-{number}"))
+        .find(|name| match lane {
+            LaneChoice::Same => lane_of(name) == busy,
+            LaneChoice::Other => lane_of(name) != busy,
+        })
+        .ok_or_else(|| BenchError::Wrong("no tenant has such a lane".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_neighbour_is_in_the_lane_that_was_asked_for() {
+        let lane = |name: &str| Lane::of(&TenantId::parse(name).unwrap());
+        assert_eq!(lane(&neighbour(LaneChoice::Same).unwrap()), lane(BUSY));
+        assert_ne!(lane(&neighbour(LaneChoice::Other).unwrap()), lane(BUSY));
+    }
+}

@@ -1,0 +1,233 @@
+//! Two tenants: a backlog of one, and single events of the other beside it.
+//!
+//! The backlog is made while the workers are stopped (not ended: they have joined the stream, as in a fleet that
+//! runs), so that all of it waits when they go on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::window::per_second;
+use crate::error::{BenchError, Result};
+use crate::fairness::{BUSY, BacklogKind, Fairness, FairnessCase, FairnessReport, LaneChoice, neighbour};
+use crate::generator::{self, on_own_thread};
+use crate::latency::Latencies;
+use crate::plan::Amount;
+use crate::quiet::Counters;
+use crate::request::{Requests, Submit, Until};
+use crate::setup;
+use crate::target::{Start, Subject, Workers};
+use crate::usage::others;
+use crate::wire::{Address, Connection};
+use crate::workload::{Hands, Workload};
+use crate::world::World;
+
+/// Events before the measured ones.
+const WARMUP: usize = 20;
+/// How often it is asked whether the backlog is worked off.
+const LOOK: Duration = Duration::from_millis(50);
+/// Nothing moves for so long: something is lost.
+const STUCK: Duration = Duration::from_secs(60);
+/// Executions that the quiet tenant sends to, round and round.
+const QUIET_EXECUTIONS: usize = 2_000;
+/// Events per request of the backlog, and connections that send it.
+const BATCH: usize = 500;
+const CONNECTIONS: usize = 4;
+
+pub(crate) async fn measure(world: &World, wanted: &Fairness) -> Result<FairnessReport> {
+    let mut cases = Vec::new();
+    for kind in BacklogKind::ALL {
+        let alone = one_run(world, wanted, kind, None).await?;
+        for lane in LaneChoice::ALL {
+            let run = one_run(world, wanted, kind, Some(lane)).await?;
+            cases.push(FairnessCase {
+                kind,
+                lane,
+                idle: run.idle.percentiles(),
+                beside: run.beside.percentiles(),
+                alone_per_second: alone.per_second,
+                together_per_second: run.per_second,
+                cores_taken_by_others: run.cores_taken_by_others,
+            });
+        }
+    }
+    Ok(FairnessReport { backlog: wanted.backlog, cases })
+}
+
+struct FairnessRun {
+    idle: Latencies,
+    beside: Latencies,
+    per_second: f64,
+    cores_taken_by_others: Option<f64>,
+}
+
+/// On an engine of its own; without a lane the busy tenant is alone.
+async fn one_run(
+    world: &World,
+    wanted: &Fairness,
+    kind: BacklogKind,
+    lane: Option<LaneChoice>,
+) -> Result<FairnessRun> {
+    let start = world.new_run(Hands::Engine);
+    let mut subject = world.start(&start, Workers::AtOnce).await?;
+    let outcome = course(world, wanted, &mut subject, &start, kind, lane).await;
+    world.finish(subject, outcome).await
+}
+
+async fn course(
+    world: &World,
+    wanted: &Fairness,
+    subject: &mut Subject,
+    start: &Start,
+    kind: BacklogKind,
+    lane: Option<LaneChoice>,
+) -> Result<FairnessRun> {
+    let workload = match kind {
+        BacklogKind::Events => Workload::Many,
+        BacklogKind::Actions => Workload::Http,
+    };
+    let what = format!("{}, {}", kind.name(), lane.map_or("alone", LaneChoice::name));
+    let quiet = neighbour(lane.unwrap_or(LaneChoice::Same))?;
+    let busy_at = subject.as_tenant(start, BUSY).await?;
+    let quiet_at = subject.as_tenant(start, &quiet).await?;
+    let definition = workload.definition(&world.sink.url());
+    for address in [&busy_at, &quiet_at] {
+        let mut door = Connection::to(address);
+        door.post("/v1/definitions", "application/yaml", definition.as_bytes(), &[200, 201]).await?;
+    }
+    setup::start_executions(&quiet_at, workload, "q-", QUIET_EXECUTIONS).await?;
+    setup::start_executions(&busy_at, workload, "b-", wanted.backlog).await?;
+    let single =
+        Requests::new(&quiet_at, workload, "q-", QUIET_EXECUTIONS, Submit::Single).until(Until::Completed);
+    send_singly(&quiet_at, &single, WARMUP).await?;
+    let idle = send_singly(&quiet_at, &single, wanted.idle).await?;
+
+    subject.stop_workers()?;
+    let filled = fill(world, &busy_at, workload, wanted.backlog, &what).await;
+    let baseline = Counters::default();
+    let (before, _) = world.meter(&subject.roles()).await?;
+    subject.continue_workers()?;
+    filled?;
+    let began = Instant::now();
+    let counted = Counters::read(subject).await?.unwrap_or(baseline);
+
+    let over = Arc::new(AtomicBool::new(false));
+    let beside = lane.map(|_| {
+        let (address, requests, over) = (quiet_at.clone(), single.clone(), over.clone());
+        on_own_thread(move || send_until(address, requests, over))
+    });
+    let drained = drain(world, subject, (counted, wanted.backlog), kind, &what);
+    let (drained, beside) = match beside {
+        None => (drained.await, Ok(Latencies::new()?)),
+        Some(sending) => tokio::join!(
+            async {
+                let drained = drained.await;
+                over.store(true, Ordering::Relaxed);
+                drained
+            },
+            sending
+        ),
+    };
+    let (done, seconds) = (drained?, began.elapsed().as_secs_f64());
+    let (after, _) = world.meter(&subject.roles()).await?;
+    Ok(FairnessRun {
+        idle,
+        beside: beside?,
+        per_second: per_second(done, seconds),
+        cores_taken_by_others: others(&after, &before).map(|busy| busy / seconds),
+    })
+}
+
+async fn fill(world: &World, address: &Address, workload: Workload, events: usize, what: &str) -> Result<()> {
+    let _bar = world.plan.progress.bar(&format!("{what}: the backlog is sent"), events);
+    let requests = Requests::new(address, workload, "b-", events, Submit::Ndjson { batch: BATCH });
+    let (address, progress) = (address.clone(), Arc::new(AtomicUsize::new(0)));
+    let amount = Amount::Events(events);
+    let sent =
+        on_own_thread(move || generator::closed(address, requests, CONNECTIONS, amount, progress)).await?;
+    if sent.accepted == events {
+        return Ok(());
+    }
+    Err(BenchError::Wrong(format!("{} of {events} events of the backlog were accepted", sent.accepted)))
+}
+
+/// One event after the other, each until it is completed.
+async fn send_singly(address: &Address, requests: &Requests, count: usize) -> Result<Latencies> {
+    let (mut sender, mut latencies) = (SingleSender::to(address, requests), Latencies::new()?);
+    for number in 0..count {
+        latencies.record(sender.send(number).await?);
+    }
+    Ok(latencies)
+}
+
+async fn send_until(address: Address, requests: Requests, over: Arc<AtomicBool>) -> Result<Latencies> {
+    let (mut sender, mut latencies) = (SingleSender::to(&address, &requests), Latencies::new()?);
+    let mut number = 0;
+    while !over.load(Ordering::Relaxed) {
+        latencies.record(sender.send(number).await?);
+        number += 1;
+    }
+    Ok(latencies)
+}
+
+struct SingleSender<'a> {
+    connection: Connection,
+    requests: &'a Requests,
+    bytes: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl<'a> SingleSender<'a> {
+    fn to(address: &Address, requests: &'a Requests) -> Self {
+        Self { connection: Connection::to(address), requests, bytes: Vec::new(), scratch: Vec::new() }
+    }
+
+    /// How long it took. One that is not completed within the time that it may wait counts with that time.
+    async fn send(&mut self, number: usize) -> Result<Duration> {
+        self.requests.write(&mut self.bytes, &mut self.scratch, number, 1);
+        let began = Instant::now();
+        let reply = self.connection.exchange(&self.bytes).await;
+        let reply = reply.map_err(|error| BenchError::unreachable("the ingress", error))?;
+        match reply.status {
+            200 | 202 => Ok(began.elapsed()),
+            status => {
+                let body = String::from_utf8_lossy(&reply.body);
+                Err(BenchError::Wrong(format!(
+                    "an event was answered {status}: {}",
+                    crate::wire::excerpt(&body)
+                )))
+            }
+        }
+    }
+}
+
+/// Waits until as much was done as the backlog is; answers how much was done in all.
+async fn drain(
+    world: &World,
+    subject: &mut Subject,
+    (before, backlog): (Counters, usize),
+    kind: BacklogKind,
+    what: &str,
+) -> Result<usize> {
+    let bar = world.plan.progress.bar(what, backlog);
+    let (mut last, mut moved) = (0, Instant::now());
+    loop {
+        subject.alive()?;
+        let seen = Counters::read(subject).await?.unwrap_or_default().since(before);
+        let done = match kind {
+            BacklogKind::Events => seen.decided,
+            BacklogKind::Actions => seen.attempted,
+        };
+        bar.set(done);
+        let done = usize::try_from(done).unwrap_or(usize::MAX);
+        if done >= backlog {
+            return Ok(done);
+        }
+        if done > last {
+            (last, moved) = (done, Instant::now());
+        } else if moved.elapsed() > STUCK {
+            return Err(BenchError::Wrong(format!("{what}: nothing moves, {done} of {backlog} are done")));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,122 @@
+//! Tenants that share a lane do not wait for each other's backlog.
+
+use std::time::{Duration, Instant};
+
+use millstream_core::id::TenantId;
+use millstream_core::lane::Lane;
+
+use super::bench::{Bench, PATIENCE, SLICE, execution, hear, sorted, worker};
+use crate::doorbell::{Bell, BellReader, Delivery, FullTenants, TENANT_WINDOW};
+
+/// Much more than a lane offers of a tenant.
+const BACKLOG: usize = 4 * TENANT_WINDOW;
+
+/// Two tenants of one lane.
+fn neighbours() -> (TenantId, TenantId) {
+    let busy = TenantId::parse("busy").unwrap();
+    let quiet = (0..)
+        .map(|i| TenantId::parse(format!("quiet-{i}")).unwrap())
+        .find(|tenant| Lane::of(tenant) == Lane::of(&busy))
+        .unwrap();
+    (busy, quiet)
+}
+
+fn bells_of(tenant: &TenantId, count: usize) -> Vec<Bell> {
+    (0..count).map(|n| Bell::Mailbox(execution(tenant, n))).collect()
+}
+
+/// Reads until a bell of this tenant comes; everything that came.
+async fn hear_until(reader: &mut Box<dyn BellReader>, tenant: &TenantId) -> Vec<Delivery> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut heard: Vec<Delivery> = Vec::new();
+    while heard.iter().all(|delivery| delivery.bell.execution().tenant != *tenant) {
+        assert!(Instant::now() < deadline, "{} came", heard.len());
+        heard.extend(reader.read(100, SLICE).await.unwrap());
+    }
+    heard
+}
+
+pub async fn a_backlog_of_one_tenant_does_not_stand_in_front_of_another(bench: Bench) {
+    let (busy, quiet) = neighbours();
+    let mut reader = bench.join(&worker("w")).await;
+    bench.ring(&bells_of(&busy, BACKLOG)).await;
+    bench.ring(&bells_of(&quiet, 1)).await;
+    let heard = hear_until(&mut reader, &quiet).await;
+    assert!(heard.len() <= TENANT_WINDOW + 100, "{} came first", heard.len());
+    hear(&mut reader, BACKLOG + 1 - heard.len()).await;
+}
+
+pub async fn a_backlog_arrives_whole_and_in_its_order(bench: Bench) {
+    let (busy, _) = neighbours();
+    let mut reader = bench.join(&worker("w")).await;
+    let rung = bells_of(&busy, BACKLOG);
+    for part in rung.chunks(100) {
+        bench.ring(part).await;
+    }
+    let heard = hear(&mut reader, BACKLOG).await;
+    assert_eq!(heard.iter().map(|delivery| delivery.bell.clone()).collect::<Vec<_>>(), rung);
+    bench.ack(&heard).await;
+    assert_eq!(bench.length().await, 0);
+}
+
+pub async fn a_backlog_is_counted_whole(bench: Bench) {
+    let (busy, _) = neighbours();
+    let _reader = bench.join(&worker("w")).await;
+    bench.ring(&bells_of(&busy, BACKLOG)).await;
+    let rows = bench.streams.care.stats().await.unwrap();
+    let row = rows.iter().find(|row| row.lane == Lane::of(&busy)).unwrap();
+    assert_eq!((row.length, row.pending, row.lag), (BACKLOG as u64, 0, BACKLOG as u64));
+    assert!(row.overflow <= row.lag);
+}
+
+pub async fn of_a_tenant_that_is_full_little_comes_until_more_is_wanted(bench: Bench) {
+    let (busy, quiet) = neighbours();
+    let full = FullTenants::default();
+    full.replace([busy.clone()].into());
+    let mut reader = bench.join(&worker("w")).await;
+    reader.heed(&full);
+    bench.ring(&bells_of(&busy, BACKLOG)).await;
+    let mut heard = Vec::new();
+    loop {
+        let more = reader.read(1_000, SLICE).await.unwrap();
+        if more.is_empty() {
+            break;
+        }
+        heard.extend(more);
+    }
+    assert!(heard.len() <= TENANT_WINDOW, "{} came", heard.len());
+    bench.ring(&bells_of(&quiet, 1)).await;
+    assert_eq!(sorted(&hear(&mut reader, 1).await), bells_of(&quiet, 1));
+    let wanted = full.replace([].into());
+    assert_eq!(wanted, [busy]);
+    bench.streams.bells.replenish(&wanted).await.unwrap();
+    heard.extend(hear(&mut reader, BACKLOG - heard.len()).await);
+    assert_eq!(heard.len(), BACKLOG);
+}
+
+pub async fn a_backlog_that_one_reader_left_is_taken_by_another(bench: Bench) {
+    let (busy, _) = neighbours();
+    let full = FullTenants::default();
+    let mut first = bench.join(&worker("w1")).await;
+    first.heed(&full);
+    bench.ring(&bells_of(&busy, BACKLOG)).await;
+    full.replace([busy.clone()].into());
+    let taken = first.read(TENANT_WINDOW, Duration::ZERO).await.unwrap().len();
+    drop(first);
+    // It did not say what it was given.
+    bench.streams.care.recount().await.unwrap();
+    let mut second = bench.join(&worker("w2")).await;
+    hear(&mut second, BACKLOG - taken).await;
+}
+
+pub async fn a_recount_changes_nothing_that_is_right(bench: Bench) {
+    let (busy, quiet) = neighbours();
+    let mut reader = bench.join(&worker("w")).await;
+    bench.ring(&bells_of(&busy, BACKLOG)).await;
+    bench.streams.care.recount().await.unwrap();
+    bench.ring(&bells_of(&quiet, 1)).await;
+    let heard = hear_until(&mut reader, &quiet).await;
+    assert!(heard.len() <= TENANT_WINDOW + 100, "{} came first", heard.len());
+    bench.streams.care.recount().await.unwrap();
+    hear(&mut reader, BACKLOG + 1 - heard.len()).await;
+}

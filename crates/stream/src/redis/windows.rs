@@ -1,0 +1,272 @@
+//! Windows and overflow: what keeps one tenant's backlog from standing in front of the others in a lane.
+//!
+//! ```text
+//! {prefix}:{lN}:deep           hash: tenant → its unread mailbox doorbells in the lane's stream, about
+//! {prefix}:{lN}:over:TENANT    list: the doorbells beyond the window, oldest first
+//! {prefix}:{lN}:overs          set of the tenants that have such a list
+//! {prefix}:{lN}:windowed       there while workers move overflow up; without it no publisher makes any
+//! ```
+//!
+//! - [`PUBLISH`] is the one place that chooses between stream and list. A tenant with overflow adds to its overflow, so
+//!   that its doorbells stay in order. Doorbells for actions are never overflow: one wakes a worker for every tenant.
+//! - Whoever reads takes what it read off the count and moves as many up ([`DELIVERED`]), in the request of its next
+//!   read, unless it has enough of the tenant; then it asks later ([`REPLENISH`]). A reader that had nothing to read
+//!   looks for overflow that was left behind ([`LOOK`]).
+//! - Entries of a list are never delivered from it, so groups, reclaim and acknowledgements know nothing of it. Moving
+//!   one up is atomic; a list that is empty does not exist.
+//! - The count is advice. Answers that get lost, deaths, doorbells acknowledged unread and readers of older builds make
+//!   it wrong by some; [`RECOUNT`] sets it to what is there. It is never below zero, and gone with the lane's group.
+//! - Lost lists are found by the sweep of overdue events, like every lost doorbell.
+
+use std::collections::BTreeMap;
+
+use millstream_core::id::TenantId;
+use millstream_core::lane::Lane;
+use redis::Pipeline;
+
+use super::entry;
+use super::fault;
+use super::keys::{GROUP, Keys};
+use super::link::Link;
+use super::script::{Call, Script};
+use crate::Result;
+use crate::doorbell::{Bell, TENANT_WINDOW};
+
+/// Most doorbells in one invocation: the server does nothing else meanwhile.
+const PUBLISHED_AT_ONCE: usize = 512;
+
+/// How long publishers make overflow after a worker was last there. Long, so that a fleet without workers for a while
+/// comes back to lanes that are fair; a day, so that one that went back to a build without windows is as before.
+const WINDOWED_SECONDS: u32 = 86_400;
+
+/// `top_up(tenant, deep)` moves overflow into the room that the window has. All scripts have the same KEYS and begin with
+/// the same ARGV: stream, counts, overs, windowed; window, capacity, what the keys of lists begin with.
+macro_rules! script {
+    ($text:literal) => {
+        concat!(
+            "
+local window, capacity, lists = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local function add(tenant, bell)
+  redis.call('XADD', KEYS[1], 'MAXLEN', '~', capacity, '*',
+    'b', string.sub(bell, 1, 1), 't', tenant, 'e', string.sub(bell, 2))
+end
+local function deep_of(tenant) return tonumber(redis.call('HGET', KEYS[2], tenant) or '0') end
+local function top_up(tenant, deep)
+  local room = window - deep
+  if room <= 0 then return end
+  local bells = redis.call('LPOP', lists .. tenant, room)
+  if bells then
+    for _, bell in ipairs(bells) do add(tenant, bell) end
+    redis.call('HINCRBY', KEYS[2], tenant, #bells)
+  end
+  if not bells or #bells < room then redis.call('SREM', KEYS[3], tenant) end
+end
+",
+            $text
+        )
+    };
+}
+
+/// Then: tenant, doorbells as their kind and their execution in one word.
+const PUBLISH: &str = script!(
+    "
+local tenant, first = ARGV[4], 5
+local windowed = redis.call('EXISTS', KEYS[4]) == 1
+local deep = windowed and deep_of(tenant) or 0
+local over = lists .. tenant
+local room = window - deep
+if not windowed then room = #ARGV elseif redis.call('EXISTS', over) == 1 then room = 0 end
+local added, left = 0, {}
+for i = first, #ARGV do
+  local bell = ARGV[i]
+  if string.sub(bell, 1, 1) == 'a' then
+    add(tenant, bell)
+  elseif added < room then
+    add(tenant, bell)
+    added = added + 1
+  else
+    left[#left + 1] = bell
+  end
+end
+if windowed and added > 0 then redis.call('HINCRBY', KEYS[2], tenant, added) end
+if #left > 0 then
+  for i = 1, #left, 128 do redis.call('RPUSH', over, unpack(left, i, math.min(i + 127, #left))) end
+  redis.call('LTRIM', over, -tonumber(capacity), -1)
+  redis.call('SADD', KEYS[3], tenant)
+  if deep == 0 and added == 0 then top_up(tenant, 0) end
+end
+return #left"
+);
+
+/// Then: per tenant its name, how many of its doorbells were delivered, and 1 to move up as many.
+pub(super) const DELIVERED: &str = script!(
+    "
+for i = 4, #ARGV, 3 do
+  local tenant = ARGV[i]
+  local deep = redis.call('HINCRBY', KEYS[2], tenant, -tonumber(ARGV[i + 1]))
+  if deep <= 0 then
+    redis.call('HDEL', KEYS[2], tenant)
+    deep = 0
+  end
+  if ARGV[i + 2] == '1' then top_up(tenant, deep) end
+end"
+);
+
+/// Then: tenants.
+const REPLENISH: &str = script!("for i = 4, #ARGV do top_up(ARGV[i], deep_of(ARGV[i])) end");
+
+/// Then: tenants to leave alone.
+pub(super) const LOOK: &str = script!(
+    "
+if redis.call('EXISTS', KEYS[3]) == 0 then return end
+local full = {}
+for i = 4, #ARGV do full[ARGV[i]] = true end
+for _, tenant in ipairs(redis.call('SRANDMEMBER', KEYS[3], 32)) do
+  if not full[tenant] then top_up(tenant, deep_of(tenant)) end
+end"
+);
+
+/// Then: group, how many entries to look at, how long the lane is windowed. Counts what the group has not been given.
+const RECOUNT: &str = script!(
+    "
+redis.call('SET', KEYS[4], '1', 'EX', ARGV[6])
+if redis.call('EXISTS', KEYS[2], KEYS[3]) == 0 then return end
+local groups, last = redis.pcall('XINFO', 'GROUPS', KEYS[1]), nil
+if groups.err then
+  redis.call('DEL', KEYS[2])
+  return
+end
+for _, record in ipairs(groups) do
+  local group = {}
+  for i = 1, #record, 2 do group[record[i]] = record[i + 1] end
+  if group['name'] == ARGV[4] then last = group['last-delivered-id'] end
+end
+if not last then return end
+local counts = {}
+for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '(' .. last, '+', 'COUNT', ARGV[5])) do
+  local fields = entry[2]
+  if fields[1] == 'b' and fields[2] == 'm' and fields[3] == 't' then
+    counts[fields[4]] = (counts[fields[4]] or 0) + 1
+  end
+end
+redis.call('DEL', KEYS[2])
+for tenant, count in pairs(counts) do redis.call('HSET', KEYS[2], tenant, count) end
+for _, tenant in ipairs(redis.call('SRANDMEMBER', KEYS[3], 256)) do top_up(tenant, counts[tenant] or 0) end"
+);
+
+/// How many doorbells the lists hold.
+const MEASURE: &str = script!(
+    "
+local length = 0
+for _, tenant in ipairs(redis.call('SMEMBERS', KEYS[3])) do length = length + redis.call('LLEN', lists .. tenant) end
+return length"
+);
+
+/// More unread entries than these are counted by the readers alone.
+const RECOUNTED_ENTRIES: usize = 4_096;
+
+#[derive(Debug)]
+pub(super) struct WindowScripts {
+    publish: Script,
+    replenish: Script,
+    recount: Script,
+    measure: Script,
+}
+
+impl Default for WindowScripts {
+    fn default() -> Self {
+        Self {
+            publish: Script::new(PUBLISH),
+            replenish: Script::new(REPLENISH),
+            recount: Script::new(RECOUNT),
+            measure: Script::new(MEASURE),
+        }
+    }
+}
+
+/// The keys and the arguments that all scripts have, for a lane.
+pub(super) fn call(keys: &Keys, lane: Lane, capacity: usize) -> Call {
+    Call {
+        keys: vec![keys.bells(lane), keys.deep(lane), keys.overs(lane), keys.windowed(lane)],
+        arguments: vec![TENANT_WINDOW.to_string(), capacity.max(1).to_string(), keys.overflow_prefix(lane)],
+    }
+}
+
+impl WindowScripts {
+    /// Rings in one round trip, tenant by tenant.
+    pub(super) async fn publish(
+        &self,
+        link: &Link,
+        keys: &Keys,
+        capacity: usize,
+        bells: &[&Bell],
+    ) -> Result<()> {
+        let mut by_tenant: BTreeMap<&TenantId, Vec<String>> = BTreeMap::new();
+        for bell in bells {
+            by_tenant.entry(&bell.execution().tenant).or_default().push(entry::word(bell));
+        }
+        let mut calls = Vec::with_capacity(by_tenant.len());
+        for (tenant, words) in by_tenant {
+            for words in words.chunks(PUBLISHED_AT_ONCE) {
+                let mut call = call(keys, Lane::of(tenant), capacity);
+                call.arguments.push(tenant.to_string());
+                call.arguments.extend_from_slice(words);
+                calls.push(call);
+            }
+        }
+        fault::all(self.publish.run(link, &calls).await?)?;
+        Ok(())
+    }
+
+    pub(super) async fn replenish(
+        &self,
+        link: &Link,
+        keys: &Keys,
+        capacity: usize,
+        tenants: &[TenantId],
+    ) -> Result<()> {
+        let mut by_lane: BTreeMap<Lane, Call> = BTreeMap::new();
+        for tenant in tenants {
+            let lane = Lane::of(tenant);
+            let call = by_lane.entry(lane).or_insert_with(|| call(keys, lane, capacity));
+            call.arguments.push(tenant.to_string());
+        }
+        let calls: Vec<Call> = by_lane.into_values().collect();
+        fault::all(self.replenish.run(link, &calls).await?)?;
+        Ok(())
+    }
+
+    /// Lanes one after the other, so that each holds up the server for a moment only.
+    pub(super) async fn recount(&self, link: &Link, keys: &Keys, capacity: usize) -> Result<()> {
+        for lane in Lane::all() {
+            let mut call = call(keys, lane, capacity);
+            call.arguments.extend([
+                GROUP.to_owned(),
+                RECOUNTED_ENTRIES.to_string(),
+                WINDOWED_SECONDS.to_string(),
+            ]);
+            fault::all(self.recount.run(link, &[call]).await?)?;
+        }
+        Ok(())
+    }
+
+    /// How many doorbells are overflow, by lane.
+    pub(super) async fn measure(&self, link: &Link, keys: &Keys) -> Result<Vec<u64>> {
+        let calls: Vec<Call> = Lane::all().map(|lane| call(keys, lane, 1)).collect();
+        let answers = fault::all(self.measure.run(link, &calls).await?)?;
+        Ok(answers.iter().map(|length| redis::from_redis_value_ref(length).unwrap_or(0)).collect())
+    }
+}
+
+/// Says that workers who know of windows are here.
+pub(super) fn open(pipeline: &mut Pipeline, keys: &Keys) {
+    for lane in Lane::all() {
+        pipeline.cmd("SET").arg(keys.windowed(lane)).arg("1").arg("EX").arg(WINDOWED_SECONDS);
+    }
+}
+
+/// Adds an invocation to the request of a reader. The text goes along: the reader cannot ask again without it, and
+/// it is short beside what is read.
+pub(super) fn add_to(pipeline: &mut Pipeline, script: &str, call: &Call) {
+    pipeline.cmd("EVAL").arg(script).arg(call.keys.len()).arg(&call.keys).arg(&call.arguments);
+}

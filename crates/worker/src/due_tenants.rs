@@ -1,0 +1,227 @@
+//! Whose actions may be due: the queues that the next lease looks into, in turn between tenants.
+//!
+//! The queues of actions are those of tenants (`core::placement`), and there may be many. Which of them have something
+//! due is learned where it happens: from commits and settlements of this worker, from doorbells for actions, and, as
+//! the repair, from a look into the store. A lease that finds nothing in a queue forgets it. So the statement that
+//! leases names few queues, and takes turns between those; where there are more than it may name, they rotate.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use millstream_core::id::TenantId;
+use millstream_core::placement::{Queue, QueueParts};
+use tokio::time::Instant;
+
+/// Two looks into the store are at least this far apart.
+const LOOK_APART: Duration = Duration::from_millis(100);
+/// Looking takes at most one part in so many of the time.
+const LOOK_SHARE: u32 = 20;
+
+/// Whose the queues are. The first ones are of all tenants: earlier releases wrote into them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum QueueOwner {
+    AllTenants,
+    Tenant(TenantId),
+}
+
+/// An owner to look at, as known at some moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DueOwner {
+    pub(crate) owner: QueueOwner,
+    /// Word of something due after this moment is not overlooked.
+    heard: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct DueTenants(Mutex<DueOwners>);
+
+#[derive(Debug, Default)]
+struct DueOwners {
+    owners: BTreeMap<QueueOwner, u64>,
+    heard: u64,
+    /// Who was looked at last.
+    last: Option<QueueOwner>,
+    /// The queues that had open actions at the last look.
+    open: Vec<Queue>,
+    next_look: Option<Instant>,
+}
+
+impl DueTenants {
+    fn owners(&self) -> MutexGuard<'_, DueOwners> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An action of the tenant is due, or may be.
+    pub(crate) fn hear(&self, tenant: &TenantId) {
+        self.owners().hear(QueueOwner::Tenant(tenant.clone()));
+    }
+
+    /// When the store may be looked into again; `None` for now.
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
+        self.owners().next_look.filter(|next| *next > now)
+    }
+
+    /// The queues with open actions, as the store has just said, and how long that took.
+    pub(crate) fn looked(&self, open: Vec<Queue>, took: Duration, now: Instant) {
+        let mut owners = self.owners();
+        for queue in &open {
+            match queue.parts() {
+                Some(
+                    QueueParts::Engine { tenant: Some(tenant) }
+                    | QueueParts::Call { tenant: Some(tenant), .. },
+                ) => owners.hear(QueueOwner::Tenant(tenant)),
+                Some(QueueParts::Engine { tenant: None } | QueueParts::Call { tenant: None, .. }) => {
+                    owners.hear(QueueOwner::AllTenants);
+                }
+                Some(QueueParts::Task { .. } | QueueParts::Node { .. }) | None => {}
+            }
+        }
+        owners.open = open;
+        owners.next_look = Some(now + LOOK_APART.max(took * LOOK_SHARE));
+    }
+
+    /// The queues that had open actions at the last look.
+    pub(crate) fn open_queues(&self) -> Vec<Queue> {
+        self.owners().open.clone()
+    }
+
+    /// The tenants of whom something may be due.
+    pub(crate) fn tenants(&self) -> BTreeSet<TenantId> {
+        let owners = self.owners();
+        let tenants = owners.owners.keys().filter_map(|owner| match owner {
+            QueueOwner::AllTenants => None,
+            QueueOwner::Tenant(tenant) => Some(tenant.clone()),
+        });
+        tenants.collect()
+    }
+
+    /// Up to `most` owners whose turn it is, without tenants that are barred.
+    pub(crate) fn next(&self, most: usize, barred: &BTreeSet<TenantId>) -> Vec<DueOwner> {
+        let mut owners = self.owners();
+        let after = owners.last.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        let until = owners.last.clone().map_or(Bound::Excluded(QueueOwner::AllTenants), Bound::Included);
+        let first = owners.owners.range((after, Bound::Unbounded));
+        let then = owners.owners.range((Bound::Unbounded, until));
+        let passes = |(owner, _): &(&QueueOwner, &u64)| match owner {
+            QueueOwner::AllTenants => true,
+            QueueOwner::Tenant(tenant) => !barred.contains(tenant),
+        };
+        let next: Vec<DueOwner> = first
+            .chain(then)
+            .filter(passes)
+            .take(most)
+            .map(|(owner, heard)| DueOwner { owner: owner.clone(), heard: *heard })
+            .collect();
+        owners.last = next.last().map(|next| next.owner.clone());
+        next
+    }
+
+    /// These had nothing (more) due, unless something was heard meanwhile.
+    pub(crate) fn exhausted<'a>(&self, looked_at: impl IntoIterator<Item = &'a DueOwner>) {
+        let mut owners = self.owners();
+        for DueOwner { owner, heard } in looked_at {
+            if owners.owners.get(owner) == Some(heard) {
+                owners.owners.remove(owner);
+            }
+        }
+    }
+}
+
+impl DueOwners {
+    fn hear(&mut self, owner: QueueOwner) {
+        self.heard += 1;
+        self.owners.insert(owner, self.heard);
+    }
+}
+
+/// The tenants that hold more than their part of `slots` while others, who hold less, have actions due: they wait.
+/// A tenant has what it holds in `held`.
+pub(crate) fn crowding_tenants(
+    due: &BTreeSet<TenantId>,
+    held: &BTreeMap<TenantId, usize>,
+    slots: usize,
+) -> BTreeSet<TenantId> {
+    let tenants = due.len() + held.keys().filter(|tenant| !due.contains(*tenant)).count();
+    let part = (slots / tenants.max(1)).max(1);
+    let holds = |tenant: &TenantId| held.get(tenant).copied().unwrap_or(0);
+    if due.iter().all(|tenant| holds(tenant) >= part) {
+        return BTreeSet::new();
+    }
+    held.iter().filter(|(_, held)| **held >= part).map(|(tenant, _)| tenant.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::parse(name).unwrap()
+    }
+
+    fn names(next: &[DueOwner]) -> Vec<String> {
+        let name = |due: &DueOwner| match &due.owner {
+            QueueOwner::AllTenants => String::new(),
+            QueueOwner::Tenant(tenant) => tenant.to_string(),
+        };
+        next.iter().map(name).collect()
+    }
+
+    #[test]
+    fn tenants_beyond_what_one_lease_names_have_their_turn() {
+        let due = DueTenants::default();
+        for name in ["a", "b", "c", "d", "e"] {
+            due.hear(&tenant(name));
+        }
+        let none = BTreeSet::new();
+        let turns = [(); 4].map(|()| names(&due.next(2, &none)).concat());
+        assert_eq!(turns, ["ab", "cd", "ea", "bc"]);
+        assert_eq!(names(&due.next(9, &none)), ["d", "e", "a", "b", "c"], "each once");
+    }
+
+    #[test]
+    fn an_owner_without_due_actions_is_forgotten_unless_there_is_news() {
+        let due = DueTenants::default();
+        due.hear(&tenant("a"));
+        due.hear(&tenant("b"));
+        let next = due.next(9, &BTreeSet::new());
+        due.hear(&tenant("b"));
+        due.exhausted(&next);
+        assert_eq!(due.tenants(), [tenant("b")].into());
+    }
+
+    #[test]
+    fn a_look_finds_the_queues_of_tenants_and_those_of_all() {
+        let (due, now) = (DueTenants::default(), Instant::now());
+        let call = millstream_core::id::Name::parse("charge").unwrap();
+        let open = vec![Queue::engine(), Queue::engine_of(&tenant("a")), Queue::call_of(&tenant("b"), &call)];
+        assert_eq!(due.next_look(now), None);
+        due.looked(open, Duration::from_millis(50), now);
+        assert_eq!(names(&due.next(9, &BTreeSet::new())), ["", "a", "b"]);
+        assert_eq!(due.next_look(now), Some(now + Duration::from_secs(1)), "a twentieth of the time");
+        assert_eq!(due.next_look(now + Duration::from_secs(1)), None);
+    }
+
+    #[test]
+    fn a_barred_tenant_is_passed_over() {
+        let due = DueTenants::default();
+        due.hear(&tenant("a"));
+        due.hear(&tenant("b"));
+        assert_eq!(names(&due.next(9, &[tenant("a")].into())), ["b"]);
+        assert!(due.next(9, &[tenant("a"), tenant("b")].into()).is_empty());
+    }
+
+    #[test]
+    fn a_tenant_waits_while_it_holds_more_than_its_part_and_another_less() {
+        let held = |all: &[(&str, usize)]| all.iter().map(|(name, held)| (tenant(name), *held)).collect();
+        let due = |all: &[&str]| all.iter().map(|name| tenant(name)).collect();
+        let crowding = |d: &[&str], h: &[(&str, usize)]| crowding_tenants(&due(d), &held(h), 100);
+        assert_eq!(crowding(&["a", "b"], &[("a", 60)]), [tenant("a")].into());
+        assert!(crowding(&["a"], &[("a", 100)]).is_empty(), "alone it has all");
+        assert!(crowding(&["a", "b"], &[("a", 49)]).is_empty(), "there is room");
+        assert!(crowding(&["a"], &[("a", 90), ("b", 10)]).is_empty(), "the other has nothing due");
+        assert!(crowding(&["a", "b"], &[("a", 50), ("b", 50)]).is_empty(), "both have their part");
+        assert_eq!(crowding(&["b"], &[("a", 60)]), [tenant("a")].into());
+    }
+}
