@@ -190,6 +190,9 @@ pub(crate) struct DevArgs {
     /// How many worker loops to run
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
+    /// Serve a non-loopback address although no key exists: every client that reaches it is admin
+    #[arg(long)]
+    pub insecure_no_auth: bool,
 }
 
 #[derive(Debug, Args)]
@@ -197,7 +200,7 @@ pub(crate) struct IngressArgs {
     /// Where to listen (default: 127.0.0.1:7400)
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Serve a non-loopback address although no key exists: everybody who reaches it is admin
+    /// Serve a non-loopback address although no key exists: every client that reaches it is admin
     #[arg(long)]
     pub insecure_no_auth: bool,
 }

@@ -133,7 +133,7 @@ fn explain(status: StatusCode, problem: &Value) -> Failure {
         });
     }
     if status == StatusCode::UNAUTHORIZED {
-        message.push_str("\nset MILLSTREAM_KEY; `millstream keys create NAME` makes a key");
+        message.push_str("\nset MILLSTREAM_KEY; `millstream keys create NAME --role ROLE` makes a key");
     }
     Failure::new(code, message)
 }

@@ -7,7 +7,7 @@
 //! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
 //! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`claim`] with
 //! [`election`], [`assignment`], [`action`]), what others are told ([`notice`]), and the small decisions of the
-//! shells ([`retry`], [`lane`], [`fair`], [`sweep`], [`network_policy`]).
+//! shells ([`retry`], [`lane`], [`fair`], [`sweep`], [`network_policy`], [`permission`]).
 
 pub mod action;
 pub mod assignment;
@@ -29,6 +29,7 @@ pub mod machine;
 pub mod network_policy;
 pub mod notice;
 pub mod pace;
+pub mod permission;
 pub mod placement;
 pub mod planted;
 pub mod problem;

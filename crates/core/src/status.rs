@@ -171,22 +171,16 @@ words! {
 }
 
 words! {
-    /// What a key allows. Each includes the ones before it only as [`Role::allows`] says.
+    /// What an API key is for; see [`Role::permits`].
     Role {
+        Admin = "admin",
+        Operator = "operator",
         Submit = "submit",
         Read = "read",
-        Admin = "admin",
-    }
-}
-
-impl Role {
-    /// `admin` may do everything; `submit` and `read` only what they are called.
-    pub const fn allows(self, needed: Role) -> bool {
-        match (self, needed) {
-            (Role::Admin, Role::Submit | Role::Read | Role::Admin) => true,
-            (Role::Submit, Role::Submit) | (Role::Read, Role::Read) => true,
-            (Role::Submit, Role::Read | Role::Admin) | (Role::Read, Role::Submit | Role::Admin) => false,
-        }
+        Worker = "worker",
+        Executor = "executor",
+        Device = "device",
+        Work = "work",
     }
 }
 

@@ -5,6 +5,8 @@
 //! in every test run, over a seed corpus and seeded mutations of it (`tests/brief.rs`), and for as long as
 //! one likes under libFuzzer (`fuzz/`, `scripts/fuzz`). An input that broke a promise stays in `corpus/`.
 //!
+//! [`edge`] is of another kind: byte streams for a running ingress.
+//!
 //! Reading order: [`target`] (the list), then one file per parser, [`mutate`].
 
 #![allow(
@@ -20,6 +22,7 @@ mod expression;
 mod header;
 mod stream_entry;
 
+pub mod edge;
 pub mod mutate;
 pub mod target;
 

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accept::Accept;
-use crate::auth::Keys;
+use crate::auth::KeyLookup;
 use crate::body::Budget;
 use crate::devices::fleet::Fleet;
 use crate::gate::Gate;
@@ -81,7 +81,7 @@ pub(crate) struct Door {
     pub(crate) desk: Desk,
     /// What became of events, for those who wait for it.
     pub(crate) outcomes: Lookup<(TenantId, EventId), Option<EventView>>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyLookup,
     pub(crate) gate: Gate,
     pub(crate) bodies: Budget,
     /// What each tenant may use.
@@ -161,7 +161,7 @@ impl Door {
             reports,
             told,
             desk,
-            keys: Keys::of(stores.keys.clone(), options.key_ttl),
+            keys: KeyLookup::of(stores.keys.clone(), options.key_ttl),
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight, quotas.clone()),
             quotas,

@@ -12,11 +12,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::auth::Caller;
+use crate::auth::{self, Caller};
 use crate::connections::OnReserve;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
-use crate::options::{AuthMode, Limits};
+use crate::options::Limits;
 use crate::quotas::QuotaPermit;
 
 /// The counts that bound what is in flight.
@@ -133,7 +133,7 @@ pub(crate) async fn in_flight(State(door): State<Arc<Door>>, mut request: Reques
 
 /// Sizes and hosts, for every path.
 pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match refused(&request, &door) {
+    match refused(request.uri(), request.headers(), request.extensions().get(), &door).await {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     }
@@ -143,12 +143,23 @@ pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next:
 const PROBES: &[&str] = &["/healthz", "/readyz", "/metrics", "/grpc.health.v1.Health/Check"];
 
 /// Why a request is not even looked at.
-pub(crate) fn refused(request: &Request, door: &Door) -> Option<Problem> {
-    if request.extensions().get::<OnReserve>().is_some() && !PROBES.contains(&request.uri().path()) {
+pub(crate) async fn refused(
+    uri: &Uri,
+    headers: &HeaderMap,
+    reserve: Option<&OnReserve>,
+    door: &Door,
+) -> Option<Problem> {
+    if reserve.is_some() && !PROBES.contains(&uri.path()) {
         return Some(Problem::new(Kind::Busy, "too many connections are open"));
     }
-    too_long(request.uri(), request.headers(), &door.options.limits)
-        .or_else(|| foreign(request.uri(), request.headers(), door))
+    if let Some(problem) = too_long(uri, headers, &door.options.limits) {
+        return Some(problem);
+    }
+    // A store that does not answer leaves the check on.
+    match auth::is_open(door).await {
+        Ok(false) => None,
+        Ok(true) | Err(_) => foreign(uri, headers, door),
+    }
 }
 
 fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> {
@@ -164,23 +175,30 @@ fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> 
     })
 }
 
-/// While the door is open on loopback a web page must not reach it: neither by a name that was made to
-/// point here (DNS rebinding), nor by a request across origins.
+/// Headers that a proxy adds: behind one, loopback says nothing about where a request comes from.
+const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
+
+/// While calls need no key a web page must not reach the ingress: neither by a name that was made to point here (DNS
+/// rebinding), nor by a request across origins. Nor must a request that a proxy passes on.
 fn foreign(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
-    match door.options.auth {
-        AuthMode::Keys | AuthMode::InsecureNoAuth => return None,
-        AuthMode::OpenOnLoopback => {}
-    }
-    // HTTP/2 says it in the address.
+    // HTTP/2 has the host in the address.
     let authority = uri.authority().map(|authority| authority.as_str());
-    let host = headers.get(header::HOST).map(|value| value.to_str().unwrap_or(""));
-    let origin = headers.get(header::ORIGIN).map(|value| value.to_str().unwrap_or(""));
-    let origin = origin.map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
-    let named = [authority, host, origin].into_iter().flatten().find(|name| !is_ours(name, door));
-    named.map(|name| {
-        let detail = format!("{name:?} is not served while no key is needed; use 127.0.0.1 or localhost");
-        Problem::new(Kind::HostRefused, detail)
-    })
+    let hosts = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or(""));
+    let origins = headers.get_all(header::ORIGIN).iter().map(|value| value.to_str().unwrap_or(""));
+    let origins = origins.map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
+    let named = authority.into_iter().chain(hosts).chain(origins).find(|name| !is_ours(name, door));
+    let detail = match (named, PROXY_HEADERS.iter().find(|name| headers.contains_key(**name))) {
+        (Some(name), _) => format!(
+            "{name:?} is not served while no key is needed; use 127.0.0.1 or localhost, or list it in ingress.allowed_hosts"
+        ),
+        (None, Some(header)) => {
+            format!(
+                "the request comes through a proxy ({header}); that needs a key, see `millstream keys create`"
+            )
+        }
+        (None, None) => return None,
+    };
+    Some(Problem::new(Kind::HostRefused, detail))
 }
 
 fn is_ours(authority: &str, door: &Door) -> bool {

@@ -8,9 +8,11 @@ use bytes::Bytes;
 
 use crate::door::Door;
 use crate::gate::AnonymousBudget;
+use crate::process_metrics;
 
 /// Tells the recorder what the numbers mean. Call once, after it is installed.
 pub fn describe() {
+    crate::process_metrics::start();
     use metrics::{describe_counter, describe_gauge, describe_histogram};
     describe_counter!("millstream_http_requests_total", "Requests answered, by route, method and status.");
     describe_histogram!("millstream_http_request_seconds", "Time to answer a request, by route.");
@@ -169,7 +171,8 @@ pub(crate) async fn scrape(door: &Arc<Door>) -> Bytes {
             }
         }
     }
-    door.metrics_page.text().await
+    let page = door.metrics_page.text().await;
+    [page, Bytes::from(process_metrics::render())].concat().into()
 }
 
 fn gauge(name: &'static str, value: u64) {

@@ -4,6 +4,7 @@
 //! the shapes of bodies are written by hand in `openapi/schemas.json` and checked against real answers
 //! by the tests (see `docs/decisions/openapi.md`).
 
+use millstream_core::status::Role;
 use serde_json::{Map, Value, json};
 
 use crate::http::all_routes;
@@ -56,9 +57,11 @@ fn operation(doc: &Operation) -> Value {
         let required = doc.body_use == BodyUse::Required;
         operation["requestBody"] = json!({ "required": required, "content": content });
     }
-    if let Some(role) = doc.needs {
+    if let Some(permission) = doc.needs {
+        let roles: Vec<_> = Role::ALL.iter().filter(|role| role.permits(permission)).collect();
         operation["security"] = json!([{ "key": [] }]);
-        operation["x-role"] = json!(role.as_str());
+        operation["x-permission"] = json!(permission.as_str());
+        operation["x-roles"] = json!(roles);
     }
     operation
 }

@@ -19,7 +19,7 @@ pub struct IngressOptions {
     /// What a request may cost.
     pub limits: Limits,
     /// `Host` names (and origins) that are served besides loopback names and the listen address while
-    /// the door is open on loopback. Without a port: any port.
+    /// no key is needed. Without a port: any port.
     pub allowed_hosts: Vec<String>,
     /// How long callers of a `mode: sync` definition wait when they do not say.
     pub sync_wait: Duration,
@@ -85,8 +85,8 @@ pub enum AuthMode {
     /// As long as no key exists every call is tenant `default`, admin; from the first key on, keys are
     /// required. Refuses to run on an address that is not loopback.
     OpenOnLoopback,
-    /// Calls without a key are tenant `default`, admin, wherever they come from. A key that is sent is
-    /// still checked.
+    /// The same on any address: as long as no key exists every call is tenant `default`, admin, wherever it comes
+    /// from. The names in `Host` and `Origin` are checked as on loopback.
     InsecureNoAuth,
 }
 

@@ -48,6 +48,7 @@ pub async fn run(
     let addresses = listeners.addresses()?;
     for address in &addresses {
         refuse_to_be_open(&deps, options.auth, *address).await?;
+        warn_of_no_auth(&deps, options.auth, *address).await;
     }
 
     let life = Life::until(shutdown.clone());
@@ -100,6 +101,22 @@ async fn refuse_to_be_open(deps: &Deps, auth: AuthMode, address: SocketAddr) -> 
             Ok(true)
             | Err(StoreError::Unavailable(_) | StoreError::Contention(_) | StoreError::Corrupt(_)) => Ok(()),
         },
+    }
+}
+
+/// On every start, so that a flag that was set for a trial is not forgotten.
+async fn warn_of_no_auth(deps: &Deps, auth: AuthMode, address: SocketAddr) {
+    match auth {
+        AuthMode::Keys | AuthMode::OpenOnLoopback => return,
+        AuthMode::InsecureNoAuth => {}
+    }
+    if matches!(deps.stores.keys.keys_exist().await, Ok(true)) {
+        tracing::warn!(%address, "--insecure-no-auth has no effect: API keys exist, and every call needs one");
+    } else {
+        tracing::warn!(
+            %address,
+            "--insecure-no-auth: every call without an API key is admin of the tenant default until the first key is created"
+        );
     }
 }
 

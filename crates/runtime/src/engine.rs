@@ -49,7 +49,17 @@ pub struct Engine {
 impl Engine {
     /// Open (or make) the directory, bring the tables up to date, listen, start the loops.
     pub async fn start(
+        config: Config,
+        calls: Option<Arc<dyn PerformCalls>>,
+        metrics: MetricsText,
+    ) -> Result<Self> {
+        Self::start_with(config, Openness::Careful, calls, metrics).await
+    }
+
+    /// The same, on an address where calls may come without a key although it is not loopback.
+    pub async fn start_with(
         mut config: Config,
+        openness: Openness,
         calls: Option<Arc<dyn PerformCalls>>,
         metrics: MetricsText,
     ) -> Result<Self> {
@@ -65,7 +75,7 @@ impl Engine {
             Shared::new(database.stores(), Streams::of(EmbeddedStream::new(&SystemEntropy::seeded()))).await;
         let suspect_before = died_before(&shared).await?;
         let exposed = most_exposed_address(&config)?;
-        let options = ingress_options(&config, exposed, Openness::Careful, &shared.stores).await?;
+        let options = ingress_options(&config, exposed, openness, &shared.stores).await?;
         let listeners = bind_listeners(&config).await?;
         let (addresses, url) = (listeners.addresses()?, listeners.url()?);
         let (door_shutdown, worker_shutdown) = (CancellationToken::new(), CancellationToken::new());

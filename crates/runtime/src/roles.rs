@@ -120,7 +120,7 @@ pub async fn ingress_options(
             let exist = stores.keys.keys_exist().await.context("cannot tell whether API keys exist")?;
             if !exist {
                 bail!(
-                    "refusing to serve {listen} without keys: make one with `millstream keys create NAME`, or say --insecure-no-auth if everybody who can reach it may do everything"
+                    "refusing to serve {listen} without keys: make one with `millstream keys create NAME --role admin`, or start with --insecure-no-auth if every client that reaches it may do everything"
                 );
             }
             AuthMode::Keys

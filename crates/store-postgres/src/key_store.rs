@@ -49,7 +49,7 @@ UPDATE api_keys SET revoked_at = $3 WHERE tenant = $1 AND name = $2 AND revoked_
     }
 
     async fn keys_exist(&self) -> Result<bool> {
-        const EXIST: &str = "SELECT EXISTS (SELECT FROM api_keys WHERE revoked_at IS NULL)";
+        const EXIST: &str = "SELECT EXISTS (SELECT FROM api_keys)";
         self.once(async { Ok(sqlx::query_scalar(EXIST).fetch_one(&self.pool).await?) }).await
     }
 }

@@ -78,7 +78,7 @@ impl KeyStore for SqliteStore {
     }
 
     async fn keys_exist(&self) -> Result<bool> {
-        const KEYS_EXIST: &str = "SELECT EXISTS (SELECT 1 FROM api_keys WHERE revoked_at IS NULL)";
+        const KEYS_EXIST: &str = "SELECT EXISTS (SELECT 1 FROM api_keys)";
         self.read(|connection| Ok(connection.prepare_cached(KEYS_EXIST)?.query_row((), |row| row.get(0))?))
             .await
     }

@@ -20,7 +20,7 @@ pub trait KeyStore: Send + Sync {
     /// `false` when there was no live key of that name.
     async fn revoke_key(&self, tenant: &TenantId, name: &str, now: Timestamp) -> Result<bool>;
 
-    /// Whether any live key exists: from then on every call needs one.
+    /// Whether any key was ever created, revoked and expired ones included: from then on every call needs one.
     async fn keys_exist(&self) -> Result<bool>;
 }
 

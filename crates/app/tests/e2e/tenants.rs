@@ -99,7 +99,7 @@ async fn roles_allow_what_they_are_called(mode: Mode) {
     }
 
     submit.post_event(&id, "pay", json!({ "amount": 1 })).await.expect(202);
-    submit.client.get(&format!("/v1/executions/{id}")).await.problem(403);
+    submit.execution(&id).await;
     read.execution(&id).await;
     read.post_event(&id, "pay", json!({ "amount": 1 })).await.problem(403);
     for api in [&submit, &read] {

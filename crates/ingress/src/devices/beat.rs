@@ -13,6 +13,7 @@ use crate::http::problem::Problem;
 /// The key of a path; what belongs to another tenant is not there.
 pub(crate) fn key_of(caller: &Caller, text: &str) -> Result<DeviceKey, Problem> {
     let device = DeviceId::parse(text).map_err(|_| Problem::not_found("device", text))?;
+    caller.require_device(&device)?;
     Ok(DeviceKey { tenant: caller.tenant.clone(), device })
 }
 

@@ -3,11 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::http::Extensions;
-use millstream_core::status::Role;
 use tonic::{Request, Status};
 
 use super::status::status;
-use crate::auth::{self, Caller};
+use crate::auth::Caller;
 use crate::gate::Slot;
 use crate::http::problem::{Kind, Problem};
 use crate::trace::Trace;
@@ -31,14 +30,14 @@ impl Who {
     }
 }
 
-/// Refuses whom the role of its key does not let do this.
-pub(super) fn begin<T>(request: &Request<T>, needs: Role) -> Result<Call, Status> {
-    begun(request, needs).map_err(status)
+/// The call as the layers have left it; see [`super::methods`] for what its key must permit.
+pub(super) fn begin<T>(request: &Request<T>) -> Result<Call, Status> {
+    begun(request).map_err(status)
 }
 
-fn begun<T>(request: &Request<T>, needs: Role) -> Result<Call, Problem> {
+fn begun<T>(request: &Request<T>) -> Result<Call, Problem> {
     let headers = request.metadata().as_ref();
-    let caller = auth::caller(request.extensions(), needs)?;
+    let caller: Caller = beside(request.extensions())?;
     if let (Some(who), Some(actor)) = (request.extensions().get::<Who>(), &caller.actor) {
         let _ = who.0.set(actor.clone());
     }

@@ -6,7 +6,6 @@ use futures::stream::BoxStream;
 use millstream_core::claim::Progress;
 use millstream_core::id::{Name, RunId};
 use millstream_core::problem::Problem as Fault;
-use millstream_core::status::Role;
 use millstream_rpc::length::time_out;
 use millstream_rpc::proto::device_service_server::DeviceService;
 use millstream_rpc::proto::{
@@ -35,7 +34,7 @@ impl DeviceService for Devices {
         &self,
         request: Request<RegisterDeviceRequest>,
     ) -> Result<Response<RegisterDeviceResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let answer = register(&self.0, &call.caller, request.into_inner()).await;
         answer.map(Response::new).map_err(status)
     }
@@ -44,7 +43,7 @@ impl DeviceService for Devices {
         &self,
         request: Request<HeartbeatDeviceRequest>,
     ) -> Result<Response<HeartbeatDeviceResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let answer = heartbeat(&self.0, &call.caller, request.into_inner()).await;
         answer.map(Response::new).map_err(status)
     }
@@ -55,7 +54,7 @@ impl DeviceService for Devices {
         &self,
         request: Request<WatchAssignmentsRequest>,
     ) -> Result<Response<Self::WatchAssignmentsStream>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let WatchAssignmentsRequest { device_id, seen_mark } = request.into_inner();
         let device = beat::key_of(&call.caller, &device_id).map_err(status)?;
         let seen = Some(seen_mark).filter(|mark| !mark.is_empty());
@@ -66,10 +65,11 @@ impl DeviceService for Devices {
         &self,
         request: Request<ActOnRunRequest>,
     ) -> Result<Response<ActOnRunResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let given = request.into_inner();
         let key = runs::key_of(&call.caller, &given.run_id).map_err(status)?;
         let (who, deed) = run_acts::read(given).map_err(|faults| status(Problem::invalid(faults)))?;
+        call.caller.require_device(&who.device).map_err(status)?;
         let stands = acting::act(&self.0, key, who, deed).await.map_err(status)?;
         Ok(Response::new(run_acts::shown(stands)))
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use millstream_core::id::Name;
-use millstream_core::status::Role;
 use millstream_rpc::length::length_out;
 use millstream_rpc::proto::executor_service_server::ExecutorService;
 use millstream_rpc::proto::{
@@ -26,7 +25,7 @@ impl ExecutorService for Executors {
         &self,
         request: Request<RegisterExecutorRequest>,
     ) -> Result<Response<RegisterExecutorResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let given = request.into_inner().executor.ok_or_else(|| invalid("executor", "is required"))?;
         let executor = read::executor(given, &call.caller.tenant, &self.0.options.executor_networks)
             .map_err(|problems| refusal::invalid(&problems))?;
@@ -38,7 +37,7 @@ impl ExecutorService for Executors {
         &self,
         request: Request<RetireExecutorRequest>,
     ) -> Result<Response<RetireExecutorResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let name =
             Name::parse(&request.get_ref().name).map_err(|error| invalid("name", error.to_string()))?;
         executors::retire(&self.0, &call.caller.tenant, &name).await.map_err(status)?;
@@ -49,7 +48,7 @@ impl ExecutorService for Executors {
         &self,
         request: Request<ListExecutorsRequest>,
     ) -> Result<Response<ListExecutorsResponse>, Status> {
-        let call = begin(&request, Role::Read)?;
+        let call = begin(&request)?;
         let found = executors::list(&self.0, &call.caller.tenant).await.map_err(status)?;
         let executors = found.iter().map(|(executor, seen_at)| write::executor(executor, *seen_at)).collect();
         Ok(Response::new(ListExecutorsResponse { executors }))

@@ -19,6 +19,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 use tonic::Status;
 
+use super::methods::{self, Access};
 use super::status::{response, status};
 use crate::auth::{self, Caller};
 use crate::body::{Budget, PaidBytes};
@@ -29,16 +30,21 @@ use crate::metrics::InFlight;
 
 /// Sizes and hosts, for every service.
 pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match gate::refused(&request, &door) {
+    match gate::refused(request.uri(), request.headers(), request.extensions().get(), &door).await {
         Some(problem) => response(problem),
         None => next.run(request).await,
     }
 }
 
-/// Identifies the caller by the metadata, before the call takes a slot or a byte of its message is read.
+/// Identifies the caller by the metadata and checks what the method needs, before the call takes a slot or a byte of its message is read.
 pub(super) async fn identify(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
-    match auth::identified(&mut request, &door).await {
-        Ok(()) => next.run(request).await,
+    let needs = match methods::access(request.uri().path()) {
+        None => return response(Problem::new(Kind::NoRoute, "there is no such service or method")),
+        Some(Access::Anonymous) => return next.run(request).await,
+        Some(Access::Needs(permission)) => permission,
+    };
+    match auth::authorize_call(&door, &mut request, needs).await {
+        Ok(_) => next.run(request).await,
         Err(problem) => response(problem),
     }
 }

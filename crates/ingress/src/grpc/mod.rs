@@ -1,7 +1,8 @@
 //! The gRPC services, on the same port as everything else: they translate, what happens is elsewhere.
 //!
 //! Reading order follows a call: `routes` (which services there are), `telling` (ids, the log
-//! line), `intake` (what is refused before anybody looks at it), `call` (who is calling), then one file per
+//! line), `intake` (what is refused before anybody looks at it),
+//! `methods` (what the key of the caller must permit), `call` (who is calling), then one file per
 //! service or stream. `status` is the one place that makes a gRPC status of what went wrong.
 
 mod assignments;
@@ -12,6 +13,7 @@ mod health;
 mod intake;
 mod lease;
 mod method_label;
+mod methods;
 mod paging;
 mod routes;
 mod run_acts;
@@ -22,5 +24,6 @@ mod updates;
 mod watch;
 mod workflows;
 
+pub(crate) use methods::{Access, METHODS};
 pub(crate) use routes::routes;
 pub(crate) use status::unknown_path;

@@ -7,7 +7,7 @@ use futures::stream::BoxStream;
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::id::{Epoch, Name};
 use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, Role};
+use millstream_core::status::EventStatus;
 use millstream_rpc::length::time_out;
 use millstream_rpc::proto::fail_task_request::Then;
 use millstream_rpc::proto::task_service_server::TaskService;
@@ -38,7 +38,7 @@ impl TaskService for Tasks {
         &self,
         request: Request<Streaming<LeaseTasksRequest>>,
     ) -> Result<Response<Self::LeaseTasksStream>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         lease::lease(self.0.clone(), &call.caller, request.into_inner()).await.map(Response::new)
     }
 
@@ -46,7 +46,7 @@ impl TaskService for Tasks {
         &self,
         request: Request<HeartbeatTaskRequest>,
     ) -> Result<Response<HeartbeatTaskResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let HeartbeatTaskRequest { key, token, progress_json } = request.into_inner();
         let (key, revision) = key_of(&call.caller, &key).map_err(status)?;
         let progress = json(&progress_json, "progress_json", PROGRESS_BYTES)?;
@@ -67,7 +67,7 @@ impl TaskService for Tasks {
         &self,
         request: Request<CompleteTaskRequest>,
     ) -> Result<Response<CompleteTaskResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let CompleteTaskRequest { key, token, result_json } = request.into_inner();
         let result = json(&result_json, "result_json", MAX_RESULT)?.unwrap_or_else(RawJson::null);
         let attempt = Attempt::Success { result };
@@ -80,7 +80,7 @@ impl TaskService for Tasks {
         &self,
         request: Request<FailTaskRequest>,
     ) -> Result<Response<FailTaskResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let given = request.into_inner();
         let (key, token) = (given.key.clone(), given.token);
         let attempt = failure(given)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use millstream_core::graph::{NodeEdit, NodeId, Token};
 use millstream_core::id::ExecutionKey;
+use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
 use millstream_rpc::proto::update_node_request::Update;
 use millstream_rpc::proto::{
@@ -54,6 +55,7 @@ async fn replace(
     node: &NodeId,
     given: NodeReplacement,
 ) -> Result<NodeView, Status> {
+    call.caller.require(Permission::PostEvents).map_err(status)?;
     let NodeReplacement { node: spec, expected_revision } = given;
     let mut spec = spec.ok_or_else(|| invalid("edit.node", "is required"))?;
     if spec.id.is_empty() {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use millstream_core::id::{AcceptNo, ExecutionId, Name};
-use millstream_core::status::Role;
 use millstream_rpc::proto::workflow_service_server::WorkflowService;
 use millstream_rpc::proto::{
     CancelWorkflowRequest, CancelWorkflowResponse, CreateWorkflowRequest, CreateWorkflowResponse,
@@ -39,7 +38,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<CreateWorkflowRequest>,
     ) -> Result<Response<CreateWorkflowResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let given = request.into_inner().workflow.ok_or_else(|| invalid("workflow", "is required"))?;
         let id = match given.workflow_id.as_str() {
             "" => None,
@@ -57,7 +56,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<GetWorkflowRequest>,
     ) -> Result<Response<GetWorkflowResponse>, Status> {
-        let call = begin(&request, Role::Read)?;
+        let call = begin(&request)?;
         let GetWorkflowRequest { workflow_id, page_size, page_token, statuses } = request.into_inner();
         let after = paging::after(List::Nodes, &page_token, |text| Name::parse(text).ok())?;
         let limit = paging::size(page_size, 0, 1_000)?;
@@ -81,7 +80,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<ListWorkflowsRequest>,
     ) -> Result<Response<ListWorkflowsResponse>, Status> {
-        let call = begin(&request, Role::Read)?;
+        let call = begin(&request)?;
         let ListWorkflowsRequest { page_size, page_token, status: wanted } = request.into_inner();
         let after = paging::after(List::Graphs, &page_token, |text| text.parse().ok().map(AcceptNo))?;
         let limit = paging::size(page_size, 50, 500)?;
@@ -102,7 +101,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<UpdateWorkflowRequest>,
     ) -> Result<Response<UpdateWorkflowResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         let UpdateWorkflowRequest { workflow_id, edits, expected_revision } = request.into_inner();
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;
         let edits = read::edits(edits).map_err(|problems| refusal::invalid(&problems))?;
@@ -122,7 +121,7 @@ impl WorkflowService for Workflows {
     }
 
     async fn get_node(&self, request: Request<GetNodeRequest>) -> Result<Response<GetNodeResponse>, Status> {
-        let call = begin(&request, Role::Read)?;
+        let call = begin(&request)?;
         let GetNodeRequest { workflow_id, node_id } = request.into_inner();
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;
         let revision = find(&self.0, &key).await.map_err(status)?.graph.revision;
@@ -138,7 +137,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<UpdateNodeRequest>,
     ) -> Result<Response<UpdateNodeResponse>, Status> {
-        let call = begin(&request, Role::Submit)?;
+        let call = begin(&request)?;
         updates::update(&self.0, &call, request.into_inner()).await.map(Response::new)
     }
 
@@ -148,7 +147,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<WatchWorkflowRequest>,
     ) -> Result<Response<Events>, Status> {
-        let call = begin(&request, Role::Read)?;
+        let call = begin(&request)?;
         let WatchWorkflowRequest { workflow_id, after_position } = request.into_inner();
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;
         watch::events(self.0.clone(), key, &after_position).await.map(Response::new)
@@ -158,7 +157,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<CancelWorkflowRequest>,
     ) -> Result<Response<CancelWorkflowResponse>, Status> {
-        let call = begin(&request, Role::Admin)?;
+        let call = begin(&request)?;
         let CancelWorkflowRequest { workflow_id, reason } = request.into_inner();
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;
         let reason = Some(reason).filter(|reason| !reason.is_empty());
@@ -170,7 +169,7 @@ impl WorkflowService for Workflows {
         &self,
         request: Request<GetNodeLogsRequest>,
     ) -> Result<Response<GetNodeLogsResponse>, Status> {
-        let call = begin(&request, Role::Read)?;
+        let call = begin(&request)?;
         let GetNodeLogsRequest { workflow_id, node_id, after_position, page_size } = request.into_inner();
         let limit = paging::size(page_size, 100, 1_000)?;
         let key = key_of(&call.caller, &workflow_id).map_err(status)?;

@@ -10,15 +10,15 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_core::id::{ExecutionId, ExecutionKey};
+use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
-use millstream_core::status::Role;
 use millstream_store::event_log::{Append, NewEvent};
 
 use super::posting::{self, Draft, Said};
 use super::problem::{Kind, Problem};
 use super::route::Route;
 use super::views::{AcceptedOut, Item, Items};
-use crate::auth::{Caller, Submitter};
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::fields::{self, Fields, ItemsError};
@@ -30,7 +30,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/events", "post_events", post)
             .summary("Accept many events, for any executions, in one commit")
-            .needs(Role::Submit)
+            .needs(Permission::PostEvents)
             .headers(&["traceparent", "x-request-id"])
             .body("application/json", "NewEventBatch")
             .body("application/x-ndjson", "NewEventLine")
@@ -44,7 +44,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn post(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     trace: Trace,
     params: Params,
     request: Request,

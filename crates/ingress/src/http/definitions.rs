@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use millstream_core::definition::{self, Definition, Format};
 use millstream_core::id::Name;
 use millstream_core::machine::Machine;
+use millstream_core::permission::Permission;
 use millstream_core::quota::{CountedQuota, caps};
 use millstream_core::raw::RawJson;
-use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::problem::Problem;
 use super::route::{Located, Route};
 use super::views::Page;
-use crate::auth::{Admin, Reader};
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::cursor::{self, List};
 use crate::door::Door;
@@ -29,7 +29,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/definitions", "put_definition", put)
             .summary("Store a definition as the next version of its name")
-            .needs(Role::Admin)
+            .needs(Permission::ManageDefinitions)
             .body("application/json", "Definition")
             .body("application/yaml", "Definition")
             .answer(201, "DefinitionVersion", "A new version")
@@ -39,17 +39,17 @@ pub(super) fn routes() -> Vec<Route> {
             .leads_to("get_definition_version", &["name", "version"]),
         Route::get("/v1/definitions", "list_definitions", list)
             .summary("The latest version of every definition, by name")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "DefinitionPage", "One page"),
         Route::get("/v1/definitions/{name}", "get_definition", latest)
             .summary("The latest version of a definition, with its source")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "DefinitionWithSource", "The definition")
             .problems(&[404]),
         Route::get("/v1/definitions/{name}/versions/{version}", "get_definition_version", version)
             .summary("One version of a definition, with its source")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "DefinitionWithSource", "The definition")
             .problems(&[404]),
     ]
@@ -79,7 +79,7 @@ impl From<StoredDefinition> for VersionOut {
 
 async fn put(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     params: Params,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -133,7 +133,7 @@ async fn put(
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<VersionOut>>, Problem> {
     let limit = params.limit(50, 500);
@@ -146,7 +146,7 @@ async fn list(
 
 async fn latest(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<VersionOut>, Problem> {
@@ -156,7 +156,7 @@ async fn latest(
 
 async fn version(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path((name, version)): Path<(String, String)>,
     params: Params,
 ) -> Result<Json<VersionOut>, Problem> {

@@ -10,7 +10,8 @@ use axum::response::{IntoResponse, Response};
 use millstream_core::definition::Mode;
 use millstream_core::id::{AcceptNo, EventId, ExecutionId, ExecutionKey, Name};
 use millstream_core::machine::Machine;
-use millstream_core::status::{EventStatus, Role};
+use millstream_core::permission::Permission;
+use millstream_core::status::EventStatus;
 use millstream_store::event_log::{Append, NewEvent};
 use millstream_store::views::{EventFilter, EventView};
 
@@ -18,7 +19,7 @@ use super::posting::{self, Draft, Said};
 use super::problem::{Kind, Problem};
 use super::route::{Located, Route};
 use super::views::{AcceptedOut, EventOut, Page};
-use crate::auth::{Reader, Submitter};
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::cursor::{self, List};
 use crate::door::Door;
@@ -36,7 +37,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/executions/{execution_id}/events", "post_event", post)
             .summary("Accept an event for an execution")
-            .needs(Role::Submit)
+            .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "Millstream-Validate", "traceparent", "x-request-id"])
             .body("application/json", "NewEvent")
             .answer(202, "AcceptedEvent", "Durable; decided later. A repeat by key gives the same id")
@@ -47,12 +48,12 @@ pub(super) fn routes() -> Vec<Route> {
             .leads_to("retry_event", &["event_id"]),
         Route::get("/v1/events/{event_id}", "get_event", read)
             .summary("One event and what came of it")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "Event", "The event")
             .problems(&[404]),
         Route::get("/v1/events", "list_events", list)
             .summary("Events in the order of their acceptance")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[
                 ("execution_id", "ExecutionId"),
                 ("status", "EventStatus"),
@@ -65,7 +66,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn post(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     trace: Trace,
     slot: Slot,
     Path(id): Path<String>,
@@ -244,7 +245,7 @@ async fn fits(door: &Door, execution: &ExecutionKey, machine: &Machine, event: &
 
 async fn read(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<EventOut>, Problem> {
@@ -262,7 +263,7 @@ pub(super) fn event_of(id: &str) -> Result<EventId, Problem> {
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<EventOut>>, Problem> {
     let filter = EventFilter {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::id::{AcceptNo, ExecutionKey, Name, Seq};
+use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
-use millstream_core::status::{ExecutionStatus, Role};
+use millstream_core::status::ExecutionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::views::{ExecutionFilter, ExecutionView};
 
@@ -15,7 +16,7 @@ use super::posting;
 use super::problem::{Kind, Problem};
 use super::route::Route;
 use super::views::{ExecutionOut, Page};
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::door::Door;
 use crate::query::Params;
@@ -24,13 +25,13 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/executions/{execution_id}", "get_execution", read)
             .summary("One execution, as it is or as it was (`at_seq`, `at`)")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("at_seq", "Seq"), ("at", "Time")])
             .answer(200, "Execution", "The execution")
             .problems(&[404]),
         Route::get("/v1/executions", "list_executions", list)
             .summary("Executions, newest first")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[
                 ("definition", "Name"),
                 ("state", "Name"),
@@ -44,7 +45,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn read(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     mut params: Params,
 ) -> Result<Json<ExecutionOut>, Problem> {
@@ -85,7 +86,7 @@ pub(super) async fn find(door: &Door, execution: &ExecutionKey) -> Result<Execut
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<ExecutionOut>>, Problem> {
     let filter = ExecutionFilter {

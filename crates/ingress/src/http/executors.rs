@@ -7,8 +7,8 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use millstream_core::duration;
 use millstream_core::id::Name;
+use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
-use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_rpc::proto;
 use millstream_rpc::read::executor;
@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::route::Route;
 use super::tasks;
 use super::views::Page;
-use crate::auth::{Reader, Submitter};
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::graphs::executors;
 use crate::query::Params;
@@ -30,16 +30,16 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/executors", "register_executor", register)
             .summary("Make an executor known, or say that it is still there")
-            .needs(Role::Submit)
+            .needs(Permission::RegisterExecutor)
             .body("application/json", "NewExecutor")
             .answer(200, "ExecutorRegistered", "Heard; say it again after beat_every"),
         Route::get("/v1/executors", "list_executors", list)
             .summary("Executors that were heard of lately")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "ExecutorPage", "All of them, by name"),
         Route::post("/v1/executors/{name}/retire", "retire_executor", retire)
             .summary("Take an executor off the list; it finishes what it has")
-            .needs(Role::Submit)
+            .needs(Permission::RetireExecutor)
             .answer_in(204, "", "", "It is not on the list (any more)")
             .problems(&[404]),
     ]
@@ -67,7 +67,7 @@ struct RegisteredOut {
 
 async fn register(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     params: Params,
     request: Request,
 ) -> Result<Json<RegisteredOut>, Problem> {
@@ -103,7 +103,7 @@ struct ExecutorOut {
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     params: Params,
 ) -> Result<Json<Page<ExecutorOut>>, Problem> {
     params.finish()?;
@@ -122,7 +122,7 @@ async fn list(
 
 async fn retire(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
 ) -> Result<StatusCode, Problem> {

@@ -10,7 +10,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_core::id::{IncidentId, TenantId};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_store::incidents::{IncidentFilter, IncidentStatus, IncidentView, Resolved, Resolving};
 use millstream_store::intervention::Decision;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use super::incidents::fingerprint;
 use super::problem::Problem;
 use super::resolutions::{ENVELOPE_BYTES, Ending, bells, read, reason, written};
 use super::route::Route;
-use crate::auth::{Admin, Caller};
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::fields::Fields;
 use crate::query::Params;
@@ -35,7 +35,7 @@ const GROUPS: usize = 1_000;
 pub(super) fn routes() -> Vec<Route> {
     let resolves = |route: Route| {
         route
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .body("application/json", "GroupDecision")
             .body_optional()
             .answer(
@@ -63,7 +63,7 @@ struct GroupResolvedOut {
 
 async fn retry(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(group): Path<String>,
     params: Params,
     request: Request,
@@ -74,7 +74,7 @@ async fn retry(
 
 async fn fail(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     trace: Trace,
     Path(group): Path<String>,
     params: Params,
@@ -89,7 +89,7 @@ async fn fail(
 
 async fn cancel(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     trace: Trace,
     Path(group): Path<String>,
     params: Params,

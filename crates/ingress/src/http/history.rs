@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::id::{ExecutionKey, Seq};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_core::time::Timestamp;
 use millstream_store::execution_store::More;
 use millstream_store::views::{ActionPlace, ActionView, TimerPlace, TimerView};
@@ -14,7 +14,7 @@ use super::posting;
 use super::problem::Problem;
 use super::route::Route;
 use super::views::{ActionOut, Page, TimerOut, TransitionOut};
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::door::Door;
 use crate::query::Params;
@@ -23,19 +23,19 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/executions/{execution_id}/history", "get_history", history)
             .summary("Applied transitions, in order; the first is millstream.start")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "TransitionPage", "One page")
             .problems(&[404]),
         Route::get("/v1/executions/{execution_id}/actions", "get_actions", actions)
             .summary("Actions of the execution: running, waiting, failed, settled")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "ActionPage", "One page, by seq and place in the do list")
             .problems(&[404]),
         Route::get("/v1/executions/{execution_id}/timers", "get_timers", timers)
             .summary("Timers that are armed")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "TimerPage", "One page, the next one first")
             .problems(&[404]),
@@ -44,7 +44,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn history(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     mut params: Params,
 ) -> Result<Json<Page<TransitionOut>>, Problem> {
@@ -64,7 +64,7 @@ async fn history(
 
 async fn actions(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     mut params: Params,
 ) -> Result<Json<Page<ActionOut>>, Problem> {
@@ -85,7 +85,7 @@ async fn actions(
 
 async fn timers(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     mut params: Params,
 ) -> Result<Json<Page<TimerOut>>, Problem> {

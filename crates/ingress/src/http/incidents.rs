@@ -7,8 +7,9 @@ use axum::extract::{Path, State};
 use millstream_core::action::ErrorClass;
 use millstream_core::id::{EventId, ExecutionId, IncidentId, Name, Seq};
 use millstream_core::incident::is_fingerprint;
+use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, Resolution, Role};
+use millstream_core::status::{ActionStatus, Resolution};
 use millstream_core::time::Timestamp;
 use millstream_store::incidents::{IncidentFilter, IncidentGroup, IncidentStatus, IncidentView};
 use millstream_store::views::ActionView;
@@ -17,7 +18,7 @@ use serde::Serialize;
 use super::problem::Problem;
 use super::route::Route;
 use super::views::Page;
-use crate::auth::{Caller, Reader};
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::door::Door;
 use crate::query::Params;
@@ -26,7 +27,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/incidents", "list_incidents", list)
             .summary("Incidents, newest first")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[
                 ("status", "IncidentStatus"),
                 ("fingerprint", "Fingerprint"),
@@ -38,12 +39,12 @@ pub(super) fn routes() -> Vec<Route> {
             .answer(200, "IncidentPage", "One page"),
         Route::get("/v1/incidents/groups", "list_incident_groups", groups)
             .summary("Open incidents of the same trouble, the largest groups first")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "Limit")])
             .answer(200, "IncidentGroups", "The largest groups; there are no further pages"),
         Route::get("/v1/incidents/{incident_id}", "get_incident", read)
             .summary("One incident, with the input that can be edited and what was tried")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "IncidentDetail", "The incident")
             .problems(&[404])
             .leads_to("get_execution", &["execution_id"])
@@ -164,7 +165,7 @@ impl From<IncidentGroup> for GroupOut {
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<IncidentOut>>, Problem> {
     let filter = IncidentFilter {
@@ -187,7 +188,7 @@ async fn list(
 
 async fn groups(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<GroupOut>>, Problem> {
     let limit = params.limit(50, 500);
@@ -198,7 +199,7 @@ async fn groups(
 
 async fn read(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<DetailOut>, Problem> {

@@ -9,8 +9,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use millstream_core::definition::Mode;
 use millstream_core::id::{ExecutionKey, Name};
+use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, Role};
+use millstream_core::status::EventStatus;
 use millstream_store::intervention::{Decision, Retried};
 use millstream_stream::doorbell::Bell;
 use serde::Serialize;
@@ -20,7 +21,7 @@ use super::problem::{Kind, Problem};
 use super::route::{Located, Route};
 use super::views::AcceptedOut;
 use super::{events, executions};
-use crate::auth::Admin;
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::fields::Fields;
@@ -35,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/events/{event_id}/retry", "retry_event", retry)
             .summary("Try a dead event, or the failed actions of a failed one, again")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
             .answer(202, "AcceptedEvent", "Recorded; it is being tried")
@@ -44,7 +45,7 @@ pub(super) fn routes() -> Vec<Route> {
             .leads_to("get_event", &["event_id"]),
         Route::post("/v1/executions/{execution_id}/cancel", "cancel_execution", cancel)
             .summary("End an execution; recorded as the event millstream.cancel")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .headers(&["Idempotency-Key", "Prefer"])
             .body("application/json", "Reason")
             .body_optional()
@@ -59,7 +60,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn retry(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,
@@ -103,7 +104,7 @@ struct CancelPayload {
 
 async fn cancel(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     trace: Trace,
     slot: Slot,
     Path(id): Path<String>,

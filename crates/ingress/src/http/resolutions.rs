@@ -15,9 +15,10 @@ use millstream_core::entropy;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, IncidentId, Name};
 use millstream_core::log::Origin;
 use millstream_core::machine::{ActionInput, Machine};
+use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{Resolution, Role};
+use millstream_core::status::Resolution;
 use millstream_store::event_log::NewEvent;
 use millstream_store::incidents::{IncidentView, Resolved, Resolving};
 use millstream_store::intervention::Decision;
@@ -30,7 +31,7 @@ use super::posting::{self, Draft};
 use super::problem::{Kind, Problem};
 use super::route::Route;
 use super::task_outcomes::MAX_RESULT;
-use crate::auth::{Admin, Caller};
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::edited;
@@ -46,7 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
     let resolves = |route: Route| {
         let resolved = route.answer(202, "ResolvedIncident", "Recorded; the execution goes on, or ends");
         resolved
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .problems(&[404, 409])
             .leads_to("get_incident", &["incident_id"])
             .leads_to("get_execution", &["execution_id"])
@@ -82,7 +83,7 @@ struct ResolvedOut {
 
 async fn retry(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,
@@ -119,7 +120,7 @@ async fn retry(
 
 async fn skip(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     trace: Trace,
     Path(id): Path<String>,
     params: Params,
@@ -161,7 +162,7 @@ async fn skip(
 
 async fn fail(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     trace: Trace,
     Path(id): Path<String>,
     params: Params,
@@ -173,7 +174,7 @@ async fn fail(
 
 async fn cancel(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     trace: Trace,
     Path(id): Path<String>,
     params: Params,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, post, put};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 
 use crate::door::Door;
 
@@ -24,7 +24,7 @@ pub(crate) struct Operation {
     pub(crate) path: &'static str,
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
-    pub(crate) needs: Option<Role>,
+    pub(crate) needs: Option<Permission>,
     /// Name and schema.
     pub(crate) query: &'static [(&'static str, &'static str)],
     pub(crate) headers: &'static [&'static str],
@@ -102,8 +102,9 @@ impl Route {
         self
     }
 
-    pub(crate) fn needs(mut self, role: Role) -> Self {
-        self.doc.needs = Some(role);
+    /// What the key of the caller must permit; the router checks it. Without this the route needs no key.
+    pub(crate) fn needs(mut self, permission: Permission) -> Self {
+        self.doc.needs = Some(permission);
         self
     }
 

@@ -1,6 +1,6 @@
 //! All routes in one router, behind the layers that every request passes.
 //!
-//! From the outside in: trace (ids, documents of errors, panics), admission (sizes, hosts), identification of
+//! From the outside in: trace (ids, documents of errors, panics), admission (sizes, hosts), authorization of
 //! the caller by its headers, then the bound on requests in flight, which health and metrics stay outside of.
 //! The gRPC services stand beside them and have layers of their own.
 
@@ -10,8 +10,9 @@ use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
 
-use super::route::Route;
+use super::route::{Operation, Route};
 use super::{
     assignments, batch, definitions, devices, events, executions, executors, graphs, group_resolutions,
     health, history, incidents, interventions, items, people, queues, quotas, resolutions, runs, signals,
@@ -27,15 +28,21 @@ pub fn router(deps: Deps, options: IngressOptions, life: &Life) -> Router {
 }
 
 pub(crate) fn serve_routes(door: Arc<Door>) -> Router {
-    let mount = |router: Router<Arc<Door>>, route: Route| router.route(route.doc.path, route.handler);
-    let api = api_routes().into_iter().fold(Router::new(), mount);
-    let api = api.layer(from_fn_with_state(door.clone(), gate::in_flight));
-    let (keyed, open): (Vec<_>, Vec<_>) =
-        health::routes().into_iter().partition(|route| route.doc.needs.is_some());
-    let protected = keyed.into_iter().fold(api, mount);
-    let protected = protected.layer(from_fn_with_state(door.clone(), auth::identify));
-    open.into_iter()
-        .fold(protected, mount)
+    let in_flight = from_fn_with_state(door.clone(), gate::in_flight);
+    let api = api_routes()
+        .into_iter()
+        .map(|route| (route.doc.clone(), route.handler.route_layer(in_flight.clone())));
+    let health = health::routes().into_iter().map(|route| (route.doc, route.handler));
+    let mount = |router: Router<Arc<Door>>, (doc, handler): (Operation, MethodRouter<Arc<Door>>)| {
+        // Outside of the bound on requests in flight: a refused caller takes no slot.
+        let handler = match doc.needs {
+            Some(needs) => handler.route_layer(from_fn_with_state((door.clone(), needs), auth::authorize)),
+            None => handler,
+        };
+        router.route(doc.path, handler)
+    };
+    api.chain(health)
+        .fold(Router::new(), mount)
         .fallback(not_found)
         .layer(from_fn_with_state(door.clone(), gate::admit))
         .layer(from_fn_with_state(door.clone(), trace::layer))

@@ -13,8 +13,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name, TenantId};
 use millstream_core::machine::valid_correlation;
+use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, Role};
+use millstream_core::status::EventStatus;
 use millstream_core::time::Timestamp;
 use millstream_core::{duration, entropy};
 use millstream_store::event_log::{Append, Appended, Idempotency, NewSignal};
@@ -27,7 +28,7 @@ use super::posting::{self, Said};
 use super::problem::{Kind, Problem};
 use super::route::{Located, Route};
 use crate::accept::Verdict;
-use crate::auth::{Caller, Reader, Submitter};
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::fields::Fields;
@@ -42,7 +43,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/signals", "post_signal", post)
             .summary("Accept an event for the execution that has a correlation, now or within `wait_for`")
-            .needs(Role::Submit)
+            .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "traceparent", "x-request-id"])
             .body("application/json", "NewSignal")
             .answer(202, "AcceptedSignal", "Durable: delivered, or kept. A repeat by key gives the same id")
@@ -51,7 +52,7 @@ pub(super) fn routes() -> Vec<Route> {
             .leads_to("get_signal", &["signal_id"]),
         Route::get("/v1/signals/{signal_id}", "get_signal", read)
             .summary("What became of a signal")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "Signal", "The signal; once delivered it is the event of the same id")
             .problems(&[404]),
     ]
@@ -122,7 +123,7 @@ impl Draft {
 
 async fn post(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     trace: Trace,
     params: Params,
     request: Request,
@@ -272,7 +273,7 @@ async fn repeated(door: &Door, caller: &Caller, signal_id: EventId) -> Result<Ac
 
 async fn read(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<SignalOut>, Problem> {

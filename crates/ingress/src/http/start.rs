@@ -16,9 +16,10 @@ use millstream_core::entropy;
 use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name};
 use millstream_core::log::{Origin, State as Folded};
 use millstream_core::machine::{self, Machine};
+use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{EventStatus, ExecutionStatus, PauseState, Role};
+use millstream_core::status::{EventStatus, ExecutionStatus, PauseState};
 use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
 
 use super::events::patience;
@@ -28,7 +29,7 @@ use super::route::{Located, Route};
 use super::views::{AcceptedOut, ExecutionOut, Item, Items, ParentOut};
 use super::{batch, executions};
 use crate::accept::Verdict;
-use crate::auth::{Caller, Submitter};
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::fields::Fields;
@@ -43,7 +44,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/executions", "start_execution", start)
             .summary("Start an execution, or an array of them, each with its first events in one commit")
-            .needs(Role::Submit)
+            .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "traceparent", "x-request-id"])
             .body("application/json", "StartRequest")
             .answer(201, "ExecutionOrVerdicts", "Created; of an array: at least one was")
@@ -93,7 +94,7 @@ enum IdFrom {
 
 async fn start(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     trace: Trace,
     slot: Slot,
     params: Params,

@@ -16,15 +16,16 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
 use millstream_core::id::{ExecutionKey, Seq};
+use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
-use millstream_core::status::{ExecutionStatus, Role};
+use millstream_core::status::ExecutionStatus;
 use serde::Serialize;
 
 use super::problem::Problem;
 use super::route::Route;
 use super::views::TransitionOut;
 use super::{executions, posting};
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::news::{Ear, RereadPause};
 use crate::query::Params;
@@ -36,7 +37,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/executions/{execution_id}/tail", "tail_execution", tail)
             .summary("Transitions as they happen; the id of a message is its seq")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("after", "SeqOrZero")])
             .headers(&["Last-Event-ID"])
             .answer_in(200, "text/event-stream", "TailMessage", "A stream of `transition`, then `end`")
@@ -47,7 +48,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn tail(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
     mut params: Params,

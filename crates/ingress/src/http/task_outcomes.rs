@@ -9,9 +9,10 @@ use axum::response::{IntoResponse, Response};
 use futures::future::join_all;
 use millstream_core::action::{self, ActionError, Attempt, Conclusion, ErrorClass, OnFailure};
 use millstream_core::id::{ActionKey, Name};
+use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
 use millstream_core::schedule;
-use millstream_core::status::{ActionStatus, EventStatus, Role};
+use millstream_core::status::{ActionStatus, EventStatus};
 use millstream_core::{duration, entropy};
 use millstream_store::action_store::{Lease, SettleVerdict, Settlement};
 use millstream_store::outcome::{self, Whose};
@@ -22,7 +23,7 @@ use super::problem::Problem;
 use super::route::Route;
 use super::tasks::{held, key_of, passed_on, read, token};
 use super::views::{Item, Items};
-use crate::auth::{Caller, Submitter};
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::fields::Fields;
 use crate::query::Params;
@@ -37,13 +38,13 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/tasks/{key}/complete", "complete_task", complete)
             .summary("Finish a task with its result")
-            .needs(Role::Submit)
+            .needs(Permission::LeaseTasks)
             .body("application/json", "TaskResult")
             .answer(200, "TaskSettled", "Recorded")
             .problems(&[404, 409, 413, 415]),
         Route::post("/v1/tasks/complete", "complete_tasks", complete_many)
             .summary("Finish many tasks, each with its result")
-            .needs(Role::Submit)
+            .needs(Permission::LeaseTasks)
             .body("application/json", "TaskResultBatch")
             .answer(
                 200,
@@ -53,7 +54,7 @@ pub(super) fn routes() -> Vec<Route> {
             .problems(&[413, 415]),
         Route::post("/v1/tasks/{key}/fail", "fail_task", fail)
             .summary("Give up an attempt at a task: to be retried, for good, or for a person to decide")
-            .needs(Role::Submit)
+            .needs(Permission::LeaseTasks)
             .body("application/json", "TaskFailure")
             .answer(200, "TaskSettled", "Recorded")
             .problems(&[404, 409, 413, 415]),
@@ -84,7 +85,7 @@ pub(crate) enum Became {
 
 async fn complete(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path(key): Path<String>,
     params: Params,
     request: Request,
@@ -102,7 +103,7 @@ async fn complete(
 /// Each has a verdict of its own; those that are recorded are so in one commit, or in few.
 async fn complete_many(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     params: Params,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -139,7 +140,7 @@ fn result(fields: &mut Fields<'_>) -> RawJson {
 
 async fn fail(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path(key): Path<String>,
     params: Params,
     request: Request,

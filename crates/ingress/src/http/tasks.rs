@@ -14,9 +14,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use millstream_core::duration;
 use millstream_core::id::{ActionKey, Epoch, ExecutionId, Name, WorkerId};
+use millstream_core::permission::Permission;
 use millstream_core::placement::Capability;
 use millstream_core::raw::RawJson;
-use millstream_core::status::{ActionStatus, Role};
+use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::action_store::{Beat, Lease, Pulse, Wanted};
 use millstream_store::views::ActionView;
@@ -24,7 +25,7 @@ use serde::Serialize;
 
 use super::problem::{Kind, Problem};
 use super::route::Route;
-use crate::auth::{Caller, Reader, Submitter};
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::fields::{self, Fields, ItemsError};
@@ -52,19 +53,19 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/tasks/lease", "lease_tasks", lease)
             .summary("Take tasks of these types, waiting until there are some")
-            .needs(Role::Submit)
+            .needs(Permission::LeaseTasks)
             .body("application/json", "LeaseTasks")
             .answer(200, "Tasks", "Tasks that are this worker's now; none when nothing came in time")
             .problems(&[413, 415]),
         Route::post("/v1/tasks/{key}/heartbeat", "heartbeat_task", heartbeat)
             .summary("Say that a task is being worked on")
-            .needs(Role::Submit)
+            .needs(Permission::LeaseTasks)
             .body("application/json", "TaskHeartbeat")
             .answer(200, "TaskHeld", "It is still this worker's")
             .problems(&[404, 409, 413, 415]),
         Route::get("/v1/tasks/{key}/why", "why_task", explain)
             .summary("Why nobody performs an action, and who is connected")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "TaskWhy", "Where it stands, in words")
             .problems(&[404]),
     ]
@@ -105,7 +106,7 @@ struct Wish {
 
 async fn lease(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     slot: Slot,
     params: Params,
     request: Request,
@@ -244,7 +245,7 @@ struct HeldOut {
 
 async fn heartbeat(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path(key): Path<String>,
     params: Params,
     request: Request,
@@ -278,7 +279,7 @@ struct WhyOut {
 
 async fn explain(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(key): Path<String>,
     params: Params,
 ) -> Result<Json<WhyOut>, Problem> {

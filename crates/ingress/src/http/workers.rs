@@ -5,14 +5,15 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use millstream_core::id::WorkerId;
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_core::time::Timestamp;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use super::problem::Problem;
 use super::route::Route;
 use super::views::Page;
-use crate::auth::Reader;
+use crate::auth::Identity;
 use crate::door::Door;
 use crate::query::Params;
 
@@ -20,14 +21,15 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/workers", "list_workers", list)
             .summary("Workers that were heard of lately")
-            .needs(Role::Read)
-            .answer(200, "WorkerPage", "All of them, by id"),
+            .needs(Permission::SeeStatus)
+            .answer(200, "WorkerPage", "All of them; ids name host and process for operators only"),
     ]
 }
 
 #[derive(Debug, Serialize)]
 struct WorkerOut {
-    worker_id: WorkerId,
+    /// `HOST-PID-RANDOM`, or a digest of it.
+    worker_id: String,
     started_at: Timestamp,
     seen_at: Timestamp,
     lanes: Vec<u8>,
@@ -35,16 +37,23 @@ struct WorkerOut {
     version: String,
 }
 
+/// The same for the same worker, without the host and the process that are in its id.
+fn without_host(worker: &WorkerId) -> String {
+    let digest = Sha256::digest(worker.as_str().as_bytes());
+    format!("worker-{}", digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(_): Reader,
+    identity: Identity,
     params: Params,
 ) -> Result<Json<Page<WorkerOut>>, Problem> {
     params.finish()?;
     let since = door.clock.now().minus(door.options.worker_ttl);
     let found = door.stores.workers.workers(since).await?;
+    let sees_hosts = identity.permits(Permission::SeeFleet);
     let items = found.into_iter().map(|view| WorkerOut {
-        worker_id: view.beat.worker,
+        worker_id: if sees_hosts { view.beat.worker.to_string() } else { without_host(&view.beat.worker) },
         started_at: view.beat.started_at,
         seen_at: view.seen_at,
         lanes: view.beat.lanes,

@@ -7,11 +7,10 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_rpc::proto::update_node_request::Update;
 use millstream_rpc::proto::workflow_service_client::WorkflowServiceClient;
 use millstream_rpc::proto::{
-    CancelWorkflowRequest, GetNodeLogsRequest, GetNodeRequest, GetWorkflowRequest, ListExecutorsRequest,
-    ListWorkflowsRequest, RegisterExecutorRequest, RetireExecutorRequest, UpdateNodeRequest,
-    UpdateWorkflowRequest, WatchWorkflowRequest,
+    GetWorkflowRequest, ListWorkflowsRequest, NodeReplacement, NodeResult, UpdateNodeRequest,
 };
 use tokio::net::TcpStream;
 use tonic::transport::Endpoint;
@@ -32,76 +31,33 @@ async fn with_keys_and(options: IngressOptions) -> Clients {
         bench.stores = deps.stores.clone();
         bench
     };
-    for role in [Role::Read, Role::Submit, Role::Admin] {
+    for role in [Role::Read, Role::Submit, Role::Admin, Role::Executor] {
         bench.key(&format!("ms_{role}"), "default", role).await;
     }
     bench.key("ms_other", "other", Role::Admin).await;
     Clients::of(serve_on(deps, options).await).await
 }
 
-fn code<T>(answer: Result<T, Status>) -> Code {
-    answer.err().map_or(Code::Ok, |status| status.code())
-}
-
-/// Every method with a key, and what came of it.
-async fn all(clients: &Clients, key: &str) -> Vec<(&'static str, Role, Code)> {
-    let (mut workflows, mut executors) = (clients.workflows(), clients.executors());
-    let id = || "g-1".to_owned();
-    let get_node = GetNodeRequest { workflow_id: id(), node_id: "a".to_owned() };
-    let logs = GetNodeLogsRequest { workflow_id: id(), node_id: "a".to_owned(), ..Default::default() };
-    let get = GetWorkflowRequest { workflow_id: id(), ..Default::default() };
-    let watch = WatchWorkflowRequest { workflow_id: id(), ..Default::default() };
-    vec![
-        ("get", Role::Read, code(workflows.get_workflow(keyed(get, key)).await)),
-        (
-            "list",
-            Role::Read,
-            code(workflows.list_workflows(keyed(ListWorkflowsRequest::default(), key)).await),
-        ),
-        ("node", Role::Read, code(workflows.get_node(keyed(get_node, key)).await)),
-        ("logs", Role::Read, code(workflows.get_node_logs(keyed(logs, key)).await)),
-        ("watch", Role::Read, code(workflows.watch_workflow(keyed(watch, key)).await)),
-        ("executors", Role::Read, code(executors.list_executors(keyed(ListExecutorsRequest {}, key)).await)),
-        ("create", Role::Submit, code(workflows.create_workflow(keyed(create(chain("g-1")), key)).await)),
-        (
-            "edit",
-            Role::Submit,
-            code(workflows.update_workflow(keyed(UpdateWorkflowRequest::default(), key)).await),
-        ),
-        ("update", Role::Submit, code(workflows.update_node(keyed(UpdateNodeRequest::default(), key)).await)),
-        (
-            "register",
-            Role::Submit,
-            code(executors.register_executor(keyed(RegisterExecutorRequest::default(), key)).await),
-        ),
-        (
-            "retire",
-            Role::Submit,
-            code(executors.retire_executor(keyed(RetireExecutorRequest::default(), key)).await),
-        ),
-        (
-            "cancel",
-            Role::Admin,
-            code(workflows.cancel_workflow(keyed(CancelWorkflowRequest::default(), key)).await),
-        ),
-    ]
-}
-
 #[tokio::test]
-async fn every_method_has_its_role() {
+async fn an_executor_reports_nodes_and_edits_no_graph() {
     let clients = with_keys().await;
     clients.workflows().create_workflow(keyed(create(chain("g-1")), "ms_submit")).await.unwrap();
-    for (key, role) in [("ms_read", Role::Read), ("ms_submit", Role::Submit), ("ms_admin", Role::Admin)] {
-        for (method, needs, code) in all(&clients, key).await {
-            let allowed = role.allows(needs);
-            assert_eq!(code != Code::PermissionDenied, allowed, "{method} as {role}: {code:?}");
-        }
-    }
-    for key in ["ms_unknown", "nonsense"] {
-        for (method, _, code) in all(&clients, key).await {
-            assert_eq!(code, Code::Unauthenticated, "{method}");
-        }
-    }
+    let update = |update| UpdateNodeRequest {
+        workflow_id: "g-1".to_owned(),
+        node_id: "a".to_owned(),
+        update: Some(update),
+    };
+    let edit = || update(Update::Edit(NodeReplacement::default()));
+    refused(
+        clients.workflows().update_node(keyed(edit(), "ms_executor")).await,
+        Code::PermissionDenied,
+        "post_events",
+    );
+    let edited = clients.workflows().update_node(keyed(edit(), "ms_submit")).await;
+    refused(edited, Code::InvalidArgument, "node");
+    let report = update(Update::Result(NodeResult::default()));
+    let reported = clients.workflows().update_node(keyed(report, "ms_executor")).await;
+    refused(reported, Code::InvalidArgument, "of");
     let bare = clients.workflows().get_workflow(GetWorkflowRequest::default()).await;
     refused(bare, Code::Unauthenticated, "API key");
 }

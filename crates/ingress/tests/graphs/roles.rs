@@ -13,7 +13,7 @@ use crate::engine::Engine;
 async fn keyed() -> Bench {
     let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
     let bench = Bench::with(options, |stores, streams| (stores, streams));
-    for role in [Role::Read, Role::Submit, Role::Admin] {
+    for role in [Role::Read, Role::Submit, Role::Admin, Role::Executor] {
         bench.key(&format!("ms_{role}"), "default", role).await;
     }
     bench.key("ms_other", "other", Role::Admin).await;
@@ -36,7 +36,7 @@ async fn every_route_has_its_role() {
         ("/v1/graphs/g-1/edits", json!({}), "ms_submit"),
         ("/v1/graphs/g-1/nodes/a/result", json!({}), "ms_submit"),
         ("/v1/graphs/g-1/nodes/a/progress", json!({}), "ms_submit"),
-        ("/v1/executors", json!({}), "ms_submit"),
+        ("/v1/executors", json!({}), "ms_admin"),
         ("/v1/executors/x/retire", json!({}), "ms_submit"),
         ("/v1/graphs/g-1/cancel", json!({"x": 1}), "ms_admin"),
     ];
@@ -66,7 +66,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
     let bench = keyed().await;
     send(&bench, post("/v1/graphs", &chain("g-1")), "ms_submit").await;
     let executor = json!({"name": "mine", "address": "http://h:1", "capacity": 1});
-    send(&bench, post("/v1/executors", &executor), "ms_submit").await;
+    send(&bench, post("/v1/executors", &executor), "ms_executor").await;
     for path in ["/v1/graphs/g-1", "/v1/graphs/g-1/nodes", "/v1/graphs/g-1/nodes/a", "/v1/graphs/g-1/watch"] {
         send(&bench, get(path), "ms_other").await.problem(404, "not-found");
     }

@@ -104,7 +104,7 @@ async fn incidents_are_for_readers_of_the_tenant_and_decisions_for_its_admins() 
     let post = |path: &str| crate::bench::post(path, &json!({}));
 
     assert_eq!(bench.send(ask("ms_read", get(&path))).await.status, 200);
-    bench.send(ask("ms_submit", get(&path))).await.problem(403, "forbidden");
+    assert_eq!(bench.send(ask("ms_submit", get(&path))).await.status, 200);
     for word in ["retry", "skip", "fail", "cancel"] {
         bench.send(ask("ms_read", post(&decision(&incident, word)))).await.problem(403, "forbidden");
     }

@@ -184,7 +184,7 @@ macro_rules! conformance_tests {
                 a_key_is_found_by_its_hash_until_it_is_revoked,
                 a_name_is_taken_while_its_key_lives,
                 a_name_is_given_once_however_many_ask,
-                keys_exist_from_the_first_live_one_on,
+                keys_exist_from_the_first_one_on_revoked_or_not,
                 keys_are_listed_newest_first_with_the_revoked_ones,
             }
             queues {

@@ -8,11 +8,11 @@ use millstream_core::assignment::input::InputKind;
 use millstream_core::assignment::limits::MAX_ANSWER_BYTES;
 use millstream_core::assignment::{Input, Work};
 use millstream_core::id::AssignmentId;
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 
 use super::next::person;
 use super::views::AssignmentOut;
-use crate::auth::{Caller, Submitter};
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::fields::Fields;
 use crate::http::problem::{Kind, Problem};
@@ -61,7 +61,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     let route = |(path, id, kind, body, summary): &Row| {
         let kind = *kind;
         let handler = move |State(door): State<Arc<Door>>,
-                            Submitter(caller): Submitter,
+                            caller: Caller,
                             Path(id): Path<String>,
                             params: Params,
                             request: Request| async move {
@@ -70,7 +70,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         };
         Route::post(path, id, handler)
             .summary(summary)
-            .needs(Role::Submit)
+            .needs(Permission::WorkAsPerson)
             .body("application/json", body)
             .answer(200, "GivenAssignment", "As it is now; done now, or by the same request before")
             .problems(&[404, 409])
@@ -107,6 +107,7 @@ async fn act(
     fields.finish().map_err(Problem::invalid)?;
     // Without a person there was a fault.
     let Some(person) = person else { return Err(Problem::bad_request("no person is named")) };
+    caller.require_person(&person)?;
     let input = match (kind, answer) {
         (InputKind::Start, _) => Input::Start { assignment, person },
         (InputKind::Submit, Some(answer)) => Input::Submit { assignment, person, answer },

@@ -7,13 +7,13 @@ use axum::Json;
 use axum::extract::{Request, State};
 use millstream_core::assignment::next::Idle;
 use millstream_core::id::{Name, PersonId};
+use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
-use millstream_core::status::Role;
 use millstream_store::assignments::{Given, GivenWork};
 use serde::Serialize;
 
 use super::views::AssignmentOut;
-use crate::auth::Submitter;
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::fields::Fields;
 use crate::http::items::views::ItemOut;
@@ -31,7 +31,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/assignments/next", "next_assignment", next)
             .summary("What somebody is to do next; what they have and have not begun comes first")
-            .needs(Role::Submit)
+            .needs(Permission::WorkAsPerson)
             .body("application/json", "NextWanted")
             .answer(200, "NextGiven", "An assignment, or why there is none"),
     ]
@@ -67,7 +67,7 @@ impl From<Given> for GivenOut {
 
 async fn next(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     params: Params,
     request: Request,
 ) -> Result<Json<GivenOut>, Problem> {
@@ -80,6 +80,7 @@ async fn next(
     fields.finish().map_err(Problem::invalid)?;
     // Without a person there was a fault.
     let Some(person) = person else { return Err(Problem::bad_request("no person is named")) };
+    caller.require_person(&person)?;
     let wanted = Wanted { person, queues, start };
     Ok(Json(giving::next(&door, &caller.tenant, &wanted).await?.into()))
 }

@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::assignment::Input;
 use millstream_core::id::{AssignmentId, PersonId};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_store::item_store::ItemRef;
 use serde::Serialize;
 
 use super::acts::{id_of, shown};
 use super::views::AssignmentOut;
-use crate::auth::{Admin, Caller};
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::fields::Fields;
@@ -26,14 +26,14 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/assignments/{assignment_id}/reassign", "reassign_assignment", reassign)
             .summary("Take it away from its person, or give on what expired or was skipped")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .body("application/json", "AssignmentReassign")
             .body_optional()
             .answer(200, "AssignmentFollowed", "As it is now, and the assignment that came of it")
             .problems(&[404, 409]),
         Route::post("/v1/assignments/{assignment_id}/correct", "correct_assignment", correct)
             .summary("Have a completed assignment corrected: a new one that refers to it")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .body("application/json", "AssignmentCorrect")
             .body_optional()
             .answer(200, "AssignmentFollowed", "As it is now, and the assignment that corrects it")
@@ -79,7 +79,7 @@ async fn follow(
 
 async fn reassign(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,
@@ -101,7 +101,7 @@ async fn reassign(
 
 async fn correct(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,

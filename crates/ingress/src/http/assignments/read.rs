@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::assignment::{Assignment, AssignmentStatus};
 use millstream_core::id::{ItemId, Name, PersonId};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_store::assignments::AssignmentFilter;
 use millstream_store::item_store::ItemRef;
 
 use super::acts::{id_of, shown};
 use super::views::AssignmentOut;
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::door::Door;
 use crate::http::problem::Problem;
@@ -24,7 +24,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/assignments", "list_assignments", list)
             .summary("Assignments, the newest first")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[
                 ("queue", "Name"),
                 ("status", "AssignmentStatus"),
@@ -36,7 +36,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .answer(200, "AssignmentPage", "One page"),
         Route::get("/v1/assignments/{assignment_id}", "get_assignment", get)
             .summary("One assignment")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "GivenAssignment", "The assignment")
             .problems(&[404]),
     ]
@@ -44,7 +44,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<AssignmentOut>>, Problem> {
     let filter = AssignmentFilter {
@@ -64,7 +64,7 @@ async fn list(
 
 async fn get(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<AssignmentOut>, Problem> {

@@ -7,12 +7,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::claim::{Due, Progress, Status, Token, due};
 use millstream_core::id::{Name, RunId};
+use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
-use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use serde::Serialize;
 
-use crate::auth::Submitter;
+use crate::auth::Caller;
 use crate::devices::assignments::{self, Assignment};
 use crate::devices::beat;
 use crate::door::Door;
@@ -26,7 +26,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/devices/{device_id}/assignments", "get_assignments", read)
             .summary("The seats that a device has or is asked about, the most important first")
-            .needs(Role::Submit)
+            .needs(Permission::ActAsDevice)
             .query(&[("wait", "WaitSeconds"), ("seen", "AssignmentsMark")])
             .answer(200, "Assignments", "All of them; none when nothing came in time")
             .problems(&[404]),
@@ -69,7 +69,7 @@ pub(in crate::http) struct DueOut {
 
 async fn read(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     slot: Slot,
     Path(id): Path<String>,
     mut params: Params,

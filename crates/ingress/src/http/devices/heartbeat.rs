@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::claim::{Device, Progress, Status, Token};
 use millstream_core::id::{DeviceKey, RunId};
+use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
-use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::views::shares;
-use crate::auth::Submitter;
+use crate::auth::Caller;
 use crate::devices::beat::{self, Heard, Said};
 use crate::devices::fleet::SEATS;
 use crate::door::Door;
@@ -29,7 +29,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/devices/{device_id}/heartbeat", "heartbeat_device", heartbeat)
             .summary("Say that a device is there, how it is, and what it works on")
-            .needs(Role::Submit)
+            .needs(Permission::ActAsDevice)
             .body("application/json", "DeviceHeartbeat")
             .answer(200, "DeviceHeard", "Which of its runs it still has, in the order given")
             .problems(&[404]),
@@ -102,7 +102,7 @@ struct RunHeard {
 
 async fn heartbeat(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,

@@ -7,10 +7,11 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use millstream_core::claim::Candidate;
 use millstream_core::id::DeviceId;
-use millstream_core::status::{PauseState, Role};
+use millstream_core::permission::Permission;
+use millstream_core::status::PauseState;
 
 use super::views::{DeviceOut, NewDevice};
-use crate::auth::{Admin, Caller, Reader, Submitter};
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::devices::{beat, leave};
 use crate::door::Door;
@@ -27,7 +28,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::put("/v1/devices/{device_id}", "put_device", register)
             .summary("Make a device known, or say anew what it is")
-            .needs(Role::Submit)
+            .needs(Permission::ActAsDevice)
             .body("application/json", "NewDevice")
             .answer(200, "Device", "As it is known now")
             .problems(&[404])
@@ -35,27 +36,27 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .leads_to("get_assignments", &["device_id"]),
         Route::get("/v1/devices", "list_devices", list)
             .summary("Devices in the order of their ids")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "DevicePage", "One page"),
         Route::get("/v1/devices/{device_id}", "get_device", get)
             .summary("One device, and how much it has been given")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "Device", "The device")
             .problems(&[404]),
         Route::post("/v1/devices/{device_id}/pause", "pause_device", pause)
             .summary("Take a device out of the choice; it keeps what it has")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .answer(200, "Device", "It is not chosen any more")
             .problems(&[404]),
         Route::post("/v1/devices/{device_id}/resume", "resume_device", resume)
             .summary("Take a device back into the choice")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .answer(200, "Device", "It may be chosen")
             .problems(&[404]),
         Route::delete("/v1/devices/{device_id}", "delete_device", delete)
             .summary("Forget a device; what it has goes to others")
-            .needs(Role::Submit)
+            .needs(Permission::ActAsDevice)
             .answer_in(204, "", "", "It is not known (any more)")
             .problems(&[404]),
     ]
@@ -63,7 +64,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn register(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,
@@ -79,7 +80,7 @@ async fn register(
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<DeviceOut>>, Problem> {
     let limit = params.limit(100, 1_000);
@@ -92,7 +93,7 @@ async fn list(
 
 async fn get(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<DeviceOut>, Problem> {
@@ -103,7 +104,7 @@ async fn get(
 
 async fn pause(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<DeviceOut>, Problem> {
@@ -113,7 +114,7 @@ async fn pause(
 
 async fn resume(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<DeviceOut>, Problem> {
@@ -135,7 +136,7 @@ async fn set_pause(
 
 async fn delete(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<StatusCode, Problem> {

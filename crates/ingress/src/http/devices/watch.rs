@@ -11,10 +11,10 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 
 use super::assignments::AssignmentsOut;
-use crate::auth::Submitter;
+use crate::auth::Caller;
 use crate::devices::beat;
 use crate::devices::watch::{self, Listed, Watch};
 use crate::door::Door;
@@ -26,7 +26,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/devices/{device_id}/assignments/stream", "watch_assignments", stream)
             .summary("The seats that a device has or is asked about, and again whenever that changes")
-            .needs(Role::Submit)
+            .needs(Permission::ActAsDevice)
             .query(&[("seen", "AssignmentsMark")])
             .headers(&["Last-Event-ID"])
             .answer_in(
@@ -41,7 +41,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn stream(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
     mut params: Params,

@@ -6,10 +6,10 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 
 use super::views::GraphOut;
-use crate::auth::Admin;
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::gate::Slot;
 use crate::graphs::cancel::{self, Cancelled};
@@ -26,7 +26,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/graphs/{graph_id}/cancel", "cancel_graph", post)
             .summary("End a graph: what runs is called off, what waits is not begun")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .headers(&["Prefer", "traceparent", "x-request-id"])
             .body("application/json", "Reason")
             .body_optional()
@@ -38,7 +38,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn post(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     trace: Trace,
     slot: Slot,
     Path(id): Path<String>,

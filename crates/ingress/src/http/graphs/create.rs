@@ -8,13 +8,13 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use millstream_core::graph::{GraphOptions, GraphSpec, NodeSpec};
 use millstream_core::id::ExecutionId;
+use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
-use millstream_core::status::Role;
 use serde::Deserialize;
 
 use super::json;
 use super::views::GraphOut;
-use crate::auth::Submitter;
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::graphs::create::{self, Made, Wish};
@@ -29,7 +29,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/graphs", "create_graph", post)
             .summary("Create a graph and let its first nodes run")
-            .needs(Role::Submit)
+            .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "traceparent", "x-request-id"])
             .body("application/json", "NewGraph")
             .answer(201, "Graph", "Created")
@@ -62,7 +62,7 @@ struct NewGraph {
 
 async fn post(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     trace: Trace,
     params: Params,
     request: Request,

@@ -7,11 +7,11 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use millstream_core::graph::NodeEdit;
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 
 use super::json;
 use super::views::{EditAcceptedOut, EditedOut};
-use crate::auth::Submitter;
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::fields::Fields;
@@ -29,7 +29,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/graphs/{graph_id}/edits", "edit_graph", post)
             .summary("Insert, update and delete nodes: all of the edits, or none")
-            .needs(Role::Submit)
+            .needs(Permission::PostEvents)
             .headers(&["Idempotency-Key", "Prefer", "traceparent", "x-request-id"])
             .body("application/json", "GraphEdits")
             .answer(200, "GraphEdited", "Applied")
@@ -40,7 +40,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn post(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     trace: Trace,
     slot: Slot,
     Path(id): Path<String>,

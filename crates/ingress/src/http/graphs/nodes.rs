@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::graph::{NodeId, NodeStatus};
 use millstream_core::id::Name;
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_store::graph_store::{LogView, NodeFilter};
 
 use super::views::{LogOut, NodeOut};
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::door::Door;
 use crate::graphs::{find, nodes};
@@ -23,18 +23,18 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/graphs/{graph_id}/nodes", "list_nodes", list)
             .summary("Nodes in the order of their ids, without their results")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("status", "NodeStatus"), ("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "NodePage", "One page")
             .problems(&[404]),
         Route::get("/v1/graphs/{graph_id}/nodes/{node}", "get_node", read)
             .summary("One node with its result")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "NodeDetail", "The node")
             .problems(&[404]),
         Route::get("/v1/graphs/{graph_id}/nodes/{node}/logs", "get_node_logs", logs)
             .summary("What executors wrote while they performed a node, of all attempts, in order")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "NodeLogPage", "One page")
             .problems(&[404]),
@@ -43,7 +43,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     mut params: Params,
 ) -> Result<Json<Page<NodeOut>>, Problem> {
@@ -61,7 +61,7 @@ async fn list(
 
 async fn read(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path((id, node)): Path<(String, String)>,
     params: Params,
 ) -> Result<Json<NodeOut>, Problem> {
@@ -74,7 +74,7 @@ async fn read(
 
 async fn logs(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path((id, node)): Path<(String, String)>,
     mut params: Params,
 ) -> Result<Json<Page<LogOut>>, Problem> {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::id::AcceptNo;
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 
 use super::views::{GraphOut, GraphStatus};
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::door::Door;
 use crate::graphs::find;
@@ -21,12 +21,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/graphs", "list_graphs", list)
             .summary("Graphs, newest first")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("status", "GraphStatus"), ("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "GraphPage", "One page"),
         Route::get("/v1/graphs/{graph_id}", "get_graph", read)
             .summary("One graph, and how many of its nodes are in which status")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "Graph", "The graph")
             .problems(&[404]),
     ]
@@ -34,7 +34,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn read(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<GraphOut>, Problem> {
@@ -45,7 +45,7 @@ async fn read(
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<GraphOut>>, Problem> {
     let status = params.word("status", GraphStatus::ALL).map(GraphStatus::of_execution);

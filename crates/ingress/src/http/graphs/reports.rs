@@ -6,14 +6,14 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::graph::limits::MAX_RESULT_BYTES;
 use millstream_core::graph::{NodeStatus, Token};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_rpc::read::MAX_ERROR_CHARS;
 use millstream_store::action_store::Wanted;
 use serde::Serialize;
 
 use super::edits::edits;
 use super::views::NodeOut;
-use crate::auth::Submitter;
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::fields::Fields;
 use crate::graphs::attempt::Said;
@@ -34,13 +34,13 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/graphs/{graph_id}/nodes/{node}/result", "report_result", report_result)
             .summary("Tell what came of an attempt at a node")
-            .needs(Role::Submit)
+            .needs(Permission::ServeNodes)
             .body("application/json", "NodeResult")
             .answer(200, "Node", "Recorded; it may still be on its way into the graph")
             .problems(&[404, 409]),
         Route::post("/v1/graphs/{graph_id}/nodes/{node}/progress", "report_progress", report_progress)
             .summary("Tell how far an attempt at a node is")
-            .needs(Role::Submit)
+            .needs(Permission::ServeNodes)
             .body("application/json", "NodeProgress")
             .answer(200, "NodeHeld", "Heard")
             .problems(&[404, 409]),
@@ -49,7 +49,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn report_result(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     trace: Trace,
     Path((id, node)): Path<(String, String)>,
     params: Params,
@@ -85,7 +85,7 @@ struct HeldOut {
 
 async fn report_progress(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path((id, node)): Path<(String, String)>,
     params: Params,
     request: Request,

@@ -13,12 +13,12 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use millstream_core::graph::Notice;
 use millstream_core::id::{ExecutionId, Seq};
+use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
-use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use serde::Serialize;
 
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::graphs::find;
 use crate::graphs::place::Place;
@@ -31,7 +31,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/graphs/{graph_id}/watch", "watch_graph", get)
             .summary("What happened to a graph and then what happens; ids are places to go on from")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("after", "WatchPlace")])
             .headers(&["Last-Event-ID"])
             .answer_in(
@@ -47,7 +47,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn get(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
     mut params: Params,

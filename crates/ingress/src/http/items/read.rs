@@ -6,12 +6,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::assignment::{ItemStatus, LogEntry};
 use millstream_core::id::{ItemId, ItemKey, Name};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_store::assignments::{ItemFilter, ItemView};
 use millstream_store::item_store::{ItemRef, LoadedItem};
 
 use super::views::{ItemOut, WholeItem};
-use crate::auth::{Caller, Reader};
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::door::Door;
 use crate::http::problem::Problem;
@@ -23,17 +23,17 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/items", "list_items", list)
             .summary("Items, the newest first")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("queue", "Name"), ("status", "ItemStatus"), ("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "ItemPage", "One page"),
         Route::get("/v1/items/{item_id}", "get_item", get)
             .summary("One item, its payload and its assignments")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "WholeItem", "The item")
             .problems(&[404]),
         Route::get("/v1/items/{item_id}/log", "get_item_log", log)
             .summary("What happened to an item, in order")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "ItemLogPage", "One page")
             .problems(&[404]),
@@ -53,7 +53,7 @@ async fn find(door: &Door, key: &ItemKey) -> Result<LoadedItem, Problem> {
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<ItemOut>>, Problem> {
     let filter = ItemFilter {
@@ -70,7 +70,7 @@ async fn list(
 
 async fn get(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<WholeItem>, Problem> {
@@ -81,7 +81,7 @@ async fn get(
 
 async fn log(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     mut params: Params,
 ) -> Result<Json<Page<LogEntry>>, Problem> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::assignment::Input;
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 
 use super::read::key_of;
 use super::views::WholeItem;
-use crate::auth::Admin;
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::http::interventions::reason;
 use crate::http::problem::Problem;
@@ -20,7 +20,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/items/{item_id}/withdraw", "withdraw_item", withdraw)
             .summary("Take an item back: its open assignments expire")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
             .answer(200, "WholeItem", "It is withdrawn, now or before")
@@ -30,7 +30,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn withdraw(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,

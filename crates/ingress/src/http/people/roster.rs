@@ -8,10 +8,10 @@ use axum::extract::{Path, Request, State};
 use millstream_core::assignment::QueueState;
 use millstream_core::assignment::next::Profile;
 use millstream_core::id::{Name, PersonId};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use serde::Serialize;
 
-use crate::auth::{Admin, Caller, Reader};
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::door::Door;
 use crate::fields::Fields;
@@ -28,29 +28,29 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::put("/v1/people/{person}", "put_person", put)
             .summary("Say what somebody can do")
-            .needs(Role::Admin)
+            .needs(Permission::ManageDefinitions)
             .body("application/json", "NewPerson")
             .answer(200, "Person", "As they are known now")
             .problems(&[404])
             .leads_to("get_person", &["person"]),
         Route::get("/v1/people", "list_people", list)
             .summary("People in the order of their ids")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "PersonPage", "One page"),
         Route::get("/v1/people/{person}", "get_person", get)
             .summary("What is known of somebody")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "Person", "The person")
             .problems(&[404]),
         Route::post("/v1/people/{person}/pause", "pause_person", pause)
             .summary("Give somebody nothing new; what they have they keep")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .answer(200, "Person", "They are given nothing")
             .problems(&[404]),
         Route::post("/v1/people/{person}/resume", "resume_person", resume)
             .summary("Give somebody work again")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .answer(200, "Person", "They are given work")
             .problems(&[404]),
     ]
@@ -95,7 +95,7 @@ async fn change(
 
 async fn put(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,
@@ -110,7 +110,7 @@ async fn put(
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<PersonOut>>, Problem> {
     let limit = params.limit(100, 1_000);
@@ -123,7 +123,7 @@ async fn list(
 
 async fn get(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<PersonOut>, Problem> {
@@ -135,7 +135,7 @@ async fn get(
 
 async fn pause(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<PersonOut>, Problem> {
@@ -145,7 +145,7 @@ async fn pause(
 
 async fn resume(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<PersonOut>, Problem> {

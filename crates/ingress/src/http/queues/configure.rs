@@ -8,12 +8,12 @@ use axum::http::StatusCode;
 use millstream_core::assignment::{QueueConfig, QueueState};
 use millstream_core::definition::Format;
 use millstream_core::id::Name;
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_core::time::Timestamp;
 use millstream_store::queue_store::{PutQueue, QueueView};
 use serde::Serialize;
 
-use crate::auth::{Admin, Caller, Reader};
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::cursor::{self, List};
 use crate::door::Door;
@@ -26,7 +26,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::put("/v1/queues/{queue}", "put_queue", put)
             .summary("A new queue, or another configuration of one")
-            .needs(Role::Admin)
+            .needs(Permission::ManageDefinitions)
             .body("application/json", "QueueConfig")
             .body("application/yaml", "QueueConfig")
             .answer(201, "Queue", "It is new, and active")
@@ -35,22 +35,22 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .leads_to("get_queue", &["queue"]),
         Route::get("/v1/queues", "list_queues", list)
             .summary("Queues by name")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "Limit"), ("cursor", "Cursor")])
             .answer(200, "QueuePage", "One page"),
         Route::get("/v1/queues/{queue}", "get_queue", get)
             .summary("One queue and its configuration")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "Queue", "The queue")
             .problems(&[404]),
         Route::post("/v1/queues/{queue}/pause", "pause_queue", pause)
             .summary("Hand out nothing of a queue; what is open goes on")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .answer(200, "Queue", "It is paused")
             .problems(&[404]),
         Route::post("/v1/queues/{queue}/resume", "resume_queue", resume)
             .summary("Hand out a queue's items again")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .answer(200, "Queue", "It is active")
             .problems(&[404]),
     ]
@@ -89,7 +89,7 @@ pub(super) async fn find(door: &Door, caller: &Caller, name: &Name) -> Result<Qu
 
 async fn put(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
     request: Request,
@@ -122,7 +122,7 @@ async fn put(
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<QueueOut>>, Problem> {
     let limit = params.limit(50, 500);
@@ -135,7 +135,7 @@ async fn list(
 
 async fn get(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<QueueOut>, Problem> {
@@ -145,7 +145,7 @@ async fn get(
 
 async fn pause(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<QueueOut>, Problem> {
@@ -155,7 +155,7 @@ async fn pause(
 
 async fn resume(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
 ) -> Result<Json<QueueOut>, Problem> {

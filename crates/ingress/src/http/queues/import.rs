@@ -10,13 +10,13 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use millstream_core::id::ItemId;
+use millstream_core::permission::Permission;
 use millstream_core::quota::QuotaName;
 use millstream_core::raw::RawJson;
-use millstream_core::status::Role;
 use serde::Serialize;
 
 use super::configure::{find, name_of};
-use crate::auth::Submitter;
+use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media, PaidBytes};
 use crate::door::Door;
 use crate::http::batch::array;
@@ -30,7 +30,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/queues/{queue}/items", "import_items", import)
             .summary("Put items into a queue; what is there already, word for word, is a repeat")
-            .needs(Role::Submit)
+            .needs(Permission::PostEvents)
             .body("application/json", "NewItems")
             .body("application/x-ndjson", "NewItem")
             .answer(
@@ -71,7 +71,7 @@ impl From<&Tally> for Counts {
 
 async fn import(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
     request: Request,

@@ -8,12 +8,12 @@ use axum::extract::State;
 use millstream_core::assignment::ItemStatus;
 use millstream_core::assignment::stats::{Report, Totals, day};
 use millstream_core::id::{Name, PersonId};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_core::time::Timestamp;
 use millstream_store::assignments::TotalsFilter;
 use serde::Serialize;
 
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::door::Door;
 use crate::http::problem::Problem;
 use crate::http::route::Route;
@@ -24,7 +24,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/queue_stats", "queue_stats", stats)
             .summary("How queues, people, or people in queues are doing")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[
                 ("queue", "Name"),
                 ("person", "PersonId"),
@@ -72,7 +72,7 @@ struct Line {
 
 async fn stats(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Items<Line>>, Problem> {
     let filter = TotalsFilter {

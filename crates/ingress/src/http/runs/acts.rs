@@ -6,10 +6,10 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::claim::{Doing, Failure, FailureKind, Progress, Token, Word};
 use millstream_core::id::{DeviceId, Name};
+use millstream_core::permission::Permission;
 use millstream_core::raw::RawJson;
-use millstream_core::status::Role;
 
-use crate::auth::{Caller, Submitter};
+use crate::auth::Caller;
 use crate::devices::acting::{self, Deed, Stands, Who};
 use crate::devices::runs;
 use crate::door::Door;
@@ -80,7 +80,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     let route = |(path, id, word, body, summary): &Row| {
         let word = *word;
         let handler = move |State(door): State<Arc<Door>>,
-                            Submitter(caller): Submitter,
+                            caller: Caller,
                             Path(run): Path<String>,
                             params: Params,
                             request: Request| async move {
@@ -89,7 +89,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
         };
         Route::post(path, id, handler)
             .summary(summary)
-            .needs(Role::Submit)
+            .needs(Permission::ActAsDevice)
             .body("application/json", body)
             .answer(200, "RunActed", "Done, now or by the same request before")
             .problems(&[404, 409])
@@ -112,6 +112,7 @@ async fn act(
     fields.finish().map_err(Problem::invalid)?;
     // Without a device there was a fault.
     let Some(who) = who else { return Err(Problem::bad_request("no device is named")) };
+    caller.require_device(&who.device)?;
     let deed = match (word, doing) {
         (Word::OfflineClaim, _) => Deed::OfflineClaim,
         (_, Some(doing)) => Deed::Do(doing),

@@ -9,13 +9,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use millstream_core::claim::{Assign, Creator, Overrides, Policy, RunSpec};
 use millstream_core::id::{DeviceId, Name, RunId};
+use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
 use millstream_core::raw::RawJson;
-use millstream_core::status::Role;
 use serde::Deserialize;
 
 use super::views::RunOut;
-use crate::auth::Submitter;
+use crate::auth::Caller;
 use crate::devices::runs::{self, Made};
 use crate::door::Door;
 use crate::http::problem::Problem;
@@ -31,7 +31,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/runs", "create_run", create)
             .summary("Create a run and give it to the devices that suit it best")
-            .needs(Role::Submit)
+            .needs(Permission::PostEvents)
             .body("application/json", "NewRun")
             .answer(201, "Run", "Created; it may be given to devices already")
             .answer(200, "Run", "The same request created it before")
@@ -86,7 +86,7 @@ const fn auto() -> Assign {
 
 async fn create(
     State(door): State<Arc<Door>>,
-    Submitter(caller): Submitter,
+    caller: Caller,
     params: Params,
     request: Request,
 ) -> Result<Response, Problem> {

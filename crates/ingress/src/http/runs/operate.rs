@@ -6,12 +6,12 @@ use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::claim::Input;
 use millstream_core::id::DeviceId;
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_store::running::Ask;
 
 use super::acts::seat;
 use super::views::RunOut;
-use crate::auth::{Admin, Caller};
+use crate::auth::Caller;
 use crate::devices::{beat, runs};
 use crate::door::Door;
 use crate::fields::Fields;
@@ -27,29 +27,29 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{run_id}/pause", "pause_run", pause)
             .summary("Ask nobody new; whoever has it keeps it and is told")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .answer(200, "Run", "It is paused")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/resume", "resume_run", resume)
             .summary("Let a paused run go on, with all its times anew")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .answer(200, "Run", "It goes on")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/retry", "retry_run", retry)
             .summary("Begin a failed run again; everybody may be asked")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .answer(200, "Run", "It begins again")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/cancel", "cancel_run", cancel)
             .summary("End a run as failed; its devices are told")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .body("application/json", "Reason")
             .body_optional()
             .answer(200, "Run", "It has ended")
             .problems(&[404, 409]),
         Route::post("/v1/runs/{run_id}/assign", "assign_run", assign)
             .summary("Give a seat that nobody has to a device")
-            .needs(Role::Admin)
+            .needs(Permission::Operate)
             .body("application/json", "RunAssign")
             .answer(200, "Run", "The device is asked")
             .problems(&[404, 409]),
@@ -64,7 +64,7 @@ async fn done(door: &Door, caller: &Caller, id: &str, input: Input) -> Result<Js
 
 async fn pause(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<RunOut>, Problem> {
@@ -74,7 +74,7 @@ async fn pause(
 
 async fn resume(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<RunOut>, Problem> {
@@ -84,7 +84,7 @@ async fn resume(
 
 async fn retry(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<RunOut>, Problem> {
@@ -94,7 +94,7 @@ async fn retry(
 
 async fn cancel(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,
@@ -107,7 +107,7 @@ async fn cancel(
 
 async fn assign(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
     request: Request,

@@ -6,12 +6,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::claim::{Entry, Status};
 use millstream_core::id::{ExecutionId, Name};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_store::run_store::{RunEntry, RunFilter, StoredRun};
 use serde::Serialize;
 
 use super::views::RunOut;
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::cursor::{self, List};
 use crate::devices::runs;
 use crate::door::Door;
@@ -24,7 +24,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/runs", "list_runs", list)
             .summary("Runs, the newest first, without their inputs and outputs")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[
                 ("status", "RunStatus"),
                 ("kind", "Name"),
@@ -35,12 +35,12 @@ pub(in crate::http) fn routes() -> Vec<Route> {
             .answer(200, "RunPage", "One page"),
         Route::get("/v1/runs/{run_id}", "get_run", get)
             .summary("One run with its seats, who has them and who had them")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "Run", "The run")
             .problems(&[404]),
         Route::get("/v1/runs/{run_id}/log", "get_run_log", log)
             .summary("What happened to a run, in order")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .query(&[("limit", "LongLimit"), ("cursor", "Cursor")])
             .answer(200, "RunLogPage", "One page")
             .problems(&[404]),
@@ -49,7 +49,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
 
 async fn list(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     mut params: Params,
 ) -> Result<Json<Page<RunOut>>, Problem> {
     let filter = RunFilter {
@@ -67,7 +67,7 @@ async fn list(
 
 async fn get(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<RunOut>, Problem> {
@@ -92,7 +92,7 @@ impl From<RunEntry> for EntryOut {
 
 async fn log(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     mut params: Params,
 ) -> Result<Json<Page<EntryOut>>, Problem> {

@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::{Path, State};
 use millstream_core::claim::{Status, Word};
 use millstream_core::id::{RunId, RunKey};
-use millstream_core::status::Role;
+use millstream_core::permission::Permission;
 use millstream_store::run_store::RunEntry;
 use serde::Serialize;
 
 use super::read::EntryOut;
 use super::views::SeatOut;
-use crate::auth::Reader;
+use crate::auth::Caller;
 use crate::devices::runs;
 use crate::door::Door;
 use crate::http::problem::Problem;
@@ -28,7 +28,7 @@ pub(in crate::http) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{run_id}/why", "why_run", why)
             .summary("Why a run is where it is: the last choices, with the score of every device")
-            .needs(Role::Read)
+            .needs(Permission::ReadData)
             .answer(200, "RunWhy", "Where it stands, and why")
             .problems(&[404]),
     ]
@@ -46,7 +46,7 @@ struct WhyOut {
 
 async fn why(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    caller: Caller,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<WhyOut>, Problem> {

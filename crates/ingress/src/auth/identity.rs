@@ -1,0 +1,140 @@
+//! Who is calling, as the key says.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use millstream_core::id::{DeviceId, PersonId, TenantId};
+use millstream_core::permission::Permission;
+use millstream_core::status::Role;
+
+use crate::door::Door;
+use crate::http::problem::{Kind, Problem};
+
+/// An authenticated caller. An operator belongs to no tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(super) tenant: Option<TenantId>,
+    pub(super) rights: Rights,
+    /// The name of the key; `None` where no key is needed.
+    pub(super) actor: Option<String>,
+    /// The person or the device that the key is bound to.
+    pub(super) bound_to: Option<Arc<str>>,
+}
+
+/// What a caller may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rights {
+    /// No key exists, and none is needed.
+    Open,
+    Key(Role),
+}
+
+/// A caller with a tenant: what almost every handler works for.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) tenant: TenantId,
+    /// The name of the key; `None` where no key is needed.
+    pub(crate) actor: Option<String>,
+    rights: Rights,
+    bound_to: Option<Arc<str>>,
+}
+
+impl Identity {
+    /// Every call is tenant `default` and may do everything.
+    pub(super) fn open() -> Self {
+        Self { tenant: Some(TenantId::default_tenant()), rights: Rights::Open, actor: None, bound_to: None }
+    }
+
+    pub(crate) fn permits(&self, needs: Permission) -> bool {
+        self.rights.permits(needs)
+    }
+
+    /// Refuses a call that the role does not permit.
+    pub(crate) fn require(&self, needs: Permission) -> Result<(), Problem> {
+        self.rights.require(needs)
+    }
+
+    pub(crate) fn caller(&self) -> Option<Caller> {
+        let Self { tenant, rights, actor, bound_to } = self.clone();
+        tenant.map(|tenant| Caller { tenant, actor, rights, bound_to })
+    }
+}
+
+impl Rights {
+    fn permits(self, needs: Permission) -> bool {
+        match self {
+            Self::Open => true,
+            Self::Key(role) => role.permits(needs),
+        }
+    }
+
+    fn require(self, needs: Permission) -> Result<(), Problem> {
+        match self {
+            Self::Key(role) if !role.permits(needs) => Err(refusal(role, needs)),
+            Self::Open | Self::Key(_) => Ok(()),
+        }
+    }
+}
+
+fn refusal(role: Role, needs: Permission) -> Problem {
+    let roles = Role::permitted(needs);
+    let mut detail = format!(
+        "this call needs the permission {needs}, which keys with the role {roles} have; this key has the role {role}"
+    );
+    if !role.has_tenant() {
+        detail.push_str(" and belongs to no tenant");
+    }
+    if needs == Permission::RegisterExecutor {
+        detail.push_str("; create a key with `millstream keys create NAME --role executor`");
+    }
+    Problem::new(Kind::Forbidden, detail)
+}
+
+impl Caller {
+    /// Refuses a call that the role does not permit, where a part of a request needs more than its route.
+    pub(crate) fn require(&self, needs: Permission) -> Result<(), Problem> {
+        self.rights.require(needs)
+    }
+
+    /// Refuses a key that is bound to another person.
+    pub(crate) fn require_person(&self, person: &PersonId) -> Result<(), Problem> {
+        self.require_bound(Role::Work, person.as_str(), "person")
+    }
+
+    /// Refuses a key that is bound to another device.
+    pub(crate) fn require_device(&self, device: &DeviceId) -> Result<(), Problem> {
+        self.require_bound(Role::Device, device.as_str(), "device")
+    }
+
+    fn require_bound(&self, role: Role, named: &str, kind: &str) -> Result<(), Problem> {
+        match &self.bound_to {
+            Some(bound) if self.rights == Rights::Key(role) && **bound != *named => {
+                let detail = format!("this key is bound to the {kind} {bound:?} and cannot act as {named:?}");
+                Err(Problem::new(Kind::Forbidden, detail))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl FromRequestParts<Arc<Door>> for Identity {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Problem> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified)
+    }
+}
+
+impl FromRequestParts<Arc<Door>> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Door>) -> Result<Self, Problem> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(unidentified)
+    }
+}
+
+/// A route without a declared permission has no caller.
+fn unidentified() -> Problem {
+    Problem::new(Kind::Internal, "the caller was not identified")
+}

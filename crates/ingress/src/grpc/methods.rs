@@ -1,0 +1,45 @@
+//! What the key of a caller must permit, for every gRPC method: the table that the intake checks.
+
+use millstream_core::permission::Permission;
+
+/// Whether a method needs a key, and which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Served without a key.
+    Anonymous,
+    Needs(Permission),
+}
+
+/// Every method that is served, by its path.
+pub(crate) const METHODS: &[(&str, Access)] = &[
+    ("/millstream.v1.WorkflowService/CreateWorkflow", Access::Needs(Permission::PostEvents)),
+    ("/millstream.v1.WorkflowService/GetWorkflow", Access::Needs(Permission::ReadData)),
+    ("/millstream.v1.WorkflowService/ListWorkflows", Access::Needs(Permission::ReadData)),
+    ("/millstream.v1.WorkflowService/UpdateWorkflow", Access::Needs(Permission::PostEvents)),
+    ("/millstream.v1.WorkflowService/GetNode", Access::Needs(Permission::ReadData)),
+    // An edit needs `PostEvents` as well, as `UpdateWorkflow` does.
+    ("/millstream.v1.WorkflowService/UpdateNode", Access::Needs(Permission::ServeNodes)),
+    ("/millstream.v1.WorkflowService/WatchWorkflow", Access::Needs(Permission::ReadData)),
+    ("/millstream.v1.WorkflowService/CancelWorkflow", Access::Needs(Permission::Operate)),
+    ("/millstream.v1.WorkflowService/GetNodeLogs", Access::Needs(Permission::ReadData)),
+    ("/millstream.v1.ExecutorService/RegisterExecutor", Access::Needs(Permission::RegisterExecutor)),
+    ("/millstream.v1.ExecutorService/RetireExecutor", Access::Needs(Permission::RetireExecutor)),
+    ("/millstream.v1.ExecutorService/ListExecutors", Access::Needs(Permission::ReadData)),
+    ("/millstream.v1.TaskService/LeaseTasks", Access::Needs(Permission::LeaseTasks)),
+    ("/millstream.v1.TaskService/HeartbeatTask", Access::Needs(Permission::LeaseTasks)),
+    ("/millstream.v1.TaskService/CompleteTask", Access::Needs(Permission::LeaseTasks)),
+    ("/millstream.v1.TaskService/FailTask", Access::Needs(Permission::LeaseTasks)),
+    ("/millstream.v1.DeviceService/RegisterDevice", Access::Needs(Permission::ActAsDevice)),
+    ("/millstream.v1.DeviceService/HeartbeatDevice", Access::Needs(Permission::ActAsDevice)),
+    ("/millstream.v1.DeviceService/WatchAssignments", Access::Needs(Permission::ActAsDevice)),
+    ("/millstream.v1.DeviceService/ActOnRun", Access::Needs(Permission::ActAsDevice)),
+    ("/grpc.health.v1.Health/Check", Access::Anonymous),
+    ("/grpc.health.v1.Health/Watch", Access::Anonymous),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Access::Anonymous),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Access::Anonymous),
+];
+
+/// `None` when there is no such method.
+pub(super) fn access(path: &str) -> Option<Access> {
+    METHODS.iter().find(|(known, _)| *known == path).map(|(_, access)| *access)
+}

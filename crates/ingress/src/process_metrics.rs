@@ -1,0 +1,47 @@
+//! Metrics of the process itself: they say nothing about tenants, so every key that may see the status may read them.
+
+use std::fmt::Write;
+use std::sync::LazyLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// When the process first asked for this; [`crate::metrics::describe`] does so at the start.
+static STARTED: LazyLock<(Instant, SystemTime)> = LazyLock::new(|| (Instant::now(), SystemTime::now()));
+
+/// Fixes the start of the process.
+pub fn start() {
+    LazyLock::force(&STARTED);
+}
+
+/// The answer to a scrape with the key of a tenant.
+pub fn for_tenant() -> String {
+    let note = "# Series that count all tenants need a key with the role operator.\n";
+    format!("{note}{}", render())
+}
+
+/// As Prometheus text: build, start, uptime and resident memory.
+pub fn render() -> String {
+    let (started, at) = *STARTED;
+    let started_at = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut text = String::new();
+    let mut series = |name: &str, labels: &str, help: &str, value: f64| {
+        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{labels} {value}\n");
+    };
+    let version = concat!("{version=\"", env!("CARGO_PKG_VERSION"), "\"}");
+    series("millstream_build_info", version, "The version that runs.", 1.0);
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+    series("process_start_time_seconds", "", "When the process started, since the epoch.", started_at as f64);
+    series("millstream_uptime_seconds", "", "How long the process runs.", started.elapsed().as_secs_f64());
+    if let Some(bytes) = resident_bytes() {
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+        series("process_resident_memory_bytes", "", "Resident memory of the process.", bytes as f64);
+    }
+    text
+}
+
+/// `None` where the operating system does not say it under `/proc`.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
