@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use millstream_core::id::TenantId;
+use millstream_core::permission::Permission;
 use millstream_core::quota::{CountedQuota, EffectiveQuota, QuotaName, QuotaSet};
-use millstream_core::status::Role;
 use millstream_store::quota_store::UsageQuestion;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::problem::{Kind, Problem};
+use super::problem::Problem;
 use super::route::Route;
 use super::tasks;
-use crate::auth::{Admin, Caller, Reader};
+use crate::auth::Identity;
 use crate::door::Door;
 use crate::query::Params;
 use crate::quotas::HeldQuota;
@@ -27,18 +27,18 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/tenants/{tenant}/quota", "get_quota", get)
             .summary("The quotas of a tenant, each with its value and where it comes from")
-            .needs(Role::Read)
+            .needs(Permission::ReadQuotas)
             .answer(200, "TenantQuota", "Every quota, by name")
             .problems(&[404]),
         Route::put("/v1/tenants/{tenant}/quota", "put_quota", put)
             .summary("Set quotas of a tenant in place of those set before; in force everywhere within 5 s")
-            .needs(Role::Admin)
+            .needs(Permission::ManageQuotas)
             .body("application/json", "NewTenantQuota")
             .answer(200, "TenantQuota", "Every quota, by name")
             .problems(&[404]),
         Route::get("/v1/tenants/{tenant}/usage", "get_usage", usage)
             .summary("What a tenant uses: rows of the store, and its share of this process")
-            .needs(Role::Read)
+            .needs(Permission::ReadQuotas)
             .answer(200, "TenantUsage", "By quota")
             .problems(&[404]),
     ]
@@ -68,12 +68,12 @@ fn shown(tenant: TenantId, quota: &EffectiveQuota) -> Json<TenantQuotaOut> {
 
 async fn get(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    identity: Identity,
     Path(tenant): Path<String>,
     params: Params,
 ) -> Result<Json<TenantQuotaOut>, Problem> {
     params.finish()?;
-    let tenant = tenant_of(&caller, &tenant)?;
+    let tenant = tenant_of(&identity, &tenant)?;
     let row = door.stores.quotas.quota_of(&tenant).await?;
     let quota = door.quotas.quota_with(&tenant, row.as_ref());
     Ok(shown(tenant, &quota))
@@ -81,14 +81,13 @@ async fn get(
 
 async fn put(
     State(door): State<Arc<Door>>,
-    Admin(caller): Admin,
+    identity: Identity,
     Path(tenant): Path<String>,
     params: Params,
     request: Request,
 ) -> Result<Json<TenantQuotaOut>, Problem> {
     params.finish()?;
-    let tenant = tenant_of(&caller, &tenant)?;
-    may_set(&caller)?;
+    let tenant = tenant_of(&identity, &tenant)?;
     let body = tasks::read(&door, request, BODY_BYTES).await?;
     let given: Value = serde_json::from_str(body.json()?)
         .map_err(|error| Problem::bad_request(format!("the body is not valid JSON: {error}")))?;
@@ -115,12 +114,12 @@ struct UsageItem {
 
 async fn usage(
     State(door): State<Arc<Door>>,
-    Reader(caller): Reader,
+    identity: Identity,
     Path(tenant): Path<String>,
     params: Params,
 ) -> Result<Json<TenantUsageOut>, Problem> {
     params.finish()?;
-    let tenant = tenant_of(&caller, &tenant)?;
+    let tenant = tenant_of(&identity, &tenant)?;
     let row = door.stores.quotas.quota_of(&tenant).await?;
     let quota = door.quotas.quota_with(&tenant, row.as_ref());
     let question = |counted: &CountedQuota| UsageQuestion {
@@ -143,19 +142,10 @@ async fn usage(
     Ok(Json(TenantUsageOut { items: rows.chain(held).collect(), tenant: tenant.clone() }))
 }
 
-/// A tenant sees its own quotas; another one is not there for it.
-fn tenant_of(caller: &Caller, tenant: &str) -> Result<TenantId, Problem> {
+/// An operator sees every tenant. A tenant's key sees its own quotas; another tenant does not exist for it.
+fn tenant_of(identity: &Identity, tenant: &str) -> Result<TenantId, Problem> {
     let absent = || Problem::not_found("tenant", tenant);
     let tenant = TenantId::parse(tenant).map_err(|_| absent())?;
-    if caller.actor.is_none() || caller.tenant == tenant { Ok(tenant) } else { Err(absent()) }
-}
-
-/// Quotas bind the tenant, so that a key of the tenant does not set them.
-fn may_set(caller: &Caller) -> Result<(), Problem> {
-    match &caller.actor {
-        None => Ok(()),
-        Some(_) => {
-            Err(Problem::new(Kind::Forbidden, "quotas are set by an operator, not by a key of the tenant"))
-        }
-    }
+    let own = || identity.caller().is_some_and(|caller| caller.tenant == tenant);
+    if identity.permits(Permission::ManageQuotas) || own() { Ok(tenant) } else { Err(absent()) }
 }
