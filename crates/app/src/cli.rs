@@ -11,8 +11,9 @@ mod run;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use millstream_runtime::config::Flags;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchGraphArgs, BenchSubject, CompleteArg, SubmitArg};
@@ -354,29 +355,60 @@ pub(crate) struct CancelArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
     /// Make a key; it is shown once
-    Create {
-        /// A name for it: events it sends carry it as `actor`
+    Create(NewKeyArgs),
+    /// List keys (never the secrets)
+    List,
+    /// Make a successor of a key; the old one expires after the overlap
+    Rotate {
         name: String,
         #[arg(long, default_value = "default")]
         tenant: String,
-        #[arg(long, value_enum, default_value_t = RoleArg::Admin)]
-        role: RoleArg,
+        /// A key with the role operator, which belongs to no tenant
+        #[arg(long, conflicts_with = "tenant")]
+        operator: bool,
+        /// How long the old key works on, such as 7d
+        #[arg(long, value_name = "LENGTH", default_value = "7d", value_parser = parse_length)]
+        overlap: Duration,
+        /// After how long the new key expires; without it, as long as the old one was to live
+        #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
+        expires: Option<Duration>,
     },
-    /// List keys (never the secrets)
-    List,
     /// Make a key useless
     Revoke {
         name: String,
         #[arg(long, default_value = "default")]
         tenant: String,
+        /// A key with the role operator, which belongs to no tenant
+        #[arg(long, conflicts_with = "tenant")]
+        operator: bool,
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RoleArg {
-    Submit,
-    Read,
-    Admin,
+#[derive(Debug, Args)]
+pub(crate) struct NewKeyArgs {
+    /// A name for it: events it sends carry it as `actor`
+    pub name: String,
+    #[arg(long, default_value = "default")]
+    pub tenant: String,
+    /// What it may do: admin, operator, submit, read, worker, executor, device or work
+    #[arg(long)]
+    pub role: Option<String>,
+    /// After how long it expires, such as 90d; without it, never
+    #[arg(long, value_name = "LENGTH", value_parser = parse_length)]
+    pub expires: Option<Duration>,
+    /// The person that a key with the role work is bound to
+    #[arg(long, value_name = "ID")]
+    pub person: Option<String>,
+    /// The device that a key with the role device is bound to
+    #[arg(long, value_name = "ID")]
+    pub device: Option<String>,
+    /// Only if no key was ever created
+    #[arg(long)]
+    pub once: bool,
+}
+
+fn parse_length(text: &str) -> Result<Duration, String> {
+    millstream_core::duration::parse(text).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Args)]

@@ -145,10 +145,8 @@ mod tests {
         for creator in Role::ALL {
             for wanted in Role::ALL {
                 let within = Permission::ALL.iter().all(|p| !wanted.permits(*p) || creator.permits(*p));
-                let expected = match creator {
-                    Role::Operator => true,
-                    _ => creator.permits(Permission::ManageKeys) && within,
-                };
+                let expected =
+                    *creator == Role::Operator || (creator.permits(Permission::ManageKeys) && within);
                 assert_eq!(creator.may_grant(*wanted), expected, "{creator} grants {wanted}");
             }
         }

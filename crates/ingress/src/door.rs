@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accept::Accept;
-use crate::auth::KeyLookup;
+use crate::auth::{KeyLookup, attend_keys};
 use crate::body::Budget;
 use crate::devices::fleet::Fleet;
 use crate::gate::Gate;
@@ -81,7 +81,7 @@ pub(crate) struct Door {
     pub(crate) desk: Desk,
     /// What became of events, for those who wait for it.
     pub(crate) outcomes: Lookup<(TenantId, EventId), Option<EventView>>,
-    pub(crate) keys: KeyLookup,
+    pub(crate) keys: Arc<KeyLookup>,
     pub(crate) gate: Gate,
     pub(crate) bodies: Budget,
     /// What each tenant may use.
@@ -149,6 +149,8 @@ impl Door {
         ));
         let desk = Desk::start(&stores, (&clock, &entropy), (me, &machines), told.clone(), &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
+        let keys = Arc::new(KeyLookup::of(stores.keys.clone(), clock.clone(), options.key_ttl));
+        life.tasks.spawn(attend_keys(keys.clone(), life.closing.clone()));
         let quotas =
             Arc::new(TenantQuotas::of(stores.quotas.clone(), options.quotas.clone(), &options.limits));
         life.tasks.spawn(quotas::follow(quotas.clone(), life.closing.clone()));
@@ -161,7 +163,7 @@ impl Door {
             reports,
             told,
             desk,
-            keys: KeyLookup::of(stores.keys.clone(), options.key_ttl),
+            keys,
             gate: Gate::of(&options.limits),
             bodies: Budget::of(options.limits.body_bytes_in_flight, quotas.clone()),
             quotas,

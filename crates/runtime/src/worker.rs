@@ -48,7 +48,7 @@ impl Worker {
     pub async fn run(self, metrics: MetricsText, shutdown: CancellationToken) -> Result<()> {
         let Self { database, shared, deps, options, checked, listen } = self;
         let worker = options.worker.clone();
-        let probe = probe::start(listen.0, shared.stores.clone(), metrics, shutdown.clone()).await?;
+        let probe = probe::start(listen.0, &shared, metrics, shutdown.clone()).await?;
         let checking = match checked {
             Checked::Usable => None,
             Checked::NotYet => Some(surroundings::check_later(shared.streams.clone(), shutdown.clone())),

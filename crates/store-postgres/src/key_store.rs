@@ -1,48 +1,74 @@
-//! API keys: stored hashed.
+//! API keys: stored hashed. A key of an operator has the empty text as its tenant.
 
 use async_trait::async_trait;
 use millstream_core::id::TenantId;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::key_store::{KeyStore, KeyView, NewKey};
+use millstream_store::key_store::{
+    KeyChoice, KeyFilter, KeyHash, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey, rotated_name,
+};
 use sqlx::postgres::PgRow;
-use sqlx::{PgPool, Row};
+use sqlx::{PgConnection, Row};
 
 use crate::connect::PostgresStore;
 use crate::decode;
-use crate::errors::Attempt;
+use crate::errors::{Attempt, Failure};
+use crate::warm::Warm;
 
 #[async_trait]
 impl KeyStore for PostgresStore {
     async fn create_key(&self, key: &NewKey, now: Timestamp) -> Result<bool> {
-        self.patiently(|| insert_key(&self.pool, key, now)).await
+        self.patiently(|| create_key(&self.warm, key, now)).await
     }
 
-    async fn find_key(&self, hash: &[u8; 32]) -> Result<Option<KeyView>> {
+    async fn find_keys(&self, hashes: &[KeyHash]) -> Result<Vec<Option<KeyView>>> {
         const FIND: &str = "
-SELECT tenant, name, role, created_at, revoked_at FROM api_keys WHERE hash = $1 AND revoked_at IS NULL";
+SELECT hash, tenant, name, shown_name, role, created_at, revoked_at, expires_at, last_used_at, bound_to, created_by
+FROM api_keys WHERE hash = ANY($1) AND revoked_at IS NULL";
         self.once(async {
-            let row = sqlx::query(FIND).bind(&hash[..]).fetch_optional(&self.pool).await?;
-            row.as_ref().map(view).transpose()
+            let wanted: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
+            let rows = sqlx::query(FIND).bind(wanted).fetch_all(&self.pool).await?;
+            let found: Vec<KeyView> = rows.iter().map(view).collect::<Attempt<_>>()?;
+            let find = |hash: &KeyHash| found.iter().find(|view| view.hash == *hash).cloned();
+            Ok(hashes.iter().map(find).collect())
         })
         .await
     }
 
-    async fn list_keys(&self) -> Result<Vec<KeyView>> {
+    async fn list_keys(&self, of: &KeyFilter) -> Result<Vec<KeyView>> {
         const LIST: &str = "
-SELECT tenant, name, role, created_at, revoked_at FROM api_keys ORDER BY created_at DESC, tenant, name";
+SELECT hash, tenant, name, shown_name, role, created_at, revoked_at, expires_at, last_used_at, bound_to, created_by
+FROM api_keys WHERE $1::text IS NULL OR tenant = $1 ORDER BY created_at DESC, hash";
+        let tenant = match of {
+            KeyFilter::All => None,
+            KeyFilter::Tenant(tenant) => Some(tenant.as_str()),
+        };
         self.once(async {
-            let rows = sqlx::query(LIST).fetch_all(&self.pool).await?;
+            let rows = sqlx::query(LIST).bind(tenant).fetch_all(&self.pool).await?;
             rows.iter().map(view).collect()
         })
         .await
     }
 
-    async fn revoke_key(&self, tenant: &TenantId, name: &str, now: Timestamp) -> Result<bool> {
-        const REVOKE: &str = "
-UPDATE api_keys SET revoked_at = $3 WHERE tenant = $1 AND name = $2 AND revoked_at IS NULL";
+    async fn revoke_key(&self, tenant: Option<&TenantId>, which: &KeyChoice, now: Timestamp) -> Result<bool> {
+        const BY_NAME: &str = "
+UPDATE api_keys SET revoked_at = $3
+WHERE tenant = $1 AND COALESCE(shown_name, name) = $2 AND revoked_at IS NULL";
+        const BY_ID: &str = "
+UPDATE api_keys SET revoked_at = $4
+WHERE tenant = $1 AND hash >= $2 AND hash <= $3 AND revoked_at IS NULL";
+        let tenant = stored_tenant(tenant);
         self.once(async {
-            let query = sqlx::query(REVOKE).bind(tenant.as_str()).bind(name).bind(now.as_millis());
+            let query = match which {
+                KeyChoice::Name(name) => {
+                    sqlx::query(BY_NAME).bind(tenant).bind(name.as_str()).bind(now.as_millis())
+                }
+                KeyChoice::Id(id) => {
+                    let (low, high) = id.hashes();
+                    let query = sqlx::query(BY_ID).bind(tenant).bind(low.to_vec()).bind(high.to_vec());
+                    query.bind(now.as_millis())
+                }
+            };
             Ok(query.execute(&self.pool).await?.rows_affected() > 0)
         })
         .await
@@ -52,33 +78,110 @@ UPDATE api_keys SET revoked_at = $3 WHERE tenant = $1 AND name = $2 AND revoked_
         const EXIST: &str = "SELECT EXISTS (SELECT FROM api_keys)";
         self.once(async { Ok(sqlx::query_scalar(EXIST).fetch_one(&self.pool).await?) }).await
     }
+
+    async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> Result<bool> {
+        self.patiently(|| rotate_key(&self.warm, rotation, now)).await
+    }
+
+    async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()> {
+        const RECORD: &str = "
+UPDATE api_keys SET last_used_at = used.at
+FROM unnest($1::bytea[], $2::bigint[]) AS used (hash, at)
+WHERE api_keys.hash = used.hash AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < used.at)";
+        let hashes: Vec<&[u8]> = uses.iter().map(|(hash, _)| &hash[..]).collect();
+        let times: Vec<i64> = uses.iter().map(|(_, at)| at.as_millis()).collect();
+        self.once(async {
+            sqlx::query(RECORD).bind(hashes).bind(times).execute(&self.pool).await?;
+            Ok(())
+        })
+        .await
+    }
 }
 
-async fn insert_key(pool: &PgPool, key: &NewKey, now: Timestamp) -> Attempt<bool> {
+fn stored_tenant(tenant: Option<&TenantId>) -> &str {
+    tenant.map_or("", TenantId::as_str)
+}
+
+async fn create_key(warm: &Warm, key: &NewKey, now: Timestamp) -> Attempt<bool> {
+    let mut held = warm.lend().await?;
+    let mut transaction = held.begin().await?;
+    let created = insert_key(&mut transaction, key, now).await?;
+    transaction.commit().await?;
+    Ok(created)
+}
+
+/// An expired key of the name gives it up.
+async fn insert_key(connection: &mut PgConnection, key: &NewKey, now: Timestamp) -> Attempt<bool> {
+    const EXPIRE: &str = "
+UPDATE api_keys SET revoked_at = expires_at
+WHERE tenant = $1 AND name = $2 AND revoked_at IS NULL AND expires_at <= $3";
+    const TENANT: &str =
+        "INSERT INTO tenants (tenant, created_at) VALUES ($1, $2) ON CONFLICT (tenant) DO NOTHING";
     const INSERT: &str = "
-WITH known AS (
-    INSERT INTO tenants (tenant, created_at) VALUES ($2, $5) ON CONFLICT (tenant) DO NOTHING
-)
-INSERT INTO api_keys (hash, tenant, name, role, created_at)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO api_keys (hash, tenant, name, role, created_at, expires_at, bound_to, created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (tenant, name) WHERE revoked_at IS NULL DO NOTHING";
+    let tenant = stored_tenant(key.tenant.as_ref());
+    sqlx::query(EXPIRE).bind(tenant).bind(&key.name).bind(now.as_millis()).execute(&mut *connection).await?;
+    if let Some(tenant) = &key.tenant {
+        sqlx::query(TENANT).bind(tenant.as_str()).bind(now.as_millis()).execute(&mut *connection).await?;
+    }
     let inserted = sqlx::query(INSERT)
         .bind(&key.hash[..])
-        .bind(key.tenant.as_str())
+        .bind(tenant)
         .bind(&key.name)
         .bind(key.role.as_str())
         .bind(now.as_millis())
-        .execute(pool)
+        .bind(key.expires_at.map(Timestamp::as_millis))
+        .bind(key.bound_to.as_deref())
+        .bind(key.created_by.as_deref())
+        .execute(&mut *connection)
         .await?;
     Ok(inserted.rows_affected() > 0)
 }
 
+async fn rotate_key(warm: &Warm, rotation: &KeyRotation, now: Timestamp) -> Attempt<bool> {
+    const RETIRE: &str = "
+UPDATE api_keys SET shown_name = name, name = $2, expires_at = LEAST(expires_at, $3)
+WHERE hash = $1 AND revoked_at IS NULL AND shown_name IS NULL AND (expires_at IS NULL OR expires_at > $4)";
+    let KeyRotation { predecessor, expires_at, successor } = rotation;
+    let mut held = warm.lend().await?;
+    let mut transaction = held.begin().await?;
+    let retired = sqlx::query(RETIRE)
+        .bind(&predecessor[..])
+        .bind(rotated_name(&successor.name, predecessor))
+        .bind(expires_at.as_millis())
+        .bind(now.as_millis())
+        .execute(&mut *transaction)
+        .await?;
+    if retired.rows_affected() == 0 || !insert_key(&mut transaction, successor, now).await? {
+        transaction.rollback().await?;
+        return Ok(false);
+    }
+    transaction.commit().await?;
+    Ok(true)
+}
+
 fn view(row: &PgRow) -> Attempt<KeyView> {
+    let shown: Option<String> = row.try_get("shown_name")?;
+    let hash: Vec<u8> = row.try_get("hash")?;
+    let tenant: String = row.try_get("tenant")?;
     Ok(KeyView {
-        tenant: decode::parsed(row, "tenant")?,
-        name: row.try_get("name")?,
+        hash: hash
+            .try_into()
+            .map_err(|_| Failure::Undecodable("api_keys.hash is not a SHA-256".to_owned()))?,
+        tenant: if tenant.is_empty() { None } else { Some(decode::parsed(row, "tenant")?) },
+        succession: if shown.is_some() { KeySuccession::Rotated } else { KeySuccession::Current },
+        name: match shown {
+            Some(name) => name,
+            None => row.try_get("name")?,
+        },
         role: decode::parsed(row, "role")?,
         created_at: decode::time(row, "created_at")?,
         revoked_at: decode::time_option(row, "revoked_at")?,
+        expires_at: decode::time_option(row, "expires_at")?,
+        last_used_at: decode::time_option(row, "last_used_at")?,
+        bound_to: row.try_get("bound_to")?,
+        created_by: row.try_get("created_by")?,
     })
 }

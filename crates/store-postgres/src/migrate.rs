@@ -25,6 +25,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (7, "people", include_str!("../../../migrations/postgres/0007_people.sql")),
     (8, "notices", include_str!("../../../migrations/postgres/0008_notices.sql")),
     (9, "standings", include_str!("../../../migrations/postgres/0009_standings.sql")),
+    (10, "keys", include_str!("../../../migrations/postgres/0010_keys.sql")),
     (12, "quotas", include_str!("../../../migrations/postgres/0012_quotas.sql")),
 ];
 

@@ -1,62 +1,56 @@
-//! API keys: stored hashed, each with a tenant, a role and a name.
+//! API keys: stored hashed. A key of an operator has the empty text as its tenant.
 
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
-use millstream_store::key_store::{KeyStore, KeyView, NewKey};
+use millstream_store::key_store::{
+    KeyChoice, KeyFilter, KeyHash, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey, rotated_name,
+};
+use rusqlite::Connection;
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
 use crate::errors::Attempt;
-use crate::param::Free;
+use crate::param::{Free, free};
 
 #[async_trait::async_trait]
 impl KeyStore for SqliteStore {
     async fn create_key(&self, key: &NewKey, now: Timestamp) -> Result<bool> {
-        const CREATE_TENANT: &str =
-            "INSERT INTO tenants (tenant, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-        const CREATE_KEY: &str = "
-            INSERT INTO api_keys (hash, tenant, name, role, created_at) VALUES (?1, ?2, ?3, ?4, ?5)
-            ON CONFLICT (tenant, name) WHERE revoked_at IS NULL DO NOTHING";
         let key = key.clone();
-        self.write(move |connection| {
-            let created = connection.prepare_cached(CREATE_KEY)?.execute((
-                &key.hash,
-                key.tenant.as_str(),
-                Free(&key.name),
-                key.role.as_str(),
-                now.as_millis(),
-            ))?;
-            if created == 0 {
-                return Ok(false);
-            }
-            connection.prepare_cached(CREATE_TENANT)?.execute((key.tenant.as_str(), now.as_millis()))?;
-            Ok(true)
-        })
-        .await
+        self.write(move |connection| insert_key(connection, &key, now)).await
     }
 
-    async fn find_key(&self, hash: &[u8; 32]) -> Result<Option<KeyView>> {
+    async fn find_keys(&self, hashes: &[KeyHash]) -> Result<Vec<Option<KeyView>>> {
         const FIND_KEY: &str = "
-            SELECT tenant, name, role, created_at, revoked_at FROM api_keys
-            WHERE hash = ?1 AND revoked_at IS NULL";
-        let hash = *hash;
+            SELECT hash, tenant, name, shown_name, role, created_at, revoked_at, expires_at, last_used_at, bound_to,
+                created_by
+            FROM api_keys WHERE hash = ?1 AND revoked_at IS NULL";
+        let hashes = hashes.to_vec();
         self.read(move |connection| {
             let mut find = connection.prepare_cached(FIND_KEY)?;
-            let mut rows = find.query([hash])?;
-            rows.next()?.map(|row| key_view(Fields(row))).transpose()
+            let mut found = Vec::with_capacity(hashes.len());
+            for hash in &hashes {
+                let mut rows = find.query([hash])?;
+                found.push(rows.next()?.map(|row| key_view(Fields(row))).transpose()?);
+            }
+            Ok(found)
         })
         .await
     }
 
-    async fn list_keys(&self) -> Result<Vec<KeyView>> {
+    async fn list_keys(&self, of: &KeyFilter) -> Result<Vec<KeyView>> {
         const LIST_KEYS: &str = "
-            SELECT tenant, name, role, created_at, revoked_at FROM api_keys
-            ORDER BY created_at DESC, rowid DESC";
-        self.read(|connection| {
+            SELECT hash, tenant, name, shown_name, role, created_at, revoked_at, expires_at, last_used_at, bound_to,
+                created_by
+            FROM api_keys WHERE ?1 IS NULL OR tenant = ?1 ORDER BY created_at DESC, hash";
+        let tenant = match of {
+            KeyFilter::All => None,
+            KeyFilter::Tenant(tenant) => Some(tenant.clone()),
+        };
+        self.read(move |connection| {
             let mut list = connection.prepare_cached(LIST_KEYS)?;
-            let mut rows = list.query(())?;
+            let mut rows = list.query([tenant.as_ref().map(TenantId::as_str)])?;
             let mut views = Vec::new();
             while let Some(row) = rows.next()? {
                 views.push(key_view(Fields(row))?);
@@ -66,13 +60,25 @@ impl KeyStore for SqliteStore {
         .await
     }
 
-    async fn revoke_key(&self, tenant: &TenantId, name: &str, now: Timestamp) -> Result<bool> {
-        const REVOKE_KEY: &str = "
-            UPDATE api_keys SET revoked_at = ?3 WHERE tenant = ?1 AND name = ?2 AND revoked_at IS NULL";
-        let (tenant, name) = (tenant.clone(), name.to_owned());
+    async fn revoke_key(&self, tenant: Option<&TenantId>, which: &KeyChoice, now: Timestamp) -> Result<bool> {
+        const BY_NAME: &str = "
+            UPDATE api_keys SET revoked_at = ?3
+            WHERE tenant = ?1 AND COALESCE(shown_name, name) = ?2 AND revoked_at IS NULL";
+        const BY_ID: &str = "
+            UPDATE api_keys SET revoked_at = ?4
+            WHERE tenant = ?1 AND hash >= ?2 AND hash <= ?3 AND revoked_at IS NULL";
+        let (tenant, which) = (stored_tenant(tenant).to_owned(), which.clone());
         self.write(move |connection| {
-            let revoke = (tenant.as_str(), Free(&name), now.as_millis());
-            Ok(connection.prepare_cached(REVOKE_KEY)?.execute(revoke)? > 0)
+            let revoked = match &which {
+                KeyChoice::Name(name) => {
+                    connection.prepare_cached(BY_NAME)?.execute((&tenant, Free(name), now.as_millis()))?
+                }
+                KeyChoice::Id(id) => {
+                    let (low, high) = id.hashes();
+                    connection.prepare_cached(BY_ID)?.execute((&tenant, low, high, now.as_millis()))?
+                }
+            };
+            Ok(revoked > 0)
         })
         .await
     }
@@ -82,14 +88,96 @@ impl KeyStore for SqliteStore {
         self.read(|connection| Ok(connection.prepare_cached(KEYS_EXIST)?.query_row((), |row| row.get(0))?))
             .await
     }
+
+    async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> Result<bool> {
+        const RETIRE: &str = "
+            UPDATE api_keys
+            SET shown_name = name, name = ?2, expires_at = MIN(COALESCE(expires_at, ?3), ?3)
+            WHERE hash = ?1 AND revoked_at IS NULL AND shown_name IS NULL
+                AND (expires_at IS NULL OR expires_at > ?4)";
+        let rotation = rotation.clone();
+        self.write(move |connection| {
+            let KeyRotation { predecessor, expires_at, successor } = &rotation;
+            let retired = connection.prepare_cached(RETIRE)?.execute((
+                predecessor,
+                Free(&rotated_name(&successor.name, predecessor)),
+                expires_at.as_millis(),
+                now.as_millis(),
+            ))?;
+            // The name of the predecessor is free by now.
+            Ok(retired > 0 && insert_key(connection, successor, now)?)
+        })
+        .await
+    }
+
+    async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()> {
+        const RECORD: &str = "
+            UPDATE api_keys SET last_used_at = ?2
+            WHERE hash = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
+        let uses = uses.to_vec();
+        self.write(move |connection| {
+            let mut record = connection.prepare_cached(RECORD)?;
+            for (hash, at) in &uses {
+                record.execute((hash, at.as_millis()))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn stored_tenant(tenant: Option<&TenantId>) -> &str {
+    tenant.map_or("", TenantId::as_str)
+}
+
+/// An expired key of the name gives it up.
+fn insert_key(connection: &Connection, key: &NewKey, now: Timestamp) -> Attempt<bool> {
+    const EXPIRE: &str = "
+        UPDATE api_keys SET revoked_at = expires_at
+        WHERE tenant = ?1 AND name = ?2 AND revoked_at IS NULL AND expires_at <= ?3";
+    const CREATE_TENANT: &str =
+        "INSERT INTO tenants (tenant, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    const CREATE_KEY: &str = "
+        INSERT INTO api_keys (hash, tenant, name, role, created_at, expires_at, bound_to, created_by)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        ON CONFLICT (tenant, name) WHERE revoked_at IS NULL DO NOTHING";
+    let tenant = stored_tenant(key.tenant.as_ref());
+    connection.prepare_cached(EXPIRE)?.execute((tenant, Free(&key.name), now.as_millis()))?;
+    let created = connection.prepare_cached(CREATE_KEY)?.execute((
+        &key.hash,
+        tenant,
+        Free(&key.name),
+        key.role.as_str(),
+        now.as_millis(),
+        key.expires_at.map(Timestamp::as_millis),
+        free(key.bound_to.as_deref()),
+        free(key.created_by.as_deref()),
+    ))?;
+    if created == 0 {
+        return Ok(false);
+    }
+    if let Some(tenant) = &key.tenant {
+        connection.prepare_cached(CREATE_TENANT)?.execute((tenant.as_str(), now.as_millis()))?;
+    }
+    Ok(true)
 }
 
 fn key_view(row: Fields<'_>) -> Attempt<KeyView> {
+    let shown = row.opt_text("shown_name")?;
     Ok(KeyView {
-        tenant: row.id("tenant")?,
-        name: row.text("name")?.to_owned(),
+        hash: row.hash("hash")?,
+        tenant: if row.text("tenant")?.is_empty() { None } else { Some(row.id("tenant")?) },
+        succession: if shown.is_some() { KeySuccession::Rotated } else { KeySuccession::Current },
+        name: match shown {
+            Some(name) => name,
+            None => row.text("name")?.to_owned(),
+        },
         role: row.word("role", Role::parse)?,
         created_at: row.time("created_at")?,
         revoked_at: row.opt_time("revoked_at")?,
+        expires_at: row.opt_time("expires_at")?,
+        last_used_at: row.opt_time("last_used_at")?,
+        bound_to: row.opt_text("bound_to")?,
+        created_by: row.opt_text("created_by")?,
     })
 }

@@ -1,4 +1,9 @@
-//! API keys: stored hashed, each with a tenant, a role and a name.
+//! API keys: stored hashed, each with a role, a name and, except for operators, a tenant.
+//!
+//! A key is live until it is revoked or its time is up. Rotation creates a successor under the same name and lets
+//! the predecessor expire after an overlap; both are live in between and act under the same name.
+
+use std::fmt;
 
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
@@ -6,37 +11,180 @@ use millstream_core::time::Timestamp;
 
 use crate::Result;
 
+/// The SHA-256 of a key.
+pub type KeyHash = [u8; 32];
+
 #[async_trait::async_trait]
 pub trait KeyStore: Send + Sync {
-    /// Store a key (and its tenant, if new). `false` when the tenant has a live key of that name.
+    /// Store a key (and its tenant, if new). `false` when the owner has a live key of that name.
     async fn create_key(&self, key: &NewKey, now: Timestamp) -> Result<bool>;
 
-    /// The live key with this SHA-256.
-    async fn find_key(&self, hash: &[u8; 32]) -> Result<Option<KeyView>>;
+    /// The key with each of these hashes, in their order; revoked keys are not found, expired ones are.
+    async fn find_keys(&self, hashes: &[KeyHash]) -> Result<Vec<Option<KeyView>>>;
 
-    /// All keys, newest first, revoked ones included.
-    async fn list_keys(&self) -> Result<Vec<KeyView>>;
+    /// Keys, newest first, revoked ones included: those of one owner, or all.
+    async fn list_keys(&self, of: &KeyFilter) -> Result<Vec<KeyView>>;
 
-    /// `false` when there was no live key of that name.
-    async fn revoke_key(&self, tenant: &TenantId, name: &str, now: Timestamp) -> Result<bool>;
+    /// Revoke these live keys of an owner: all of a name, or one by its id. `false` when there was none.
+    async fn revoke_key(&self, tenant: Option<&TenantId>, which: &KeyChoice, now: Timestamp) -> Result<bool>;
 
     /// Whether any key was ever created, revoked and expired ones included: from then on every call needs one.
     async fn keys_exist(&self) -> Result<bool>;
+
+    /// Create the successor under the name of the key and let the key expire, both or neither. `false` when the key
+    /// is revoked or expired, or has a successor already.
+    async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> Result<bool>;
+
+    /// Record when keys were last used. Unknown keys and earlier times change nothing.
+    async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()>;
+
+    /// The key with this hash.
+    async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyView>> {
+        Ok(self.find_keys(std::slice::from_ref(hash)).await?.into_iter().next().flatten())
+    }
+}
+
+/// Names a key in lists and paths: the first bytes of its hash, which say nothing about the key itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId([u8; 12]);
+
+impl KeyId {
+    pub fn of(hash: &KeyHash) -> Self {
+        let mut id = [0; 12];
+        id.copy_from_slice(&hash[..12]);
+        Self(id)
+    }
+
+    /// As it is written: 24 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut id = [0; 12];
+        if text.len() != 24 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            return None;
+        }
+        for (at, byte) in id.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(text.get(at * 2..at * 2 + 2)?, 16).ok()?;
+        }
+        Some(Self(id))
+    }
+
+    /// The lowest and the highest hash with this id.
+    pub fn hashes(self) -> (KeyHash, KeyHash) {
+        let (mut low, mut high) = ([0; 32], [0xff; 32]);
+        low[..12].copy_from_slice(&self.0);
+        high[..12].copy_from_slice(&self.0);
+        (low, high)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 #[derive(Debug, Clone)]
 pub struct NewKey {
-    pub tenant: TenantId,
+    /// `None` for an operator, which belongs to no tenant.
+    pub tenant: Option<TenantId>,
     pub name: String,
     pub role: Role,
-    pub hash: [u8; 32],
+    pub hash: KeyHash,
+    pub expires_at: Option<Timestamp>,
+    /// The person or the device that the key is bound to.
+    pub bound_to: Option<String>,
+    /// The name of the key that created it; `None` for one that was created on the store.
+    pub created_by: Option<String>,
+}
+
+impl NewKey {
+    /// A key of a tenant that does not expire.
+    pub fn of(tenant: TenantId, name: impl Into<String>, role: Role, hash: KeyHash) -> Self {
+        Self {
+            tenant: Some(tenant).filter(|_| role.has_tenant()),
+            name: name.into(),
+            role,
+            hash,
+            expires_at: None,
+            bound_to: None,
+            created_by: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyView {
-    pub tenant: TenantId,
+    pub hash: KeyHash,
+    pub tenant: Option<TenantId>,
     pub name: String,
     pub role: Role,
     pub created_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
+    pub bound_to: Option<String>,
+    pub created_by: Option<String>,
+    /// Whether a successor was created under its name.
+    pub succession: KeySuccession,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeySuccession {
+    Current,
+    Rotated,
+}
+
+impl KeyView {
+    pub fn id(&self) -> KeyId {
+        KeyId::of(&self.hash)
+    }
+
+    /// Neither revoked nor expired.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|at| now < at)
+    }
+}
+
+/// Which keys are listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyFilter {
+    All,
+    Tenant(TenantId),
+}
+
+/// Which keys of an owner are revoked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyChoice {
+    /// All live ones of this name: the current one, and one that was rotated and has not expired yet.
+    Name(String),
+    Id(KeyId),
+}
+
+#[derive(Debug, Clone)]
+pub struct KeyRotation {
+    pub predecessor: KeyHash,
+    /// When the predecessor expires, unless it expires earlier by itself.
+    pub expires_at: Timestamp,
+    /// Under the name of the predecessor.
+    pub successor: NewKey,
+}
+
+/// The stored name of a key that was rotated: its own name is free for its successor.
+pub fn rotated_name(name: &str, hash: &KeyHash) -> String {
+    format!("{name}#{}", KeyId::of(hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_read_back_as_itself_and_spans_its_hash() {
+        let hash = [0xab; 32];
+        let id = KeyId::of(&hash);
+        assert_eq!(KeyId::parse(&id.to_string()), Some(id));
+        let (low, high) = id.hashes();
+        assert!(low <= hash && hash <= high);
+        assert_eq!(KeyId::parse("ABABABABABABABABABABABAB"), None);
+        assert_eq!(KeyId::parse("é"), None);
+    }
 }

@@ -8,7 +8,8 @@
 //!
 //! Reading order: what may happen ([`kind`], [`deck`]), where it happens ([`stage`]), what goes on meanwhile
 //! ([`load`], [`sink`]), how it is made to happen ([`faults`], [`drill`]), and what must hold afterwards
-//! ([`quiet`], [`history`], [`check`], [`report`]). Runs of devices are tortured apart, in [`devices`].
+//! ([`quiet`], [`history`], [`check`], [`report`]). Runs of devices are tortured apart, in [`devices`], and
+//! fairness between tenants in [`neighbours`].
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -26,6 +27,7 @@ pub mod faults;
 pub mod history;
 pub mod kind;
 pub mod load;
+pub mod neighbours;
 pub mod options;
 pub mod quiet;
 pub mod report;

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
 use clap::Parser;
-use millstream_torture::devices;
+use millstream_torture::neighbours::options::NeighbourOptions;
 use millstream_torture::options::Options;
 use millstream_torture::run::run;
+use millstream_torture::{devices, neighbours};
 use tokio::runtime::Builder;
 
 fn main() -> ExitCode {
@@ -15,6 +16,10 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|first| first == "devices") {
         arguments.remove(1);
         return torture_devices(&devices::options::Options::parse_from(arguments));
+    }
+    if arguments.get(1).is_some_and(|first| first == "neighbours") {
+        arguments.remove(1);
+        return torture_neighbours(&NeighbourOptions::parse_from(arguments));
     }
     let options = Options::parse();
     let kinds = match options.check().and_then(|()| options.kinds()) {
@@ -68,6 +73,30 @@ fn torture_devices(options: &devices::options::Options) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let kept = std::env::temp_dir().join(format!("millstream-torture-devices-seed-{seed}.log"));
+    match std::fs::write(&kept, &report.outputs) {
+        Ok(()) => println!("logs: {}", kept.display()),
+        Err(error) => eprintln!("error: the logs could not be kept: {error}"),
+    }
+    ExitCode::FAILURE
+}
+
+fn torture_neighbours(options: &NeighbourOptions) -> ExitCode {
+    if let Err(problem) = options.check() {
+        eprintln!("error: {problem}");
+        return ExitCode::from(2);
+    }
+    let seed = options.seed.unwrap_or_else(drawn);
+    println!("seed {seed}: an honest tenant with {} events/s beside a hostile one", options.rate);
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let report = runtime.block_on(neighbours::run::run(options, seed));
+    report.print();
+    if let Some(file) = &options.json {
+        std::fs::write(file, report.json().to_string()).expect("write the report");
+    }
+    if report.findings.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let kept = std::env::temp_dir().join(format!("millstream-torture-neighbours-seed-{seed}.log"));
     match std::fs::write(&kept, &report.outputs) {
         Ok(()) => println!("logs: {}", kept.display()),
         Err(error) => eprintln!("error: the logs could not be kept: {error}"),

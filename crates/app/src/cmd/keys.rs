@@ -1,17 +1,20 @@
-//! `millstream keys`: made, listed and revoked directly in the store, so that the first key needs
-//! no key.
+//! `millstream keys`: created, rotated, listed and revoked directly in the store, so that the first key needs no key.
+
+use std::time::Duration;
 
 use anyhow::{Result, bail};
-use millstream_core::id::TenantId;
+use millstream_core::id::{DeviceId, PersonId, TenantId};
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_store::Stores;
-use millstream_store::key_store::NewKey;
+use millstream_store::key_store::{
+    KeyChoice, KeyFilter, KeyHash, KeyRotation, KeySuccession, KeyView, NewKey,
+};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::cli::{KeysCommand, RoleArg};
+use crate::cli::{KeysCommand, NewKeyArgs};
 use crate::failure::{ExitCode, Failure};
 use crate::output::{Output, table};
 
@@ -22,57 +25,153 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<()> {
     match command {
-        KeysCommand::Create { name, tenant, role } => create(name, tenant, *role, stores, now, output).await,
-        KeysCommand::List => list(stores, output).await,
-        KeysCommand::Revoke { name, tenant } => {
-            if !stores.keys.revoke_key(&tenant_id(tenant)?, name, now).await? {
-                bail!(Failure::new(ExitCode::Refused, format!("tenant {tenant} has no live key {name:?}")));
+        KeysCommand::Create(args) => create(args, stores, now, output).await,
+        KeysCommand::List => list(stores, now, output).await,
+        KeysCommand::Rotate { name, tenant, operator, overlap, expires } => {
+            let owner = owner(tenant, *operator)?;
+            rotate(name, owner, *overlap, *expires, stores, now, output).await
+        }
+        KeysCommand::Revoke { name, tenant, operator } => {
+            let owner = owner(tenant, *operator)?;
+            if !stores.keys.revoke_key(owner.as_ref(), &KeyChoice::Name(name.clone()), now).await? {
+                bail!(Failure::new(
+                    ExitCode::Refused,
+                    format!("{} has no live key {name:?}", shown(owner.as_ref()))
+                ));
             }
             output.show(&json!({ "name": name, "revoked": true }), |_| format!("{name} is revoked"))
         }
     }
 }
 
-async fn create(
+/// `None` for the keys of operators, which belong to no tenant.
+fn owner(tenant: &str, operator: bool) -> Result<Option<TenantId>> {
+    if operator { Ok(None) } else { tenant_id(tenant).map(Some) }
+}
+
+fn shown(owner: Option<&TenantId>) -> String {
+    owner.map_or_else(|| "no tenant (operator)".to_owned(), |tenant| format!("tenant {tenant}"))
+}
+
+/// 244 random bits from the operating system, and their hash.
+fn draw_secret() -> (String, KeyHash) {
+    let secret = format!("ms_{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+    let hash = Sha256::digest(secret.as_bytes()).into();
+    (secret, hash)
+}
+
+/// The roles with what they are for, for an error that asks for one.
+fn roles() -> String {
+    Role::ALL.iter().map(|role| format!("\n  {role:9} {}", role.summary())).collect()
+}
+
+async fn create(args: &NewKeyArgs, stores: &Stores, now: Timestamp, output: Output) -> Result<()> {
+    let NewKeyArgs { name, tenant, role, expires, person, device, once } = args;
+    if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
+        bail!("a key's name has 1 to 100 printable characters");
+    }
+    let Some(role) = role.as_deref() else { bail!("say what the key is for with --role ROLE:{}", roles()) };
+    let Some(role) = Role::parse(role) else { bail!("{role:?} is not a role; the roles are:{}", roles()) };
+    if *once && stores.keys.keys_exist().await? {
+        let value = json!({ "created": false });
+        return output.show(&value, |_| "a key exists already; none was created".to_owned());
+    }
+    let (secret, hash) = draw_secret();
+    let key = NewKey {
+        expires_at: expires.map(|length| now.plus(length)),
+        bound_to: bound_to(role, person.as_deref(), device.as_deref())?,
+        ..NewKey::of(tenant_id(tenant)?, name.clone(), role, hash)
+    };
+    if !stores.keys.create_key(&key, now).await? {
+        let owner = shown(key.tenant.as_ref());
+        bail!(Failure::new(
+            ExitCode::Refused,
+            format!("{owner} has a key {name:?} already; rotate it, revoke it first or choose another name")
+        ));
+    }
+    show(&secret, &key, output)
+}
+
+/// What a key of this role is bound to.
+fn bound_to(role: Role, person: Option<&str>, device: Option<&str>) -> Result<Option<String>> {
+    match (role, person, device) {
+        (Role::Work, Some(person), None) => match PersonId::parse(person) {
+            Ok(person) => Ok(Some(person.as_str().to_owned())),
+            Err(error) => bail!("person {person:?} {error}"),
+        },
+        (Role::Work, None, _) => bail!("a key with the role work is bound to one person: say --person ID"),
+        (Role::Device, None, Some(device)) => match DeviceId::parse(device) {
+            Ok(device) => Ok(Some(device.as_str().to_owned())),
+            Err(error) => bail!("device {device:?} {error}"),
+        },
+        (_, None, None) => Ok(None),
+        (_, _, _) => bail!("--person goes with the role work, --device with the role device"),
+    }
+}
+
+fn show(secret: &str, key: &NewKey, output: Output) -> Result<()> {
+    let NewKey { tenant, name, role, expires_at, bound_to, .. } = key;
+    let value = json!({
+        "tenant": tenant, "name": name, "role": role, "key": secret, "expires_at": expires_at, "bound_to": bound_to,
+    });
+    output.show(&value, |_| {
+        let until = expires_at.map(|at| format!(", until {at}")).unwrap_or_default();
+        format!(
+            "{secret}\n\nshown this once: {role} of {}{until}. Every call needs a key now.",
+            shown(tenant.as_ref())
+        )
+    })
+}
+
+async fn rotate(
     name: &str,
-    tenant: &str,
-    role: RoleArg,
+    owner: Option<TenantId>,
+    overlap: Duration,
+    expires: Option<Duration>,
     stores: &Stores,
     now: Timestamp,
     output: Output,
 ) -> Result<()> {
-    if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
-        bail!("a key's name has 1 to 100 printable characters");
-    }
-    // 244 random bits from the operating system.
-    let secret = format!("ms_{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-    let role = match role {
-        RoleArg::Submit => Role::Submit,
-        RoleArg::Read => Role::Read,
-        RoleArg::Admin => Role::Admin,
+    let none =
+        || Failure::new(ExitCode::Refused, format!("{} has no live key {name:?}", shown(owner.as_ref())));
+    let keys = stores.keys.list_keys(&KeyFilter::All).await?;
+    let current = |key: &&KeyView| {
+        key.name == name
+            && key.tenant == owner
+            && key.is_live(now)
+            && key.succession == KeySuccession::Current
     };
-    let hash = Sha256::digest(secret.as_bytes()).into();
-    let key = NewKey { tenant: tenant_id(tenant)?, name: name.to_owned(), role, hash };
-    if !stores.keys.create_key(&key, now).await? {
-        bail!(Failure::new(
-            ExitCode::Refused,
-            format!("tenant {tenant} has a key {name:?} already; revoke it first or choose another name")
-        ));
+    let Some(key) = keys.iter().find(current) else { bail!(none()) };
+    let (secret, hash) = draw_secret();
+    // As long as the predecessor was to live, unless something else is said.
+    let lifetime = expires.or_else(|| key.expires_at.map(|at| at.since(key.created_at)));
+    let successor = NewKey {
+        tenant: key.tenant.clone(),
+        name: name.to_owned(),
+        role: key.role,
+        hash,
+        expires_at: lifetime.map(|length| now.plus(length)),
+        bound_to: key.bound_to.clone(),
+        created_by: None,
+    };
+    let rotation = KeyRotation { predecessor: key.hash, expires_at: now.plus(overlap), successor };
+    if !stores.keys.rotate_key(&rotation, now).await? {
+        bail!(none());
     }
-    let value = json!({ "tenant": tenant, "name": name, "role": role, "key": secret });
-    output.show(&value, |_| {
-        format!("{secret}\n\nshown this once: {role} of tenant {tenant}. From now on every call needs a key.")
-    })
+    show(&secret, &rotation.successor, output)
 }
 
-async fn list(stores: &Stores, output: Output) -> Result<()> {
-    let rows: Vec<_> = stores
-        .keys
-        .list_keys()
-        .await?
+async fn list(stores: &Stores, now: Timestamp, output: Output) -> Result<()> {
+    let keys = stores.keys.list_keys(&KeyFilter::All).await?;
+    let rows: Vec<_> = keys
         .into_iter()
         .map(|key| {
-            json!({ "tenant": key.tenant, "name": key.name, "role": key.role, "created_at": key.created_at, "revoked_at": key.revoked_at })
+            json!({
+                "id": key.id().to_string(), "tenant": key.tenant, "name": key.name, "role": key.role,
+                "bound_to": key.bound_to, "created_at": key.created_at, "created_by": key.created_by,
+                "last_used_at": key.last_used_at, "expires_at": key.expires_at, "revoked_at": key.revoked_at,
+                "live": key.is_live(now),
+            })
         })
         .collect();
     output.show(&json!({ "items": rows }), |_| match rows.as_slice() {
@@ -80,10 +179,13 @@ async fn list(stores: &Stores, output: Output) -> Result<()> {
         rows => table(
             rows,
             &[
+                ("id", "id"),
                 ("tenant", "tenant"),
                 ("name", "name"),
                 ("role", "role"),
                 ("created", "created_at"),
+                ("last used", "last_used_at"),
+                ("expires", "expires_at"),
                 ("revoked", "revoked_at"),
             ],
         ),

@@ -38,6 +38,13 @@ pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: Output) -> 
             [] => "up to date".to_owned(),
             applied => format!("applied {}", applied.join(", ")),
         };
+        let tables = if pending.iter().any(|name| name.contains("keys")) {
+            format!(
+                "{tables}\nkeys with the role submit may no longer register executors: create a key with `millstream keys create NAME --role executor`"
+            )
+        } else {
+            tables
+        };
         // One format exists so far, so finishing an upgrade has nothing to switch.
         if args.finish { format!("{tables}; format {FORMAT} is written, nothing to finish") } else { tables }
     })

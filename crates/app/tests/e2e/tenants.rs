@@ -9,7 +9,12 @@ use crate::api::{Api, items, text};
 use crate::definitions::ORDER;
 use crate::world::{SOON, World, start};
 
-both_modes!(another_tenants_things_are_not_found, roles_allow_what_they_are_called, a_revoked_key_is_useless);
+both_modes!(
+    another_tenants_things_are_not_found,
+    roles_allow_what_they_are_called,
+    a_revoked_key_is_useless,
+    keys_are_created_once_and_rotated_with_an_overlap
+);
 
 fn create_key(fleet: &Fleet, name: &str, tenant: &str, role: &str) -> String {
     let output = fleet.cli(["--json", "keys", "create", name, "--tenant", tenant, "--role", role]);
@@ -122,4 +127,31 @@ async fn a_revoked_key_is_useless(mode: Mode) {
         if reply.status == 401 { Ok(()) } else { Err(reply) }
     })
     .await;
+}
+
+async fn keys_are_created_once_and_rotated_with_an_overlap(mode: Mode) {
+    let world = start(mode).await;
+    let bare = world.fleet.cli(["keys", "create", "me"]);
+    let message = String::from_utf8_lossy(&bare.stderr).into_owned();
+    assert!(
+        !bare.status.success() && message.contains("--role") && message.contains("operator"),
+        "{message}"
+    );
+    let once = ["--json", "keys", "create", "compose", "--role", "admin", "--once"];
+    let made: Value = serde_json::from_slice(&world.fleet.cli(once).stdout).expect("JSON on standard output");
+    let again = world.fleet.cli(once);
+    assert!(again.status.success(), "{again:?}");
+    assert!(!String::from_utf8_lossy(&again.stdout).contains("ms_"), "{again:?}");
+    let rotated = world.fleet.cli(["--json", "keys", "rotate", "compose", "--overlap", "1h"]);
+    let rotated: Value = serde_json::from_slice(&rotated.stdout).expect("JSON on standard output");
+    keys_are_required(&world).await;
+    for key in [&made, &rotated] {
+        let client = world.api.client.with_key(&text(key, "key"));
+        known(&client).await;
+        client.get("/v1/executions").await.expect(200);
+    }
+    let listed = world.fleet.cli(["--json", "keys", "list"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON on standard output");
+    let expiring = items(&listed).iter().filter(|key| key["expires_at"].is_string()).count();
+    assert_eq!((items(&listed).len(), expiring), (2, 1), "{listed}");
 }

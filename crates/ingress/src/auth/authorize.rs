@@ -11,6 +11,7 @@ use millstream_core::permission::Permission;
 use millstream_store::Result as StoreResult;
 
 use super::identity::{Identity, Rights};
+use super::life::{HeldKey, run_while_live};
 use crate::connections::ConnectionUse;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
@@ -22,10 +23,11 @@ pub(crate) async fn authorize(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match authorize_call(&door, &mut request, needs).await {
-        Ok(_) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
+    let answered = match authorize_call(&door, &mut request, needs).await {
+        Ok(identity) => run_while_live(&door.keys, identity.key(), next.run(request)).await,
+        Err(problem) => Err(problem),
+    };
+    answered.unwrap_or_else(IntoResponse::into_response)
 }
 
 /// Identifies the caller, notes that its connection is used by one, checks its permission, and leaves the [`Identity`] and the
@@ -73,11 +75,13 @@ pub(crate) async fn authenticate(headers: &HeaderMap, door: &Door) -> Result<Ide
         .filter(|secret| secret.starts_with("ms_"))
         .ok_or_else(|| unauthorized("the Authorization header does not hold a key (Bearer ms_…)"))?;
     let key = door.keys.find(secret).await?;
-    let key = key.ok_or_else(|| unauthorized("the API key is unknown or revoked"))?;
+    let key = key.ok_or_else(|| unauthorized("the API key is unknown, revoked or expired"))?;
+    let view = &key.view;
     Ok(Identity {
-        tenant: Some(key.tenant.clone()).filter(|_| key.role.has_tenant()),
-        rights: Rights::Key(key.role),
-        actor: Some(key.name.clone()),
-        bound_to: None,
+        tenant: view.tenant.clone(),
+        rights: Rights::Key(view.role),
+        actor: Some(view.name.clone()),
+        bound_to: view.bound_to.as_deref().map(Arc::from),
+        key: Some(HeldKey { hash: view.hash, expires_at: view.expires_at }),
     })
 }

@@ -8,6 +8,7 @@ use millstream_core::id::{DeviceId, PersonId, TenantId};
 use millstream_core::permission::Permission;
 use millstream_core::status::Role;
 
+use super::life::HeldKey;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 
@@ -20,6 +21,8 @@ pub(crate) struct Identity {
     pub(super) actor: Option<String>,
     /// The person or the device that the key is bound to.
     pub(super) bound_to: Option<Arc<str>>,
+    /// With which streams and waits of the caller end; `None` where no key is needed.
+    pub(super) key: Option<HeldKey>,
 }
 
 /// What a caller may do.
@@ -43,7 +46,13 @@ pub(crate) struct Caller {
 impl Identity {
     /// Every call is tenant `default` and may do everything.
     pub(super) fn open() -> Self {
-        Self { tenant: Some(TenantId::default_tenant()), rights: Rights::Open, actor: None, bound_to: None }
+        Self {
+            tenant: Some(TenantId::default_tenant()),
+            rights: Rights::Open,
+            actor: None,
+            bound_to: None,
+            key: None,
+        }
     }
 
     pub(crate) fn permits(&self, needs: Permission) -> bool {
@@ -55,8 +64,12 @@ impl Identity {
         self.rights.require(needs)
     }
 
+    pub(crate) fn key(&self) -> Option<HeldKey> {
+        self.key
+    }
+
     pub(crate) fn caller(&self) -> Option<Caller> {
-        let Self { tenant, rights, actor, bound_to } = self.clone();
+        let Self { tenant, rights, actor, bound_to, key: _ } = self.clone();
         tenant.map(|tenant| Caller { tenant, actor, rights, bound_to })
     }
 }

@@ -1,72 +1,179 @@
 //! Keys that were looked up lately.
 //!
 //! Keys are found by their SHA-256. A lookup is believed for a few seconds, an absent key likewise in a cache of its
-//! own, so that guessing does not push out real keys.
+//! own, so that guessing does not push out real keys. Keys that are in neither cache are looked up many at a time,
+//! and after a lookup that found an unknown key the next one waits a moment: guessing costs the store a bounded
+//! number of queries, and an honest key that is new to this process waits for the next of them.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lru::LruCache;
+use millstream_core::time::Timestamp;
 use millstream_store::Result as StoreResult;
-use millstream_store::key_store::{KeyStore, KeyView};
+use millstream_store::clock::Clock;
+use millstream_store::key_store::{KeyHash, KeyStore, KeyView};
 use sha2::{Digest, Sha256};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-type Hash = [u8; 32];
+use super::life::WatchedKeys;
+use crate::http::problem::{Kind, Problem};
 
-/// A key, and when the store last said so.
-#[derive(Debug, Clone)]
-struct Known {
-    key: Arc<KeyView>,
-    at: Instant,
+/// A key as the store knows it, and when it was last used here.
+#[derive(Debug)]
+pub(crate) struct KnownKey {
+    pub(super) view: KeyView,
+    found_at: Instant,
+    used_millis: AtomicI64,
+    recorded_millis: AtomicI64,
 }
 
-/// Keys that were looked up lately.
+/// A key to be looked up, and the caller that waits for it.
+type WaitingLookup = (KeyHash, oneshot::Sender<StoreResult<Option<KeyView>>>);
+
 pub(crate) struct KeyLookup {
-    store: Arc<dyn KeyStore>,
+    pub(super) store: Arc<dyn KeyStore>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) watched: WatchedKeys,
     ttl: Duration,
-    known: Mutex<LruCache<Hash, Known>>,
-    unknown: Mutex<LruCache<Hash, Instant>>,
+    known: Mutex<LruCache<KeyHash, Arc<KnownKey>>>,
+    unknown: Mutex<LruCache<KeyHash, Instant>>,
     exist: Mutex<Option<(bool, Instant)>>,
+    waiting: Mutex<Vec<WaitingLookup>>,
+    /// Held by the caller that looks up for all who wait; before when it must not.
+    turn: tokio::sync::Mutex<Option<Instant>>,
 }
 
 const KNOWN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(10_000);
-const UNKNOWN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4_096);
+const UNKNOWN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(16_384);
 /// How long "no key exists" is believed: the time between the first key and its being required.
 const OPEN_FOR: Duration = Duration::from_secs(1);
+/// Keys in one lookup.
+const AT_ONCE: usize = 512;
+/// Callers that wait for a lookup; further ones are refused.
+const WAITING: usize = 4_096;
+/// After an unknown key was looked up: how long the next lookup of keys that are new here waits.
+const GUESS_PAUSE: Duration = Duration::from_millis(50);
 
 impl KeyLookup {
-    pub(crate) fn of(store: Arc<dyn KeyStore>, ttl: Duration) -> Self {
+    pub(crate) fn of(store: Arc<dyn KeyStore>, clock: Arc<dyn Clock>, ttl: Duration) -> Self {
         Self {
             store,
+            clock,
+            watched: WatchedKeys::default(),
             ttl: ttl.min(Duration::from_secs(5)),
             known: Mutex::new(LruCache::new(KNOWN)),
             unknown: Mutex::new(LruCache::new(UNKNOWN)),
             exist: Mutex::default(),
+            waiting: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
         }
     }
 
-    pub(super) async fn find(&self, secret: &str) -> StoreResult<Option<Arc<KeyView>>> {
-        let hash: Hash = Sha256::digest(secret.as_bytes()).into();
-        if let Some(known) = lock(&self.known).get(&hash)
-            && known.at.elapsed() < self.ttl
-        {
-            return Ok(Some(known.key.clone()));
-        }
-        if lock(&self.unknown).get(&hash).is_some_and(|at| at.elapsed() < self.ttl) {
-            return Ok(None);
-        }
-        let found = self.store.find_key(&hash).await?.filter(|key| key.revoked_at.is_none()).map(Arc::new);
-        match &found {
-            Some(key) => {
-                lock(&self.known).put(hash, Known { key: key.clone(), at: Instant::now() });
-            }
+    /// The live key with this secret; notes that it is used.
+    pub(super) async fn find(&self, secret: &str) -> Result<Option<Arc<KnownKey>>, Problem> {
+        let hash: KeyHash = Sha256::digest(secret.as_bytes()).into();
+        let known = lock(&self.known).get(&hash).cloned();
+        let found = match known {
+            Some(known) if known.found_at.elapsed() < self.ttl => Some(known),
+            // It was a key a moment ago: it is not held up by guesses.
+            Some(_) => self.remember(hash, self.store.find_key(&hash).await?),
+            None if lock(&self.unknown).get(&hash).is_some_and(|at| at.elapsed() < self.ttl) => None,
             None => {
-                lock(&self.known).pop(&hash);
-                lock(&self.unknown).put(hash, Instant::now());
+                let found = self.look_up(hash).await?;
+                self.remember(hash, found)
+            }
+        };
+        let now = self.clock.now();
+        let live = found.filter(|known| known.view.is_live(now));
+        if let Some(known) = &live {
+            known.used_millis.store(now.as_millis(), Ordering::Relaxed);
+        }
+        Ok(live)
+    }
+
+    fn remember(&self, hash: KeyHash, found: Option<KeyView>) -> Option<Arc<KnownKey>> {
+        let Some(view) = found else {
+            lock(&self.known).pop(&hash);
+            lock(&self.unknown).put(hash, Instant::now());
+            return None;
+        };
+        let mut known = lock(&self.known);
+        let (used, recorded) = known.peek(&hash).map_or((0, 0), |before| {
+            (before.used_millis.load(Ordering::Relaxed), before.recorded_millis.load(Ordering::Relaxed))
+        });
+        let key = Arc::new(KnownKey {
+            view,
+            found_at: Instant::now(),
+            used_millis: AtomicI64::new(used),
+            recorded_millis: AtomicI64::new(recorded),
+        });
+        known.put(hash, key.clone());
+        Some(key)
+    }
+
+    /// No longer believed: the next call with it asks the store.
+    pub(super) fn forget(&self, hash: &KeyHash) {
+        lock(&self.known).pop(hash);
+    }
+
+    /// Together with all others that wait: whoever gets the turn asks for them too.
+    async fn look_up(&self, hash: KeyHash) -> Result<Option<KeyView>, Problem> {
+        loop {
+            let (answer, mut answered) = oneshot::channel();
+            {
+                let mut waiting = lock(&self.waiting);
+                waiting.retain(|(_, answer)| !answer.is_closed());
+                if waiting.len() >= WAITING {
+                    return Err(Problem::new(Kind::Busy, "too many keys are being looked up"));
+                }
+                waiting.push((hash, answer));
+            }
+            let mut not_before = self.turn.lock().await;
+            // Answered while it waited for the turn.
+            if let Ok(found) = answered.try_recv() {
+                return Ok(found?);
+            }
+            if let Some(at) = *not_before {
+                tokio::time::sleep_until(at).await;
+            }
+            *not_before = self.answer_some().await;
+            drop(not_before);
+            // Otherwise the lookup took others first, or was broken off with the request that made it.
+            if let Ok(found) = answered.try_recv() {
+                return Ok(found?);
             }
         }
-        Ok(found)
+    }
+
+    /// One query; returns before when the next one must not be made.
+    async fn answer_some(&self) -> Option<Instant> {
+        let mut waiting = {
+            let mut all = lock(&self.waiting);
+            let some = all.len().min(AT_ONCE);
+            all.drain(..some).collect::<Vec<_>>()
+        };
+        waiting.retain(|(_, answer)| !answer.is_closed());
+        let hashes: Vec<KeyHash> = waiting.iter().map(|(hash, _)| *hash).collect();
+        match self.store.find_keys(&hashes).await {
+            Ok(found) => {
+                let guessed = found.iter().any(Option::is_none);
+                for ((hash, answer), view) in waiting.into_iter().zip(found) {
+                    self.remember(hash, view.clone());
+                    let _ = answer.send(Ok(view));
+                }
+                guessed.then(|| Instant::now() + GUESS_PAUSE)
+            }
+            Err(error) => {
+                for (_, answer) in waiting {
+                    let _ = answer.send(Err(error.clone()));
+                }
+                None
+            }
+        }
     }
 
     /// Whether a key was ever created: from then on keys are required, revoked ones included.
@@ -79,6 +186,30 @@ impl KeyLookup {
         let exist = self.store.keys_exist().await?;
         *lock(&self.exist) = Some((exist, Instant::now()));
         Ok(exist)
+    }
+
+    /// Writes which keys were used since the last time, in one statement.
+    pub(super) async fn record_uses(&self) {
+        let used: Vec<Arc<KnownKey>> = {
+            let known = lock(&self.known);
+            let fresh = |key: &&Arc<KnownKey>| {
+                key.used_millis.load(Ordering::Relaxed) > key.recorded_millis.load(Ordering::Relaxed)
+            };
+            known.iter().map(|(_, key)| key).filter(fresh).cloned().collect()
+        };
+        for keys in used.chunks(AT_ONCE) {
+            let at = |key: &Arc<KnownKey>| key.used_millis.load(Ordering::Relaxed);
+            let uses: Vec<_> =
+                keys.iter().map(|key| (key.view.hash, Timestamp::from_millis(at(key)))).collect();
+            match self.store.record_key_uses(&uses).await {
+                Ok(()) => {
+                    for (key, (_, written)) in keys.iter().zip(&uses) {
+                        key.recorded_millis.store(written.as_millis(), Ordering::Relaxed);
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "the last use of keys was not recorded; again later"),
+            }
+        }
     }
 }
 

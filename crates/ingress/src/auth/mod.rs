@@ -1,15 +1,18 @@
 //! Who is calling, and whether its key permits the call.
 //!
 //! Reading order: `identity` (who is calling, from the headers alone), `authorize` (the layers that refuse a request
-//! before it takes a slot or a byte of its body is read), `lookup` (keys that were looked up lately).
+//! before it takes a slot or a byte of its body is read), `lookup` (keys that were looked up lately), `life`
+//! (what is open ends when its key is revoked or expires).
 //!
 //! Tenant, role and actor come from the key and from nowhere else. A route or a gRPC method declares the permission
 //! it needs; the layers check that declaration, and no handler compares roles.
 
 mod authorize;
 mod identity;
+mod life;
 mod lookup;
 
 pub(crate) use authorize::{authorize, authorize_call, is_open};
 pub(crate) use identity::{Caller, Identity};
+pub(crate) use life::{attend_keys, run_while_live};
 pub(crate) use lookup::KeyLookup;

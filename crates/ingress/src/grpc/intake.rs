@@ -43,10 +43,11 @@ pub(super) async fn identify(State(door): State<Arc<Door>>, mut request: Request
         Some(Access::Anonymous) => return next.run(request).await,
         Some(Access::Needs(permission)) => permission,
     };
-    match auth::authorize_call(&door, &mut request, needs).await {
-        Ok(_) => next.run(request).await,
-        Err(problem) => response(problem),
-    }
+    let answered = match auth::authorize_call(&door, &mut request, needs).await {
+        Ok(identity) => auth::run_while_live(&door.keys, identity.key(), next.run(request)).await,
+        Err(problem) => Err(problem),
+    };
+    answered.unwrap_or_else(response)
 }
 
 /// Bounds the calls in flight, and what they hold.

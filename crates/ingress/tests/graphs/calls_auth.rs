@@ -5,13 +5,16 @@ use axum::http::Request as HttpRequest;
 use bytes::Bytes;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use millstream_core::id::TenantId;
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions};
 use millstream_rpc::proto::update_node_request::Update;
 use millstream_rpc::proto::workflow_service_client::WorkflowServiceClient;
 use millstream_rpc::proto::{
     GetWorkflowRequest, ListWorkflowsRequest, NodeReplacement, NodeResult, UpdateNodeRequest,
+    WatchWorkflowRequest,
 };
+use millstream_store::key_store::KeyChoice;
 use tokio::net::TcpStream;
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
@@ -99,4 +102,25 @@ async fn an_open_door_serves_no_foreign_name() {
     let channel = channel.origin("http://evil.example:80".parse().unwrap()).connect().await.unwrap();
     let answer = WorkflowServiceClient::new(channel).list_workflows(ListWorkflowsRequest::default()).await;
     refused(answer, Code::PermissionDenied, "evil.example");
+}
+
+#[tokio::test]
+async fn a_watch_ends_as_unauthenticated_when_its_key_is_revoked() {
+    let clients = with_keys().await;
+    clients.workflows().create_workflow(keyed(create(chain("g-1")), "ms_submit")).await.unwrap();
+    let watch = WatchWorkflowRequest { workflow_id: "g-1".to_owned(), ..Default::default() };
+    let mut events = clients.workflows().watch_workflow(keyed(watch, "ms_read")).await.unwrap().into_inner();
+    let deps = &clients.door.deps;
+    let which = KeyChoice::Name("default-read".to_owned());
+    let revoked =
+        deps.stores.keys.revoke_key(Some(&TenantId::default_tenant()), &which, deps.clock.now()).await;
+    assert!(revoked.unwrap());
+    let ended = loop {
+        match events.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the stream ended without a reason"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(ended.code(), Code::Unauthenticated, "{ended:?}");
 }

@@ -1,10 +1,20 @@
 //! Keys: who may do what, and whose things they see.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{Method, Request};
+use millstream_core::id::TenantId;
 use millstream_core::status::Role;
+use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_store::Result as StoreResult;
+use millstream_store::key_store::{KeyChoice, KeyFilter, KeyHash, KeyRotation, KeyStore, KeyView, NewKey};
 use serde_json::json;
+use sha2::{Digest, Sha256};
+use tower::ServiceExt;
 
 use crate::bench::{Bench, ORDER, get, header, open_options, post, yaml};
 
@@ -49,7 +59,18 @@ async fn a_revoked_key_stops_working_within_the_time_a_lookup_is_believed() {
     bench.key("ms_a", "tenant-a", Role::Read).await;
     assert_eq!(bench.send(keyed(get("/v1/workers"), "ms_a")).await.status, 200);
     let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
-    assert!(bench.stores.keys.revoke_key(&tenant, "tenant-a-read", bench.clock.now()).await.unwrap());
+    assert!(
+        bench
+            .stores
+            .keys
+            .revoke_key(
+                Some(&tenant),
+                &millstream_store::key_store::KeyChoice::Name("tenant-a-read".into()),
+                bench.clock.now()
+            )
+            .await
+            .unwrap()
+    );
     millstream_testkit::eventually(std::time::Duration::from_secs(5), || async {
         let status = bench.send(keyed(get("/v1/workers"), "ms_a")).await.status.as_u16();
         if status == 401 { Ok(()) } else { Err(status) }
@@ -113,7 +134,16 @@ async fn an_open_door_closes_when_the_first_key_exists_and_stays_closed() {
     .await;
     assert_eq!(bench.send(keyed(get("/v1/workers"), "ms_first")).await.status, 200);
     let tenant = millstream_core::id::TenantId::default_tenant();
-    bench.stores.keys.revoke_key(&tenant, "default-admin", bench.clock.now()).await.unwrap();
+    bench
+        .stores
+        .keys
+        .revoke_key(
+            Some(&tenant),
+            &millstream_store::key_store::KeyChoice::Name("default-admin".into()),
+            bench.clock.now(),
+        )
+        .await
+        .unwrap();
     bench.get("/v1/workers").await.problem(401, "unauthorized");
 }
 
@@ -130,7 +160,16 @@ async fn insecure_no_auth_never_overrides_a_key_revoked_or_not() {
     second.get("/v1/workers").await.problem(401, "unauthorized");
     second.send(keyed(get("/v1/workers"), "ms_wrong")).await.problem(401, "unauthorized");
     assert_eq!(second.send(keyed(get("/v1/workers"), "ms_a")).await.status, 200);
-    bench.stores.keys.revoke_key(&tenant, "tenant-a-read", bench.clock.now()).await.unwrap();
+    bench
+        .stores
+        .keys
+        .revoke_key(
+            Some(&tenant),
+            &millstream_store::key_store::KeyChoice::Name("tenant-a-read".into()),
+            bench.clock.now(),
+        )
+        .await
+        .unwrap();
     for auth in [AuthMode::InsecureNoAuth, AuthMode::OpenOnLoopback] {
         let stores = bench.stores.clone();
         let options = IngressOptions { auth, ..open_options() };
@@ -198,4 +237,109 @@ async fn a_call_without_a_valid_key_takes_no_slot() {
     bench.send(keyed(get("/v1/workers"), "ms_wrong")).await.problem(401, "unauthorized");
     bench.send(keyed(get("/v1/workers"), "ms_a")).await.problem(429, "busy");
     assert_eq!(bench.send(keyed(get("/metrics"), "ms_a")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_tail_ends_when_its_key_is_revoked_or_expires() {
+    let bench = with_keys().await;
+    bench.send(keyed(yaml("/v1/definitions", ORDER), "ms_a_admin")).await;
+    let start = post("/v1/executions", &json!({"definition": "order", "execution_id": "o-1"}));
+    bench.send(keyed(start, "ms_a_submit")).await;
+    let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
+    let brief = NewKey {
+        expires_at: Some(bench.clock.now().plus(Duration::from_secs(1))),
+        ..NewKey::of(tenant.clone(), "brief", Role::Read, Sha256::digest(b"ms_brief").into())
+    };
+    assert!(bench.stores.keys.create_key(&brief, bench.clock.now()).await.unwrap());
+    let tail = |secret: &str| bench.app.clone().oneshot(keyed(get("/v1/executions/o-1/tail"), secret));
+    let (revoked, expired) = (tail("ms_a_read").await.unwrap(), tail("ms_brief").await.unwrap());
+    assert_eq!((revoked.status().as_u16(), expired.status().as_u16()), (200, 200));
+    let which = KeyChoice::Name("tenant-a-read".to_owned());
+    assert!(bench.stores.keys.revoke_key(Some(&tenant), &which, bench.clock.now()).await.unwrap());
+    // The execution goes on: without an end of the key neither stream has one.
+    for response in [revoked, expired] {
+        let seen = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert!(!String::from_utf8_lossy(&seen).contains("event: end"));
+    }
+    bench.send(keyed(get("/v1/workers"), "ms_brief")).await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_long_poll_ends_when_its_key_is_revoked() {
+    let bench = with_keys().await;
+    let lease = post("/v1/tasks/lease", &json!({"types": ["any"], "wait": "60s"}));
+    let waiting = bench.app.clone().oneshot(keyed(lease, "ms_a_submit"));
+    let tenant = millstream_core::id::TenantId::parse("tenant-a").unwrap();
+    let revoking = async {
+        let which = KeyChoice::Name("tenant-a-submit".to_owned());
+        bench.stores.keys.revoke_key(Some(&tenant), &which, bench.clock.now()).await.unwrap()
+    };
+    let (response, revoked) = tokio::join!(waiting, revoking);
+    assert!(revoked);
+    assert_eq!(response.unwrap().status(), 401);
+}
+
+/// Counts the queries about keys.
+struct CountedKeys {
+    inner: Arc<dyn KeyStore>,
+    lookups: Arc<AtomicUsize>,
+}
+
+#[async_trait::async_trait]
+impl KeyStore for CountedKeys {
+    async fn create_key(&self, key: &NewKey, now: Timestamp) -> StoreResult<bool> {
+        self.inner.create_key(key, now).await
+    }
+
+    async fn find_keys(&self, hashes: &[KeyHash]) -> StoreResult<Vec<Option<KeyView>>> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        self.inner.find_keys(hashes).await
+    }
+
+    async fn list_keys(&self, of: &KeyFilter) -> StoreResult<Vec<KeyView>> {
+        self.inner.list_keys(of).await
+    }
+
+    async fn revoke_key(
+        &self,
+        tenant: Option<&TenantId>,
+        which: &KeyChoice,
+        now: Timestamp,
+    ) -> StoreResult<bool> {
+        self.inner.revoke_key(tenant, which, now).await
+    }
+
+    async fn keys_exist(&self) -> StoreResult<bool> {
+        self.inner.keys_exist().await
+    }
+
+    async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> StoreResult<bool> {
+        self.inner.rotate_key(rotation, now).await
+    }
+
+    async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> StoreResult<()> {
+        self.inner.record_key_uses(uses).await
+    }
+}
+
+#[tokio::test]
+async fn five_hundred_guesses_cost_a_handful_of_lookups_and_an_honest_key_gets_in() {
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
+    let counted = lookups.clone();
+    let bench = Bench::with(options, move |mut stores, streams| {
+        stores.keys = Arc::new(CountedKeys { inner: stores.keys.clone(), lookups: counted });
+        (stores, streams)
+    });
+    bench.key("ms_honest", "tenant-a", Role::Read).await;
+    let guess = |n: usize| {
+        let secret = if n == 250 { "ms_honest".to_owned() } else { format!("ms_guess_{n}") };
+        let app = bench.app.clone();
+        async move { app.oneshot(keyed(get("/v1/workers"), &secret)).await.unwrap().status().as_u16() }
+    };
+    let answers = futures::future::join_all((0..500).map(guess)).await;
+    let admitted: Vec<_> = (0..500).filter(|n| answers[*n] == 200).collect();
+    assert_eq!(admitted, [250]);
+    assert!(answers.iter().filter(|status| **status == 401).count() == 499);
+    assert!(lookups.load(Ordering::Relaxed) <= 10, "{lookups:?}");
 }

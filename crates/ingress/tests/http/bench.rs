@@ -127,11 +127,12 @@ impl Bench {
     }
 
     pub(crate) async fn key(&self, secret: &str, tenant: &str, role: Role) {
+        let hash = Sha256::digest(secret.as_bytes()).into();
+        let name = format!("{tenant}-{role}");
+        // An operator belongs to no tenant; a key with the role work is bound to a person.
         let key = NewKey {
-            tenant: TenantId::parse(tenant).unwrap(),
-            name: format!("{tenant}-{role}"),
-            role,
-            hash: Sha256::digest(secret.as_bytes()).into(),
+            bound_to: (role == Role::Work).then(|| "ann".to_owned()),
+            ..NewKey::of(TenantId::parse(tenant).unwrap(), name, role, hash)
         };
         assert!(self.stores.keys.create_key(&key, self.clock.now()).await.unwrap());
     }

@@ -44,3 +44,27 @@ async fn what_belongs_to_another_tenant_is_not_there() {
         assert_eq!(page["items"], json!([]), "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_work_key_works_as_its_own_person_only() {
+    let bench = keyed().await;
+    bench.key("ms_work", "default", Role::Work).await;
+    send(&bench, "PUT", "/v1/queues/q", &json!({}), "ms_admin").await;
+    for person in ["ann", "bob"] {
+        send(&bench, "PUT", &format!("/v1/people/{person}"), &json!({}), "ms_admin").await;
+    }
+    let item = json!({"item_id": "i-1", "payload": 1});
+    send(&bench, "POST", "/v1/queues/q/items", &item, "ms_submit").await;
+    let next = |person: &str| json!({ "person": person });
+    send(&bench, "POST", "/v1/assignments/next", &next("bob"), "ms_work").await.problem(403, "forbidden");
+    let given = send(&bench, "POST", "/v1/assignments/next", &next("ann"), "ms_work").await.json();
+    let id = given["assignment"]["assignment_id"].as_str().unwrap();
+    for act in ["start", "heartbeat", "skip", "submit"] {
+        let body = json!({"person": "bob", "answer": 1});
+        let body = if act == "submit" { body } else { next("bob") };
+        let path = format!("/v1/assignments/{id}/{act}");
+        send(&bench, "POST", &path, &body, "ms_work").await.problem(403, "forbidden");
+    }
+    let started = send(&bench, "POST", &format!("/v1/assignments/{id}/start"), &next("ann"), "ms_work").await;
+    assert_eq!(started.status, 200, "{started:?}");
+}

@@ -86,6 +86,7 @@ async fn several_processes_may_migrate_at_once() {
         "0007 people",
         "0008 notices",
         "0009 standings",
+        "0010 keys",
     ];
     assert_eq!(first.pending().await.unwrap(), all);
     let (one, two) = tokio::join!(first.migrate(), second.migrate());

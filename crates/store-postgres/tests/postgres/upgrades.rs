@@ -112,6 +112,7 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
         "0007 people",
         "0008 notices",
         "0009 standings",
+        "0010 keys",
     ];
     assert_eq!(store.pending().await.unwrap(), all);
     store.migrate().await.unwrap();

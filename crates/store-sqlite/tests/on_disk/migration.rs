@@ -80,6 +80,7 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
         "0007 people",
         "0008 notices",
         "0009 standings",
+        "0010 keys",
     ];
     assert_eq!(store.pending().await.unwrap(), all);
     store.migrate().await.unwrap();
@@ -151,6 +152,7 @@ async fn a_migration_that_fails_leaves_the_file_as_it_was() {
         "0007 people",
         "0008 notices",
         "0009 standings",
+        "0010 keys",
     ];
     assert_eq!(store.pending().await.unwrap(), all);
     let actions: i64 = shell.query_row("SELECT count(*) FROM actions", (), |row| row.get(0)).unwrap();

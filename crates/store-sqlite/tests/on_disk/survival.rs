@@ -93,6 +93,7 @@ async fn an_empty_file_says_what_it_lacks_until_it_is_migrated() {
         "0007 people",
         "0008 notices",
         "0009 standings",
+        "0010 keys",
     ];
     assert_eq!(store.pending().await.unwrap(), all);
     store.migrate().await.unwrap();

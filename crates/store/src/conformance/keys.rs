@@ -4,10 +4,14 @@ use millstream_core::status::Role;
 
 use super::Bench;
 use super::fixture::tenant;
-use crate::key_store::NewKey;
+use crate::key_store::{KeyChoice, KeyFilter, KeyId, KeyRotation, KeySuccession, NewKey};
 
 fn key(owner: &str, name: &str, hash: u8) -> NewKey {
-    NewKey { tenant: tenant(owner), name: name.to_owned(), role: Role::Submit, hash: [hash; 32] }
+    NewKey::of(tenant(owner), name, Role::Submit, [hash; 32])
+}
+
+fn named(name: &str) -> KeyChoice {
+    KeyChoice::Name(name.to_owned())
 }
 
 async fn create(bench: &Bench, key: &NewKey) -> bool {
@@ -18,13 +22,13 @@ pub async fn a_key_is_found_by_its_hash_until_it_is_revoked(bench: Bench) {
     let keys = &bench.stores.keys;
     assert!(create(&bench, &key("acme", "ci", 1)).await);
     let found = keys.find_key(&[1; 32]).await.unwrap().unwrap();
-    assert_eq!((found.tenant, found.name.as_str(), found.role), (tenant("acme"), "ci", Role::Submit));
+    assert_eq!((found.tenant, found.name.as_str(), found.role), (Some(tenant("acme")), "ci", Role::Submit));
     assert_eq!(found.revoked_at, None);
     assert_eq!(keys.find_key(&[2; 32]).await.unwrap(), None);
     let now = bench.now().await;
-    assert!(!keys.revoke_key(&tenant("rival"), "ci", now).await.unwrap());
-    assert!(keys.revoke_key(&tenant("acme"), "ci", now).await.unwrap());
-    assert!(!keys.revoke_key(&tenant("acme"), "ci", now).await.unwrap());
+    assert!(!keys.revoke_key(Some(&tenant("rival")), &named("ci"), now).await.unwrap());
+    assert!(keys.revoke_key(Some(&tenant("acme")), &named("ci"), now).await.unwrap());
+    assert!(!keys.revoke_key(Some(&tenant("acme")), &named("ci"), now).await.unwrap());
     assert_eq!(keys.find_key(&[1; 32]).await.unwrap(), None);
 }
 
@@ -33,7 +37,7 @@ pub async fn a_name_is_taken_while_its_key_lives(bench: Bench) {
     assert!(!create(&bench, &key("acme", "ci", 2)).await);
     assert!(create(&bench, &key("rival", "ci", 3)).await);
     assert_eq!(bench.stores.keys.find_key(&[2; 32]).await.unwrap(), None);
-    bench.stores.keys.revoke_key(&tenant("acme"), "ci", bench.now().await).await.unwrap();
+    bench.stores.keys.revoke_key(Some(&tenant("acme")), &named("ci"), bench.now().await).await.unwrap();
     assert!(create(&bench, &key("acme", "ci", 2)).await);
     assert!(bench.stores.keys.find_key(&[2; 32]).await.unwrap().is_some());
 }
@@ -57,7 +61,7 @@ pub async fn keys_exist_from_the_first_one_on_revoked_or_not(bench: Bench) {
     assert!(!keys.keys_exist().await.unwrap());
     create(&bench, &key("acme", "ci", 1)).await;
     assert!(keys.keys_exist().await.unwrap());
-    keys.revoke_key(&tenant("acme"), "ci", bench.now().await).await.unwrap();
+    keys.revoke_key(Some(&tenant("acme")), &named("ci"), bench.now().await).await.unwrap();
     assert!(keys.keys_exist().await.unwrap(), "a revoked key is a key");
 }
 
@@ -66,8 +70,98 @@ pub async fn keys_are_listed_newest_first_with_the_revoked_ones(bench: Bench) {
         bench.passed(bench.now().await).await;
         create(&bench, &key("acme", name, n)).await;
     }
-    bench.stores.keys.revoke_key(&tenant("acme"), "b", bench.now().await).await.unwrap();
-    let listed = bench.stores.keys.list_keys().await.unwrap();
+    bench.stores.keys.revoke_key(Some(&tenant("acme")), &named("b"), bench.now().await).await.unwrap();
+    let listed = bench.stores.keys.list_keys(&KeyFilter::All).await.unwrap();
     let shown: Vec<_> = listed.iter().map(|key| (key.name.as_str(), key.revoked_at.is_some())).collect();
     assert_eq!(shown, [("c", false), ("b", true), ("a", false)]);
+}
+
+pub async fn an_operators_key_belongs_to_no_tenant(bench: Bench) {
+    let keys = &bench.stores.keys;
+    let operator = NewKey { tenant: None, role: Role::Operator, ..key("acme", "ops", 1) };
+    assert!(create(&bench, &operator).await);
+    assert!(!create(&bench, &NewKey { hash: [2; 32], ..operator.clone() }).await, "its name is taken");
+    let found = keys.find_key(&[1; 32]).await.unwrap().unwrap();
+    assert_eq!((found.tenant, found.role), (None, Role::Operator));
+    let of_tenant = keys.list_keys(&KeyFilter::Tenant(tenant("acme"))).await.unwrap();
+    assert_eq!(of_tenant, []);
+    let now = bench.now().await;
+    assert!(!keys.revoke_key(Some(&tenant("acme")), &named("ops"), now).await.unwrap());
+    assert!(keys.revoke_key(None, &KeyChoice::Id(KeyId::of(&[1; 32])), now).await.unwrap());
+    assert_eq!(keys.find_key(&[1; 32]).await.unwrap(), None);
+}
+
+pub async fn keys_of_every_role_are_read_back_whole(bench: Bench) {
+    let keys = &bench.stores.keys;
+    let now = bench.now().await;
+    let later = now.plus(std::time::Duration::from_secs(60));
+    let mut hashes = Vec::new();
+    for (n, role) in (1..).zip(Role::ALL) {
+        let bound = NewKey {
+            expires_at: Some(later),
+            bound_to: Some("ann".to_owned()),
+            created_by: Some("boss".to_owned()),
+            ..NewKey::of(tenant("acme"), role.as_str(), *role, [n; 32])
+        };
+        assert!(create(&bench, &bound).await, "{role}");
+        hashes.push([n; 32]);
+    }
+    hashes.push([200; 32]);
+    let found = keys.find_keys(&hashes).await.unwrap();
+    assert_eq!(found.len(), Role::ALL.len() + 1);
+    assert_eq!(found.last(), Some(&None));
+    for (role, view) in Role::ALL.iter().zip(&found) {
+        let view = view.as_ref().unwrap();
+        assert_eq!((view.role, view.expires_at, view.last_used_at), (*role, Some(later), None));
+        assert_eq!((view.bound_to.as_deref(), view.created_by.as_deref()), (Some("ann"), Some("boss")));
+        assert!(view.is_live(now) && !view.is_live(later));
+    }
+}
+
+pub async fn a_rotated_key_keeps_its_name_and_expires_after_the_overlap(bench: Bench) {
+    let keys = &bench.stores.keys;
+    assert!(create(&bench, &key("acme", "ci", 1)).await);
+    let now = bench.now().await;
+    let later = now.plus(std::time::Duration::from_secs(60));
+    let rotation = |n: u8, of: u8| KeyRotation {
+        predecessor: [of; 32],
+        expires_at: later,
+        successor: key("acme", "ci", n),
+    };
+    assert!(keys.rotate_key(&rotation(2, 1), now).await.unwrap());
+    assert!(!keys.rotate_key(&rotation(3, 1), now).await.unwrap(), "it has a successor");
+    assert!(!keys.rotate_key(&rotation(3, 9), now).await.unwrap(), "there is no such key");
+    assert!(!create(&bench, &key("acme", "ci", 4)).await, "the successor has the name");
+    let old = keys.find_key(&[1; 32]).await.unwrap().unwrap();
+    assert_eq!(
+        (old.name.as_str(), old.expires_at, old.succession),
+        ("ci", Some(later), KeySuccession::Rotated)
+    );
+    let new = keys.find_key(&[2; 32]).await.unwrap().unwrap();
+    assert_eq!((new.name.as_str(), new.expires_at, new.succession), ("ci", None, KeySuccession::Current));
+    assert!(keys.revoke_key(Some(&tenant("acme")), &named("ci"), now).await.unwrap());
+    assert_eq!(
+        keys.find_keys(&[[1; 32], [2; 32]]).await.unwrap(),
+        [None, None],
+        "both are revoked by the name"
+    );
+}
+
+pub async fn an_expired_key_gives_up_its_name(bench: Bench) {
+    let now = bench.now().await;
+    let expired = NewKey { expires_at: Some(now), ..key("acme", "ci", 1) };
+    assert!(create(&bench, &expired).await);
+    bench.passed(now).await;
+    assert!(create(&bench, &key("acme", "ci", 2)).await);
+    assert!(bench.stores.keys.find_key(&[2; 32]).await.unwrap().is_some());
+}
+
+pub async fn the_last_use_of_a_key_never_goes_back(bench: Bench) {
+    let keys = &bench.stores.keys;
+    assert!(create(&bench, &key("acme", "ci", 1)).await);
+    let now = bench.now().await;
+    let earlier = now.minus(std::time::Duration::from_secs(60));
+    keys.record_key_uses(&[([1; 32], now), ([9; 32], now)]).await.unwrap();
+    keys.record_key_uses(&[([1; 32], earlier)]).await.unwrap();
+    assert_eq!(keys.find_key(&[1; 32]).await.unwrap().unwrap().last_used_at, Some(now));
 }

@@ -186,6 +186,11 @@ macro_rules! conformance_tests {
                 a_name_is_given_once_however_many_ask,
                 keys_exist_from_the_first_one_on_revoked_or_not,
                 keys_are_listed_newest_first_with_the_revoked_ones,
+                an_operators_key_belongs_to_no_tenant,
+                keys_of_every_role_are_read_back_whole,
+                a_rotated_key_keeps_its_name_and_expires_after_the_overlap,
+                an_expired_key_gives_up_its_name,
+                the_last_use_of_a_key_never_goes_back,
             }
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,

@@ -5,54 +5,101 @@ use millstream_core::time::Timestamp;
 
 use super::Memory;
 use crate::Result;
-use crate::key_store::{KeyStore, KeyView, NewKey};
+use crate::key_store::{
+    KeyChoice, KeyFilter, KeyHash, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey,
+};
 
 #[async_trait::async_trait]
 impl KeyStore for Memory {
     async fn create_key(&self, key: &NewKey, now: Timestamp) -> Result<bool> {
         let mut tables = self.tables();
-        let taken = tables.api_keys.iter().any(|(_, view)| is_live(view, &key.tenant, &key.name));
-        if taken {
-            return Ok(false);
-        }
-        let view = KeyView {
-            tenant: key.tenant.clone(),
-            name: key.name.clone(),
-            role: key.role,
-            created_at: now,
-            revoked_at: None,
+        Ok(insert(&mut tables.api_keys, key, now))
+    }
+
+    async fn find_keys(&self, hashes: &[KeyHash]) -> Result<Vec<Option<KeyView>>> {
+        let tables = self.tables();
+        let find = |hash: &KeyHash| {
+            let live = |view: &&KeyView| view.hash == *hash && view.revoked_at.is_none();
+            tables.api_keys.iter().find(live).cloned()
         };
-        tables.api_keys.push((key.hash, view));
-        Ok(true)
+        Ok(hashes.iter().map(find).collect())
     }
 
-    async fn find_key(&self, hash: &[u8; 32]) -> Result<Option<KeyView>> {
+    async fn list_keys(&self, of: &KeyFilter) -> Result<Vec<KeyView>> {
         let tables = self.tables();
-        let live = |(known, view): &&([u8; 32], KeyView)| known == hash && view.revoked_at.is_none();
-        Ok(tables.api_keys.iter().find(live).map(|(_, view)| view.clone()))
+        let wanted = |view: &&KeyView| match of {
+            KeyFilter::All => true,
+            KeyFilter::Tenant(tenant) => view.tenant.as_ref() == Some(tenant),
+        };
+        Ok(tables.api_keys.iter().rev().filter(wanted).cloned().collect())
     }
 
-    async fn list_keys(&self) -> Result<Vec<KeyView>> {
-        let tables = self.tables();
-        Ok(tables.api_keys.iter().rev().map(|(_, view)| view.clone()).collect())
-    }
-
-    async fn revoke_key(&self, tenant: &TenantId, name: &str, now: Timestamp) -> Result<bool> {
+    async fn revoke_key(&self, tenant: Option<&TenantId>, which: &KeyChoice, now: Timestamp) -> Result<bool> {
         let mut tables = self.tables();
-        match tables.api_keys.iter_mut().find(|(_, view)| is_live(view, tenant, name)) {
-            Some((_, view)) => {
+        let mut revoked = false;
+        for view in &mut tables.api_keys {
+            let chosen = match which {
+                KeyChoice::Name(name) => view.name == *name,
+                KeyChoice::Id(id) => view.id() == *id,
+            };
+            if chosen && view.tenant.as_ref() == tenant && view.revoked_at.is_none() {
                 view.revoked_at = Some(now);
-                Ok(true)
+                revoked = true;
             }
-            None => Ok(false),
         }
+        Ok(revoked)
     }
 
     async fn keys_exist(&self) -> Result<bool> {
         Ok(!self.tables().api_keys.is_empty())
     }
+
+    async fn rotate_key(&self, rotation: &KeyRotation, now: Timestamp) -> Result<bool> {
+        let mut tables = self.tables();
+        let current = |view: &&mut KeyView| {
+            view.hash == rotation.predecessor
+                && view.is_live(now)
+                && view.succession == KeySuccession::Current
+        };
+        let Some(view) = tables.api_keys.iter_mut().find(current) else { return Ok(false) };
+        view.succession = KeySuccession::Rotated;
+        view.expires_at = Some(view.expires_at.map_or(rotation.expires_at, |at| at.min(rotation.expires_at)));
+        Ok(insert(&mut tables.api_keys, &rotation.successor, now))
+    }
+
+    async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()> {
+        let mut tables = self.tables();
+        for (hash, at) in uses {
+            for view in tables.api_keys.iter_mut().filter(|view| view.hash == *hash) {
+                view.last_used_at = view.last_used_at.max(Some(*at));
+            }
+        }
+        Ok(())
+    }
 }
 
-fn is_live(view: &KeyView, tenant: &TenantId, name: &str) -> bool {
-    view.revoked_at.is_none() && view.tenant == *tenant && view.name == name
+fn insert(keys: &mut Vec<KeyView>, key: &NewKey, now: Timestamp) -> bool {
+    let same = |view: &KeyView| {
+        view.tenant == key.tenant && view.name == key.name && view.succession == KeySuccession::Current
+    };
+    if keys.iter().any(|view| same(view) && view.is_live(now)) {
+        return false;
+    }
+    for view in keys.iter_mut().filter(|view| same(view) && view.revoked_at.is_none()) {
+        view.revoked_at = view.expires_at;
+    }
+    keys.push(KeyView {
+        hash: key.hash,
+        tenant: key.tenant.clone(),
+        name: key.name.clone(),
+        role: key.role,
+        created_at: now,
+        revoked_at: None,
+        expires_at: key.expires_at,
+        last_used_at: None,
+        bound_to: key.bound_to.clone(),
+        created_by: key.created_by.clone(),
+        succession: KeySuccession::Current,
+    });
+    true
 }

@@ -38,7 +38,7 @@ pub(super) struct Tables {
     pub(super) event_index: BTreeMap<(TenantId, EventId), (ExecutionKey, AcceptNo)>,
     pub(super) idempotency: BTreeMap<(TenantId, String), KeyUse>,
     pub(super) definitions: BTreeMap<(TenantId, Name), Vec<StoredDefinition>>,
-    pub(super) api_keys: Vec<([u8; 32], KeyView)>,
+    pub(super) api_keys: Vec<KeyView>,
     pub(super) workers: BTreeMap<WorkerId, WorkerView>,
     pub(super) duties: BTreeMap<String, Duty>,
     pub(super) incidents: Vec<IncidentView>,

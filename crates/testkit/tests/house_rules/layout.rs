@@ -198,3 +198,14 @@ fn headings(markdown: &str) -> BTreeSet<String> {
         .map(|title| title.replace(' ', "-"))
         .collect()
 }
+
+#[test]
+fn no_service_of_the_compose_file_runs_without_keys() {
+    let text = std::fs::read_to_string(root().join("docker-compose.yml")).expect("the compose file");
+    let commands: Vec<_> = text.lines().filter(|line| line.trim_start().starts_with("command:")).collect();
+    assert!(commands.iter().any(|line| line.contains("\"ingress\"")), "{commands:?}");
+    assert!(commands.iter().any(|line| line.contains("\"keys\"") && line.contains("--once")), "{commands:?}");
+    let open =
+        text.lines().filter(|line| !line.trim_start().starts_with('#') && line.contains("insecure-no-auth"));
+    assert_eq!(open.collect::<Vec<_>>(), Vec::<&str>::new());
+}

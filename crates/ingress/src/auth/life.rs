@@ -1,0 +1,249 @@
+//! The life of a key while a call goes on: a stream or a long wait ends within a few seconds of the moment at which
+//! its key is revoked or expires.
+//!
+//! One task per process asks the store about all keys that hold something open, in one query. A call that is answered
+//! at once is never watched: [`run_while_live`] begins to watch when a handler takes longer than a moment, and the body
+//! of a stream when it has nothing to send for the first time.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use hyper::body::{Frame, SizeHint};
+use millstream_core::time::Timestamp;
+use millstream_store::key_store::KeyHash;
+use tokio_util::sync::CancellationToken;
+
+use super::lookup::KeyLookup;
+use crate::http::problem::{Kind, Problem};
+
+/// How often keys that hold something open are looked up.
+pub(crate) const RECHECK: Duration = Duration::from_secs(2);
+/// How often the last use of keys is written.
+pub(crate) const RECORD: Duration = Duration::from_secs(60);
+/// Handlers that answer within this are not watched.
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// Keys in one query.
+const BATCH: usize = 512;
+const ENDED: &str = "the API key was revoked or has expired";
+
+/// A key, and when it expires by itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeldKey {
+    pub(crate) hash: KeyHash,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// Keys that hold a stream or a wait open.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WatchedKeys(Arc<Mutex<HashMap<KeyHash, Watched>>>);
+
+#[derive(Debug)]
+struct Watched {
+    ended: CancellationToken,
+    expires_at: Option<Timestamp>,
+    holders: usize,
+}
+
+/// One stream or wait that ends with its key.
+#[derive(Debug)]
+struct KeyLife {
+    keys: WatchedKeys,
+    hash: KeyHash,
+    ended: CancellationToken,
+}
+
+impl WatchedKeys {
+    fn watch(&self, key: HeldKey) -> KeyLife {
+        let mut watched = self.lock();
+        let entry = watched.entry(key.hash).or_insert_with(|| Watched {
+            ended: CancellationToken::new(),
+            expires_at: key.expires_at,
+            holders: 0,
+        });
+        entry.holders += 1;
+        KeyLife { keys: self.clone(), hash: key.hash, ended: entry.ended.clone() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<KeyHash, Watched>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What holds the key open ends; a later holder begins again.
+    fn end(&self, hash: &KeyHash) {
+        if let Some(watched) = self.lock().remove(hash) {
+            watched.ended.cancel();
+        }
+    }
+}
+
+impl Drop for KeyLife {
+    fn drop(&mut self) {
+        let mut watched = self.keys.lock();
+        if let Some(entry) = watched.get_mut(&self.hash)
+            && !self.ended.is_cancelled()
+        {
+            entry.holders -= 1;
+            if entry.holders == 0 {
+                watched.remove(&self.hash);
+            }
+        }
+    }
+}
+
+/// Watches the keys that hold something open, and writes when keys were last used, until `closing`.
+pub(crate) async fn attend_keys(keys: Arc<KeyLookup>, closing: CancellationToken) {
+    let mut recheck = tokio::time::interval(RECHECK);
+    let mut record = tokio::time::interval(RECORD);
+    recheck.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    record.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = closing.cancelled() => break,
+            _ = recheck.tick() => end_dead_keys(&keys).await,
+            _ = record.tick() => keys.record_uses().await,
+        }
+    }
+    keys.record_uses().await;
+}
+
+async fn end_dead_keys(keys: &KeyLookup) {
+    let held: Vec<HeldKey> = {
+        let watched = keys.watched.lock();
+        watched.iter().map(|(hash, entry)| HeldKey { hash: *hash, expires_at: entry.expires_at }).collect()
+    };
+    for batch in held.chunks(BATCH) {
+        let hashes: Vec<KeyHash> = batch.iter().map(|key| key.hash).collect();
+        let found = keys.store.find_keys(&hashes).await;
+        let now = keys.clock.now();
+        for (at, key) in batch.iter().enumerate() {
+            let is_live = match &found {
+                Ok(found) => {
+                    found.get(at).is_some_and(|key| key.as_ref().is_some_and(|key| key.is_live(now)))
+                }
+                // A store that does not answer ends no stream; the key's own time does.
+                Err(_) => key.expires_at.is_none_or(|expires_at| now < expires_at),
+            };
+            if !is_live {
+                keys.forget(&key.hash);
+                keys.watched.end(&key.hash);
+            }
+        }
+    }
+}
+
+/// Answers the call, unless its key ends before: then a wait is refused, and a stream ends.
+pub(crate) async fn run_while_live(
+    keys: &KeyLookup,
+    key: Option<HeldKey>,
+    call: impl Future<Output = Response>,
+) -> Result<Response, Problem> {
+    let Some(key) = key else { return Ok(call.await) };
+    let mut call = std::pin::pin!(call);
+    let response = tokio::select! {
+        biased;
+        response = &mut call => response,
+        () = tokio::time::sleep(AT_ONCE) => {
+            let life = keys.watched.watch(key);
+            tokio::select! {
+                biased;
+                response = &mut call => response,
+                () = life.ended.cancelled() => return Err(Problem::new(Kind::Unauthorized, ENDED)),
+            }
+        }
+    };
+    let transport = match response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes) {
+        Some(media) if media.starts_with(b"application/grpc") => Transport::Grpc,
+        Some(media) if media.starts_with(b"text/event-stream") => Transport::Http,
+        Some(_) | None => return Ok(response),
+    };
+    let keys = keys.watched.clone();
+    Ok(response.map(|body| Body::new(KeyBoundBody { body, transport, keys, key, watch: None })))
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Transport {
+    Http,
+    Grpc,
+}
+
+/// The body of a stream that ends with its key.
+struct KeyBoundBody {
+    body: Body,
+    transport: Transport,
+    keys: WatchedKeys,
+    key: HeldKey,
+    watch: Option<Watch>,
+}
+
+struct Watch {
+    life: KeyLife,
+    ended: BoxFuture<'static, ()>,
+}
+
+impl KeyBoundBody {
+    /// What was leased or held for the stream is given back with its body.
+    fn end(&mut self) -> Option<Result<Frame<Bytes>, axum::Error>> {
+        self.body = Body::empty();
+        match self.transport {
+            Transport::Http => None,
+            Transport::Grpc => {
+                let mut trailers = HeaderMap::new();
+                trailers.insert("grpc-status", HeaderValue::from_static("16"));
+                trailers.insert("grpc-message", HeaderValue::from_static(ENDED));
+                Some(Ok(Frame::trailers(trailers)))
+            }
+        }
+    }
+}
+
+impl hyper::body::Body for KeyBoundBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        if this.watch.as_ref().is_some_and(|watch| watch.life.ended.is_cancelled()) {
+            this.watch = None;
+            return Poll::Ready(this.end());
+        }
+        match Pin::new(&mut this.body).poll_frame(context) {
+            Poll::Ready(frame) => Poll::Ready(frame),
+            Poll::Pending => {
+                let (keys, key) = (&this.keys, this.key);
+                let watch = this.watch.get_or_insert_with(|| {
+                    let life = keys.watch(key);
+                    let ended = life.ended.clone().cancelled_owned().boxed();
+                    Watch { life, ended }
+                });
+                match watch.ended.poll_unpin(context) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(()) => {
+                        this.watch = None;
+                        Poll::Ready(this.end())
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}

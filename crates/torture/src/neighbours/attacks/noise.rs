@@ -1,0 +1,160 @@
+//! More events than can be decided in the time of the attack, and the count that shows that none was lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use millstream_testkit::Client;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::AttackScene;
+use crate::neighbours::check::NeighbourFinding;
+use crate::neighbours::engine::FleetUnderTest;
+
+const EXECUTIONS: usize = 1_000;
+const BATCH: usize = 1_000;
+const PAUSE: Duration = Duration::from_millis(100);
+
+const DEFINITION: &str = r#"
+name: noisy
+initial: open
+context: { count: 0 }
+states:
+  open: { on: { tick: { set: { count: context.count + 1 }, do: [nothing] } } }
+actions:
+  nothing: { noop: {} }
+"#;
+
+/// The executions that bursts are sent to, and how many of their events were accepted.
+#[derive(Debug)]
+pub(in crate::neighbours) struct NoisyTenant {
+    accepted: AtomicU64,
+    /// Events of requests whose answer is not known.
+    in_doubt: AtomicU64,
+}
+
+impl NoisyTenant {
+    pub(in crate::neighbours) async fn prepare(client: &Client) -> Self {
+        let stored = client.post_raw("/v1/definitions", "application/yaml", DEFINITION).await;
+        assert!([200, 201].contains(&stored.status), "the definition was refused: {}", stored.body);
+        for chunk in (0..EXECUTIONS).collect::<Vec<_>>().chunks(500) {
+            let starts: Vec<Value> = chunk
+                .iter()
+                .map(|number| json!({ "definition": "noisy", "execution_id": execution_id(*number) }))
+                .collect();
+            let started = client.post("/v1/executions", &Value::from(starts)).await;
+            assert!(started.status < 300, "the starts were refused: {}", started.body);
+        }
+        Self { accepted: AtomicU64::new(0), in_doubt: AtomicU64::new(0) }
+    }
+
+    pub(super) fn first_execution(&self) -> String {
+        execution_id(0)
+    }
+}
+
+fn execution_id(number: usize) -> String {
+    format!("noisy-{number}")
+}
+
+/// Posts events in batches as fast as they are taken.
+pub(super) async fn burst(scene: &AttackScene) {
+    let client = &scene.fleet.hostile;
+    let mut sent = 0;
+    while sent < scene.burst && !scene.is_over() {
+        let events: Vec<Value> = (sent..sent + BATCH)
+            .map(|number| json!({ "execution_id": execution_id(number % EXECUTIONS), "name": "tick" }))
+            .collect();
+        let answer = client.request(Method::POST, "/v1/events").json(&events).send().await;
+        scene.add_status(&answer);
+        match answer {
+            Ok(answer) if answer.status().as_u16() == 202 => {
+                let items: Value = answer.json().await.unwrap_or_default();
+                let accepted = items["items"].as_array().map_or(0, |items| {
+                    items.iter().filter(|item| item["event_id"].is_string()).count() as u64
+                });
+                scene.noisy.accepted.fetch_add(accepted, Ordering::Relaxed);
+                scene.add("events accepted", accepted);
+                sent += BATCH;
+            }
+            Ok(_) => tokio::time::sleep(PAUSE).await,
+            Err(_) => {
+                scene.noisy.in_doubt.fetch_add(BATCH as u64, Ordering::Relaxed);
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    scene.sleep_until_over().await;
+}
+
+/// The same while Redis loses everything, then single keys, and a worker is killed.
+pub(super) async fn burst_with_faults(scene: &AttackScene) {
+    let faults = async {
+        let mut chance = scene.chance.for_the("faults");
+        let pause = scene.until.saturating_duration_since(Instant::now()) / 8;
+        for turn in 0..6 {
+            tokio::time::sleep(pause).await;
+            match turn % 3 {
+                0 => {
+                    scene.fleet.empty_redis().await;
+                    scene.add("Redis emptied", 1);
+                }
+                1 => {
+                    for _ in 0..20 {
+                        let deleted = scene.fleet.delete_redis_key(&mut chance).await;
+                        scene.add("Redis keys deleted", u64::from(deleted.is_some()));
+                    }
+                }
+                _ => {
+                    scene.fleet.replace_worker(&mut chance).await;
+                    scene.add("workers killed", 1);
+                }
+            }
+        }
+    };
+    futures::future::join(burst(scene), faults).await;
+}
+
+/// Waits until every accepted event of the bursts is applied, and says what is missing when time is up.
+pub(in crate::neighbours) async fn verify_nothing_lost(
+    fleet: &FleetUnderTest,
+    noisy: &NoisyTenant,
+    patience: Duration,
+) -> Vec<NeighbourFinding> {
+    let (accepted, in_doubt) =
+        (noisy.accepted.load(Ordering::Relaxed), noisy.in_doubt.load(Ordering::Relaxed));
+    let client = &fleet.hostile;
+    let until = Instant::now() + patience;
+    loop {
+        let applied = applied_events(client).await;
+        match applied {
+            Ok(applied) if (accepted..=accepted + in_doubt).contains(&applied) => return Vec::new(),
+            Ok(applied) if applied > accepted + in_doubt => {
+                let what = format!("{applied} events were applied and only {accepted} accepted");
+                return vec![NeighbourFinding::of("hostile events", what)];
+            }
+            Ok(applied) if Instant::now() > until => {
+                let what = format!("{applied} of {accepted} accepted events were applied");
+                return vec![NeighbourFinding::of("hostile events", what)];
+            }
+            Err(error) if Instant::now() > until => {
+                return vec![NeighbourFinding::of("hostile events", error)];
+            }
+            Ok(_) | Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+        }
+    }
+}
+
+/// The sum of the counters of all noisy executions.
+async fn applied_events(client: &Client) -> Result<u64, String> {
+    let mut applied = 0;
+    for number in 0..EXECUTIONS {
+        let path = format!("/v1/executions/{}", execution_id(number));
+        let answer = client.request(Method::GET, &path).send().await.map_err(|error| error.to_string())?;
+        let status = answer.status().as_u16();
+        let execution: Value = answer.json().await.map_err(|error| error.to_string())?;
+        let count = execution["context"]["count"].as_u64();
+        applied += count.ok_or_else(|| format!("{path} answered {status}: {execution}"))?;
+    }
+    Ok(applied)
+}

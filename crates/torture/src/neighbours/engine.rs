@@ -1,0 +1,139 @@
+//! The fleet under test with its keys, the memory of its processes, and the faults that are injected on purpose.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Output;
+
+use millstream_testkit::daemon::Daemon;
+use millstream_testkit::fleet::Postgres;
+use millstream_testkit::{Client, Fleet, Mode};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::chance::Chance;
+
+/// Keys of the tenants.
+#[derive(Debug, Clone)]
+pub(super) struct TenantKeys {
+    pub(super) honest: String,
+    pub(super) hostile: String,
+    /// Reads `/metrics`.
+    pub(super) operator: String,
+}
+
+pub(super) struct FleetUnderTest {
+    pub(super) url: String,
+    pub(super) keys: TenantKeys,
+    /// Shared by all attackers: a client is expensive to make.
+    pub(super) hostile: Client,
+    fleet: Mutex<Fleet>,
+    /// Numbers of the workers that should be running.
+    workers: Mutex<Vec<usize>>,
+    /// The largest resident memory seen, in KiB, by process.
+    peaks: Mutex<BTreeMap<String, u64>>,
+}
+
+impl FleetUnderTest {
+    pub(super) async fn start(binary: &Path, workers: usize) -> Self {
+        let binary = std::path::absolute(binary).expect("a path");
+        let settings = [("MILLSTREAM_LOG_FORMAT", "text")];
+        let mode = Mode::Fleet { workers };
+        let fleet = Fleet::start_on(mode, Postgres::Own, &binary, &settings).await;
+        let keys = TenantKeys {
+            honest: create_key(&fleet, "honest", &["--tenant", "honest", "--role", "admin"]),
+            hostile: create_key(&fleet, "hostile", &["--tenant", "hostile", "--role", "admin"]),
+            operator: create_key(&fleet, "operator", &["--role", "operator"]),
+        };
+        Self {
+            url: fleet.url(),
+            hostile: Client::new(&fleet.url()).with_key(&keys.hostile),
+            keys,
+            fleet: Mutex::new(fleet),
+            workers: Mutex::new((0..workers).collect()),
+            peaks: Mutex::default(),
+        }
+    }
+
+    pub(super) fn honest(&self) -> Client {
+        Client::new(&self.url).with_key(&self.keys.honest)
+    }
+
+    /// Host and port of the ingress.
+    pub(super) fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
+    /// Notes the memory of every process. A process that has ended is a finding, returned by name.
+    pub(super) async fn observe_processes(&self) -> Vec<String> {
+        let mut fleet = self.fleet.lock().await;
+        let mut peaks = self.peaks.lock().await;
+        let mut ended = Vec::new();
+        let mut observe = |daemon: &mut Daemon| match daemon.exited() {
+            Some(status) => ended.push(format!("{} ended with {status}: {}", daemon.name(), daemon.output())),
+            None => {
+                let peak = peaks.entry(daemon.name().to_owned()).or_default();
+                *peak = (*peak).max(peak_memory_kib(daemon.pid()));
+            }
+        };
+        observe(fleet.ingress());
+        for worker in self.workers.lock().await.iter() {
+            observe(fleet.worker(*worker));
+        }
+        ended
+    }
+
+    pub(super) async fn memory_peaks_kib(&self) -> BTreeMap<String, u64> {
+        self.peaks.lock().await.clone()
+    }
+
+    pub(super) async fn outputs(&self) -> String {
+        self.fleet.lock().await.outputs()
+    }
+
+    /// Kills one worker with SIGKILL and starts another in its place.
+    pub(super) async fn replace_worker(&self, chance: &mut Chance) {
+        let mut fleet = self.fleet.lock().await;
+        let mut workers = self.workers.lock().await;
+        let at = chance.index(workers.len());
+        fleet.kill_worker(workers[at]);
+        workers[at] = fleet.start_worker(&[]);
+    }
+
+    /// Deletes everything in Redis.
+    pub(super) async fn empty_redis(&self) {
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut self.redis().await).await.expect("FLUSHALL");
+    }
+
+    /// Deletes one key of Redis, drawn among all. Answers its name.
+    pub(super) async fn delete_redis_key(&self, chance: &mut Chance) -> Option<String> {
+        let mut connection = self.redis().await;
+        let mut keys: Vec<String> =
+            redis::cmd("KEYS").arg("*").query_async(&mut connection).await.expect("KEYS");
+        keys.sort_unstable();
+        let key = (!keys.is_empty()).then(|| chance.pick(&keys).clone())?;
+        let _: () = redis::cmd("DEL").arg(&key).query_async(&mut connection).await.expect("DEL");
+        Some(key)
+    }
+
+    async fn redis(&self) -> redis::aio::MultiplexedConnection {
+        let url = self.fleet.lock().await.redis().url.clone();
+        let client = redis::Client::open(url).expect("an address of Redis");
+        client.get_multiplexed_async_connection().await.expect("connect to Redis")
+    }
+}
+
+fn create_key(fleet: &Fleet, name: &str, arguments: &[&str]) -> String {
+    let Output { status, stdout, stderr } =
+        fleet.cli(["keys", "create", name, "--json"].iter().chain(arguments));
+    let problem = || String::from_utf8_lossy(&stderr).into_owned();
+    assert!(status.success(), "keys create failed: {}", problem());
+    let created: Value = serde_json::from_slice(&stdout).expect("the key as JSON");
+    created["key"].as_str().expect("a key").to_owned()
+}
+
+/// The high-water mark of the resident memory of a process, as the kernel keeps it. 0 where it cannot be read.
+fn peak_memory_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,117 @@
+//! One torture of neighbours, from the start of the processes to the verdict.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use super::attack::Attack;
+use super::attacks::{self, AttackScene, NoisyTenant};
+use super::check::{self, NeighbourBounds, NeighbourFinding};
+use super::engine::FleetUnderTest;
+use super::figures::AttackFigures;
+use super::honest::HonestTenant;
+use super::options::NeighbourOptions;
+use super::probe;
+use super::report::NeighbourReport;
+use super::target::ActionTarget;
+use crate::chance::Chance;
+
+/// How long probes may take.
+const HEALTH: Duration = Duration::from_secs(1);
+/// Between two attacks, so that the figures of one are not those of the one before.
+const REST: Duration = Duration::from_secs(2);
+
+/// The thread on which the honest tenant, its target and the probes run, so that the work of the attackers does not
+/// count as waiting.
+struct MeasuringThread(Option<Runtime>);
+
+impl MeasuringThread {
+    fn start() -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        Self(Some(runtime.expect("a runtime")))
+    }
+
+    async fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
+        let runtime = self.0.as_ref().expect("a runtime until the end");
+        runtime.spawn(task).await.expect("the measuring thread does not panic")
+    }
+}
+
+impl Drop for MeasuringThread {
+    fn drop(&mut self) {
+        // A runtime may not wait for its threads inside of another one.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
+    let chance = Chance::of(seed);
+    let bounds = NeighbourBounds {
+        accept_p99: options.accept_p99,
+        action_p99: options.action_p99,
+        health: HEALTH,
+        memory_kib: options.memory_mib * 1024,
+    };
+    let began = Instant::now();
+    let measuring = MeasuringThread::start();
+    let target = Arc::new(measuring.run(ActionTarget::start()).await);
+    let fleet = Arc::new(FleetUnderTest::start(&options.binary, options.workers).await);
+    let honest = HonestTenant::prepare(fleet.honest(), &target, options.rate).await;
+    let noisy = Arc::new(NoisyTenant::prepare(&fleet.hostile).await);
+
+    let mut findings = Vec::new();
+    let mut all = Vec::new();
+    for attack in options.attacks().unwrap_or_default() {
+        let tarpit = target.url("/tarpit/1");
+        let drawn = chance.for_the(attack.name());
+        let scene = AttackScene::new(&fleet, &noisy, tarpit, options.burst, options.length, drawn);
+        let (figures, ended) = hold(attack, &scene, &honest, &target, &measuring, options.patience).await;
+        findings.extend(ended.into_iter().map(|ended| NeighbourFinding::of("a process", ended)));
+        findings.extend(check::check_attack(&figures, &bounds));
+        NeighbourReport::print_figures(&figures);
+        all.push(figures);
+        tokio::time::sleep(REST).await;
+    }
+    findings.extend(attacks::verify_nothing_lost(&fleet, &noisy, options.patience).await);
+    let peaks = fleet.memory_peaks_kib().await;
+    findings.extend(check::check_memory(&peaks, &bounds));
+    let outputs = fleet.outputs().await;
+    let panics = outputs.lines().filter(|line| line.contains("panicked at"));
+    findings.extend(panics.map(|line| NeighbourFinding::of("a process", line)));
+    NeighbourReport { seed, took: began.elapsed(), figures: all, memory_peaks_kib: peaks, findings, outputs }
+}
+
+/// Makes one attack while the honest tenant works and probes ask.
+async fn hold(
+    attack: Attack,
+    scene: &AttackScene,
+    honest: &Arc<HonestTenant>,
+    target: &Arc<ActionTarget>,
+    measuring: &MeasuringThread,
+    patience: Duration,
+) -> (AttackFigures, Vec<String>) {
+    let (over, is_over) = watch::channel(false);
+    let attacking = async {
+        attacks::perform(attack, scene).await;
+        over.send_replace(true);
+    };
+    let working = measuring.run(Arc::clone(honest).drive(Arc::clone(target), is_over.clone(), patience));
+    let probing = measuring.run(probe::probe(Arc::clone(&scene.fleet), is_over.clone()));
+    let ((), worked, probed) = futures::future::join3(attacking, working, probing).await;
+    let figures = AttackFigures {
+        attack,
+        sent: worked.sent,
+        accept: worked.accept,
+        action: worked.action,
+        refused: worked.refused,
+        lost: worked.lost,
+        health: probed.latency,
+        health_failures: probed.failures,
+        tally: scene.tally(),
+    };
+    (figures, probed.ended)
+}

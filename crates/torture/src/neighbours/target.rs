@@ -1,0 +1,58 @@
+//! The HTTP target of actions: it notes when each honest action arrives, and never answers hostile ones.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::routing::post;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// Longer than any attack lasts.
+const TARPIT: Duration = Duration::from_secs(3600);
+
+/// When the action of each honest event arrived first, by the number of the event.
+type Arrivals = Arc<Mutex<BTreeMap<u64, Instant>>>;
+
+#[derive(Debug)]
+pub(super) struct ActionTarget {
+    base: String,
+    arrivals: Arrivals,
+    server: JoinHandle<()>,
+}
+
+impl ActionTarget {
+    pub(super) async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the target");
+        let base = format!("http://{}", listener.local_addr().expect("the target's address"));
+        let arrivals = Arrivals::default();
+        let app = Router::new()
+            .route("/honest/{number}", post(arrive))
+            .route("/tarpit/{number}", post(|| tokio::time::sleep(TARPIT)))
+            .with_state(Arc::clone(&arrivals));
+        let server = tokio::spawn(async move { axum::serve(listener, app).await.expect("serve the target") });
+        Self { base, arrivals, server }
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    pub(super) fn arrivals(&self) -> MutexGuard<'_, BTreeMap<u64, Instant>> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ActionTarget {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn arrive(State(arrivals): State<Arrivals>, Path(number): Path<u64>) -> &'static str {
+    let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+    arrivals.entry(number).or_insert_with(Instant::now);
+    "{}"
+}
