@@ -6,6 +6,7 @@ mod device;
 mod graph;
 mod incidents;
 mod people;
+mod quota;
 mod run;
 
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ pub(crate) use people::{
     AssignmentArgs, AssignmentCommand, AssignmentListArgs, By, PersonArgs, PersonCommand, QueueArgs,
     QueueCommand, StatsArgs,
 };
+pub(crate) use quota::{QuotaArgs, QuotaCommand};
 pub(crate) use run::{RunArgs, RunCommand, RunListArgs};
 
 const EXIT_CODES: &str = "\
@@ -134,6 +136,8 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Show who is up
     Workers,
+    /// What tenants may use, and what they use: get, set, usage
+    Quota(QuotaArgs),
     /// API keys
     #[command(subcommand)]
     Keys(KeysCommand),

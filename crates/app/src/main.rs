@@ -90,6 +90,7 @@ async fn run(cli: &Cli, config: Config) -> Result<()> {
         Command::Cancel(args) => cmd::cancel::run(args, &Client::new(&config)?, output).await,
         Command::Why(args) => cmd::why::run(args, &Client::new(&config)?, output).await,
         Command::Workers => cmd::workers::run(&Client::new(&config)?, output).await,
+        Command::Quota(args) => cmd::quota::run(args, &Client::new(&config)?, output).await,
         Command::Keys(command) => {
             let (stores, now) = open(&config).await?;
             cmd::keys::run(command, &stores, now, output).await

@@ -61,6 +61,8 @@ classes! {
     Output = "output",
     /// Somebody's own code failed without a word for it.
     Failed = "failed",
+    /// The tenant is at a quota.
+    Quota = "quota",
     /// The child execution did not complete.
     Child = "child",
     /// The execution that an event was for cannot take it.

@@ -35,6 +35,7 @@ pub mod placement;
 pub mod planted;
 pub mod problem;
 pub mod program;
+pub mod quota;
 pub mod raw;
 mod redacting;
 pub mod retry;

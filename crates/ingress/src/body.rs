@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body as Incoming;
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
+use millstream_core::id::TenantId;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::auth::Caller;
 use crate::http::problem::{Kind, Problem};
+use crate::quotas::{HeldQuota, QuotaPermit, TenantQuotas};
 
 /// How large a body may be and how long it may take.
 #[derive(Debug, Clone, Copy)]
@@ -25,17 +28,57 @@ pub(crate) struct Allowance {
 
 /// The bytes that all bodies together may hold, in units of 1 KiB.
 #[derive(Debug, Clone)]
-pub(crate) struct Budget(Arc<Semaphore>);
+pub(crate) struct Budget {
+    process: Arc<Semaphore>,
+    quotas: Arc<TenantQuotas>,
+    /// Out of whose share is paid as well.
+    tenant: Option<TenantId>,
+}
+
+/// Bytes that are paid for, out of the budget of the process and of the tenant; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct PaidBytes {
+    process: OwnedSemaphorePermit,
+    tenant: Option<QuotaPermit>,
+}
+
+impl PaidBytes {
+    /// Both as one. Both are of one request, so that either both have a tenant or none.
+    pub(crate) fn merge(&mut self, more: PaidBytes) {
+        self.process.merge(more.process);
+        match (&mut self.tenant, more.tenant) {
+            (Some(paid), Some(more)) => paid.merge(more),
+            (paid @ None, more) => *paid = more,
+            (Some(_), None) => {}
+        }
+    }
+}
 
 impl Budget {
-    pub(crate) fn of(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new((bytes / 1024).min(Semaphore::MAX_PERMITS))))
+    pub(crate) fn of(bytes: usize, quotas: Arc<TenantQuotas>) -> Self {
+        let permits = (bytes / 1024).min(Semaphore::MAX_PERMITS);
+        Self { process: Arc::new(Semaphore::new(permits)), quotas, tenant: None }
+    }
+
+    /// The same budget, of which a tenant has a share.
+    pub(crate) fn of_tenant(&self, tenant: &TenantId) -> Self {
+        Self { tenant: Some(tenant.clone()), ..self.clone() }
+    }
+
+    /// The same for the tenant of the identified caller. What operators do is read without it.
+    pub(crate) fn of_caller(&self, extensions: &Extensions) -> Self {
+        Self { tenant: extensions.get::<Caller>().map(|caller| caller.tenant.clone()), ..self.clone() }
     }
 
     /// Pays for so many KiB.
-    pub(crate) fn pay(&self, kib: usize) -> Result<OwnedSemaphorePermit, Problem> {
-        let paid = self.0.clone().try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX));
-        paid.map_err(|_| Problem::new(Kind::Busy, "too many bytes are in flight"))
+    pub(crate) fn pay(&self, kib: usize) -> Result<PaidBytes, Problem> {
+        let process = self.process.clone().try_acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX));
+        let process = process.map_err(|_| Problem::new(Kind::Busy, "too many bytes are in flight"))?;
+        let share = u64::try_from(kib).unwrap_or(u64::MAX);
+        let tenant = self.tenant.as_ref();
+        let tenant =
+            tenant.map(|tenant| self.quotas.hold(tenant, HeldQuota::BodyBytes, share)).transpose()?;
+        Ok(PaidBytes { process, tenant })
     }
 }
 
@@ -43,7 +86,7 @@ impl Budget {
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: Bytes,
-    _paid: Option<OwnedSemaphorePermit>,
+    _paid: Option<PaidBytes>,
 }
 
 impl Body {
@@ -88,7 +131,7 @@ impl Body {
 async fn collect(body: Incoming, limit: usize, budget: &Budget) -> Result<Body, Problem> {
     let mut stream = body.into_data_stream();
     let mut bytes = BytesMut::new();
-    let mut paid: Option<OwnedSemaphorePermit> = None;
+    let mut paid: Option<PaidBytes> = None;
     let mut paid_kib = 0;
     while let Some(chunk) = stream.next().await {
         let chunk =

@@ -29,6 +29,7 @@ use crate::metrics_page::{MetricsPage, RenderMetrics};
 use crate::news::News;
 use crate::options::IngressOptions;
 use crate::people::desk::Desk;
+use crate::quotas::{self, TenantQuotas};
 use crate::ring::Ring;
 use crate::tasks::board::Board;
 use crate::tasks::handed::Handed;
@@ -83,6 +84,8 @@ pub(crate) struct Door {
     pub(crate) keys: Arc<KeyLookup>,
     pub(crate) gate: Gate,
     pub(crate) bodies: Budget,
+    /// What each tenant may use.
+    pub(crate) quotas: Arc<TenantQuotas>,
     pub(crate) readiness: Readiness,
     /// The OpenAPI document, written once, when somebody asks for it.
     pub(crate) document: LazyLock<Bytes>,
@@ -148,6 +151,9 @@ impl Door {
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         let keys = Arc::new(KeyLookup::of(stores.keys.clone(), clock.clone(), options.key_ttl));
         life.tasks.spawn(attend_keys(keys.clone(), life.closing.clone()));
+        let quotas =
+            Arc::new(TenantQuotas::of(stores.quotas.clone(), options.quotas.clone(), &options.limits));
+        life.tasks.spawn(quotas::follow(quotas.clone(), life.closing.clone()));
         Arc::new_cyclic(|door| Self {
             fleet: Fleet::start(&stores, &clock, news.devices.clone(), door.clone(), &life.tasks),
             machines,
@@ -159,7 +165,8 @@ impl Door {
             desk,
             keys,
             gate: Gate::of(&options.limits),
-            bodies: Budget::of(options.limits.body_bytes_in_flight),
+            bodies: Budget::of(options.limits.body_bytes_in_flight, quotas.clone()),
+            quotas,
             readiness: Readiness::default(),
             document: LazyLock::new(|| openapi::document().to_string().into()),
             draining: life.draining.clone(),

@@ -12,11 +12,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::auth;
+use crate::auth::{self, Caller};
 use crate::connections::OnReserve;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::Limits;
+use crate::quotas::QuotaPermit;
 
 /// The counts that bound what is in flight.
 #[derive(Debug)]
@@ -61,11 +62,11 @@ impl Gate {
         }
     }
 
-    /// A place among those in flight.
-    pub(crate) fn request(&self) -> Result<Slot, Problem> {
+    /// A place among those in flight; with it goes what the request holds of its tenant's share.
+    pub(crate) fn request(&self, share: Option<QuotaPermit>) -> Result<Slot, Problem> {
         let permit = self.requests.clone().try_acquire_owned();
         let permit = permit.map_err(|_| Problem::new(Kind::Busy, "too many requests are in flight"))?;
-        Ok(Slot(Arc::new(std::sync::Mutex::new(Some(permit)))))
+        Ok(Slot(Arc::new(std::sync::Mutex::new(Some((permit, share))))))
     }
 
     /// Leave to wait, or `None` when too many wait already.
@@ -94,7 +95,10 @@ impl Gate {
 
 /// A request's place among those in flight; dropping it, or the request, gives it back.
 #[derive(Debug, Clone)]
-pub(crate) struct Slot(Arc<std::sync::Mutex<Option<OwnedSemaphorePermit>>>);
+pub(crate) struct Slot(Arc<std::sync::Mutex<Option<SlotPermits>>>);
+
+/// Of the process, and of the tenant where the caller is known.
+type SlotPermits = (OwnedSemaphorePermit, Option<QuotaPermit>);
 
 impl Slot {
     pub(crate) fn give_back(&self) {
@@ -115,7 +119,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Slot {
 
 /// Bounds the requests in flight. Health and metrics stay outside of it.
 pub(crate) async fn in_flight(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
-    let slot = match door.gate.request() {
+    let slot = match door.request_slot(request.extensions().get::<Caller>()) {
         Ok(slot) => slot,
         Err(problem) => return problem.into_response(),
     };

@@ -44,6 +44,7 @@ mod preface;
 mod prefer;
 pub mod process_metrics;
 mod query;
+mod quotas;
 mod ring;
 pub mod role_table;
 pub mod serve;

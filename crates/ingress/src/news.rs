@@ -87,6 +87,36 @@ impl News {
     }
 }
 
+/// How often something idle is read again although nothing was announced: less and less often, so that a thousand
+/// idle tails cost the store next to nothing. Announcements come at once; this is for those that are lost.
+#[derive(Debug)]
+pub(crate) struct RereadPause {
+    shortest: Duration,
+    next: Duration,
+}
+
+/// The longest pause, in terms of the shortest.
+const LONGEST_PAUSE: u32 = 60;
+
+impl RereadPause {
+    pub(crate) fn of(shortest: Duration) -> Self {
+        Self { shortest, next: shortest }
+    }
+
+    /// The next pause; `chance` spreads those who began together.
+    pub(crate) fn next(&mut self, chance: u64) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.shortest * LONGEST_PAUSE);
+        let spread = u32::try_from(chance % 512).unwrap_or(0);
+        pause - pause / 2 * spread / 1_024
+    }
+
+    /// Something happened: from here on it is read again soon.
+    pub(crate) fn reset(&mut self) {
+        self.next = self.shortest;
+    }
+}
+
 impl Ear {
     /// Until something is announced, at most for `longest`.
     pub(crate) async fn listen(&mut self, longest: Duration) {
@@ -149,6 +179,16 @@ mod tests {
         news.wake(&key("mine"));
         mine.listen(Duration::from_secs(10)).await;
         assert!(!other.heard.has_changed().unwrap());
+    }
+
+    #[test]
+    fn an_idle_tail_is_read_again_less_and_less_often() {
+        let mut pause = RereadPause::of(Duration::from_millis(500));
+        let pauses: Vec<_> = (0..8).map(|_| pause.next(0).as_millis()).collect();
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+        assert!((22_500..30_000).contains(&pause.next(u64::MAX).as_millis()));
+        pause.reset();
+        assert_eq!(pause.next(0).as_millis(), 500);
     }
 
     #[tokio::test]

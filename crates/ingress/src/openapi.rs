@@ -98,6 +98,7 @@ fn path_schema(name: &str) -> &'static str {
         "person" => "PersonId",
         "item_id" => "ItemId",
         "assignment_id" => "AssignmentId",
+        "tenant" => "TenantId",
         _ => "Text",
     }
 }

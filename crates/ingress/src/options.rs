@@ -9,6 +9,7 @@ use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::limits::MAX_SOURCE_BYTES;
 use millstream_core::network_policy::NetworkPolicy;
+use millstream_core::quota::QuotaSettings;
 
 /// How the door behaves. `Default` is what a production ingress uses.
 #[derive(Debug, Clone)]
@@ -40,6 +41,8 @@ pub struct IngressOptions {
     pub devices: Policy,
     /// Where executors may register. Workers check it again for every connection.
     pub executor_networks: NetworkPolicy,
+    /// What the settings say about quotas of tenants; rows of the store win over it.
+    pub quotas: QuotaSettings,
     /// Workers not heard of for this long are not listed.
     pub worker_ttl: Duration,
     /// After the signal: how long `/readyz` is red before the door stops accepting connections.
@@ -65,6 +68,7 @@ impl Default for IngressOptions {
             key_ttl: Duration::from_secs(3),
             devices: Policy::default(),
             executor_networks: NetworkPolicy::default(),
+            quotas: QuotaSettings::default(),
             worker_ttl: Duration::from_secs(30),
             drain_delay: Duration::ZERO,
             drain_deadline: Duration::from_secs(25),

@@ -49,7 +49,7 @@ pub(crate) async fn outcome(
     patience: Patience,
     since: Since,
 ) -> Result<Waited> {
-    let Some(_leave) = door.gate.wait() else { return Ok(Waited::TimeUp(None)) };
+    let Ok(_leave) = door.wait_place(&execution.tenant) else { return Ok(Waited::TimeUp(None)) };
     slot.give_back();
     let deadline = Instant::now() + patience.longest;
     let mut ear = match since {

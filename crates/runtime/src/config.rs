@@ -4,6 +4,7 @@
 //! options made from this and never read the environment themselves. A key that does not exist is an
 //! error in a file and in the environment alike, so that a typo is not a silent default.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::devices::Devices;
+use crate::quotas::{QuotaTable, TenantSettings};
 use crate::{drills, secrets};
 
 /// The commented defaults, as they are in the repository.
@@ -49,6 +51,8 @@ pub struct Config {
     pub devices: Devices,
     pub outbound: Outbound,
     pub retention: Retention,
+    pub quota: QuotaTable,
+    pub tenants: BTreeMap<String, TenantSettings>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -22,6 +22,7 @@ mod listeners;
 mod outbound;
 pub mod pem_files;
 pub mod probe;
+pub mod quotas;
 pub mod roles;
 pub mod secrets;
 pub mod signals;

@@ -18,6 +18,7 @@ use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 use crate::config::Config;
 use crate::entropy::SystemEntropy;
 use crate::pem_files::private_roots;
+use crate::quotas::quota_settings;
 use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
 use crate::{drills, executors, outbound};
@@ -141,6 +142,7 @@ pub async fn ingress_options(
         drain_deadline: config.ingress.drain.0,
         devices: config.devices.policy()?,
         executor_networks: executor_networks(config),
+        quotas: quota_settings(config)?,
         crash: drills::crash_point()?,
         ..IngressOptions::default()
     })
@@ -188,6 +190,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         executor_silence: config.worker.executor_silence.0,
         http: http_options(config)?,
         devices: config.devices.policy()?,
+        quotas: quota_settings(config)?,
         retention: Retention {
             completed: config.retention.completed.0,
             failed: config.retention.failed.0,

@@ -35,7 +35,7 @@ pub(crate) struct Scheduled {
 /// The store for this role.
 pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
     let truth = role.world.truth.clone();
-    let keys = truth.keys.clone();
+    let (keys, quotas) = (truth.keys.clone(), truth.quotas.clone());
     let seen = Arc::new(Scheduled { role: Arc::clone(role), truth });
     Stores {
         events: seen.clone(),
@@ -66,6 +66,7 @@ pub(crate) fn scheduled(role: &Arc<Role>) -> Stores {
         items: seen.clone(),
         assignments: seen.clone(),
         assignment_views: seen,
+        quotas,
     }
 }
 

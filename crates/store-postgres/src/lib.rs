@@ -70,6 +70,7 @@ mod item_store;
 mod item_write;
 mod line;
 mod queue_store;
+mod quota_store;
 mod skill_sets;
 mod totals;
 

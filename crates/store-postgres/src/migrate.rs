@@ -28,6 +28,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (9, "standings", include_str!("../../../migrations/postgres/0009_standings.sql")),
     (10, "keys", include_str!("../../../migrations/postgres/0010_keys.sql")),
     (11, "releases", include_str!("../../../migrations/postgres/0011_releases.sql")),
+    (12, "quotas", include_str!("../../../migrations/postgres/0012_quotas.sql")),
 ];
 
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {

@@ -62,6 +62,7 @@ mod assignments;
 mod item_rows;
 mod item_store;
 mod queue_store;
+mod quota_store;
 
 mod definition_store;
 mod event_views;

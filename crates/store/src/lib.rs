@@ -41,6 +41,8 @@ pub mod outbox;
 pub mod outcome;
 pub mod paging;
 pub mod queue_store;
+pub mod quota_book;
+pub mod quota_store;
 pub mod relations;
 pub mod reopening;
 pub mod run_commit;

@@ -19,6 +19,7 @@ use crate::key_store::KeyStore;
 use crate::notices::Notices;
 use crate::outbox::Outbox;
 use crate::queue_store::{PeopleStore, QueueStore};
+use crate::quota_store::QuotaStore;
 use crate::relations::Relations;
 use crate::run_store::{RunStore, RunViews};
 use crate::task_board::TaskBoard;
@@ -57,6 +58,7 @@ pub struct Stores {
     pub items: Arc<dyn ItemStore>,
     pub assignments: Arc<dyn Assignments>,
     pub assignment_views: Arc<dyn AssignmentViews>,
+    pub quotas: Arc<dyn QuotaStore>,
 }
 
 impl Stores {
@@ -91,6 +93,7 @@ impl Stores {
             + ItemStore
             + Assignments
             + AssignmentViews
+            + QuotaStore
             + 'static,
     {
         Self {
@@ -121,7 +124,8 @@ impl Stores {
             people: store.clone(),
             items: store.clone(),
             assignments: store.clone(),
-            assignment_views: store,
+            assignment_views: store.clone(),
+            quotas: store,
         }
     }
 }

@@ -38,6 +38,7 @@ mod perform;
 mod poison;
 mod process;
 mod programs;
+mod quotas;
 mod reading;
 mod ready_nodes;
 mod reclaim;

@@ -12,6 +12,7 @@ use millstream_core::fair::TenantWeights;
 use millstream_core::id::{Name, WorkerId};
 use millstream_core::lane::Lane;
 use millstream_core::network_policy::NetworkPolicy;
+use millstream_core::quota::QuotaSettings;
 use millstream_core::time::Timestamp;
 use millstream_store::execution_store::MailboxLimits;
 use rustls::pki_types::CertificateDer;
@@ -73,6 +74,8 @@ pub struct WorkerOptions {
     pub retention: Retention,
     /// Runs of devices: how choices are weighed, and how long devices may take.
     pub devices: Policy,
+    /// What the settings say about quotas of tenants; rows of the store win over it.
+    pub quotas: QuotaSettings,
     /// Executors that need not register.
     pub executors: Vec<FixedExecutor>,
     /// Where executors that registered themselves may be.
@@ -167,6 +170,7 @@ impl WorkerOptions {
             http: HttpOptions::default(),
             retention: Retention::default(),
             devices: Policy::default(),
+            quotas: QuotaSettings::default(),
             executors: Vec::new(),
             executor_networks: NetworkPolicy::default(),
             executor_silence: Duration::from_secs(15),

@@ -16,7 +16,7 @@ use crate::drain::Deadlines;
 use crate::duties::every::{every, once};
 use crate::duties::{
     beat, clock, consumers, due_actions, due_nodes, due_timers, ended_graphs, executors, gauges, graph_times,
-    items, missed_schedules, overdue, publish, retention, ring_all, runs, standings, windows,
+    items, missed_schedules, overdue, publish, quotas, retention, ring_all, runs, standings, windows,
 };
 use crate::error::WorkerError;
 use crate::options::WorkerOptions;
@@ -115,6 +115,7 @@ fn start_duties(worker: &Arc<Worker>, duties: &mut JoinSet<()>, started_at: Time
     duties.spawn(every(w(), "consumers", consumers::PERIOD, consumers::clean_up));
     duties.spawn(every(w(), "retention", retention::PERIOD, retention::purge));
     duties.spawn(every(w(), "beat", worker.options.beat, move |worker| beat::beat(worker, started_at)));
+    duties.spawn(every(w(), "quotas", quotas::PERIOD, quotas::read));
     duties.spawn(every(w(), "executors", executors::PERIOD, executors::read));
     duties.spawn(every(w(), "ended graphs", ended_graphs::PERIOD, ended_graphs::notice));
     duties.spawn(every(w(), "graph times", graph_times::PERIOD, graph_times::measure));

@@ -35,6 +35,7 @@ use crate::perform::node_slots::NodeSlots;
 use crate::perform::slots::Slots;
 use crate::perform::{Errand, PerformNodes, Performers};
 use crate::programs::Programs;
+use crate::quotas::WorkerQuotas;
 use crate::settle::Unsettled;
 use crate::states::States;
 
@@ -90,6 +91,8 @@ pub(crate) struct Worker {
     /// Devices chosen so far: decides between equals.
     pub(crate) choices: AtomicU64,
     pub(crate) rosters: Rosters,
+    /// What tenants may use.
+    pub(crate) quotas: WorkerQuotas,
     generation: Mutex<Option<String>>,
     queue: Mutex<sweep::Queue>,
 }
@@ -137,6 +140,7 @@ impl Worker {
             node_hunger: Alarm::default(),
             performers,
             executors: Executors::new(&options.executors),
+            quotas: WorkerQuotas::of(options.quotas.clone()),
             dispatches,
             inputs: Inputs::default(),
             ended_graphs: EndedGraphs::default(),

@@ -35,6 +35,8 @@ mod people;
 mod performing;
 #[path = "worker/poison.rs"]
 mod poison;
+#[path = "worker/quotas.rs"]
+mod quotas;
 #[path = "worker/repairs.rs"]
 mod repairs;
 #[path = "worker/replaying.rs"]

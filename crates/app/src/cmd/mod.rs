@@ -22,6 +22,7 @@ pub(crate) mod migrate;
 pub(crate) mod new;
 pub(crate) mod person;
 pub(crate) mod queue;
+pub(crate) mod quota;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod send;

@@ -163,6 +163,7 @@ fn status_of(class: &ErrorClass) -> NodeStatus {
         | ErrorClass::Response
         | ErrorClass::Forbidden
         | ErrorClass::Secret
+        | ErrorClass::Quota
         | ErrorClass::Output
         | ErrorClass::Corrupt
         | ErrorClass::Failed

@@ -6,7 +6,7 @@ use millstream_core::claim::{Occupied, Run};
 use millstream_core::id::DeviceKey;
 
 use crate::door::Door;
-use crate::http::problem::{Kind, Problem};
+use crate::http::problem::Problem;
 
 /// How long a device that waits believes what it read. Whoever writes announces it; this is for words that are lost.
 /// While nothing can be heard at all, everybody is woken every second.
@@ -65,8 +65,7 @@ pub(crate) async fn wait(
             return Ok(all);
         }
         if permit.is_none() {
-            let waits = door.gate.wait();
-            permit = Some(waits.ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?);
+            permit = Some(door.wait_place(&key.tenant)?);
         }
         tokio::select! {
             biased;

@@ -48,7 +48,7 @@ pub(crate) async fn heartbeat(
     device: Device,
     said: &[Said],
 ) -> Result<Vec<Heard>, Problem> {
-    door.fleet.hear(key.tenant.clone(), device).await?;
+    door.hear_device(&key.tenant, device).await?;
     let beats: Vec<SeatBeat> = said.iter().map(|said| beat_of(key, said)).collect();
     let pulses = door.fleet.beat(beats).await?;
     let lost: Vec<RunKey> = said

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use millstream_core::id::DeviceKey;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::assignments::{self, Assignment, LOOK_AGAIN};
 use super::beat;
 use super::ears::Ear;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
+use crate::quotas::HeldPlace;
 
 /// All that a device has or is asked about.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Watch {
     /// The mark of the list that the device has.
     seen: Option<String>,
     stage: Stage,
-    _permit: OwnedSemaphorePermit,
+    _permit: HeldPlace,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ pub(crate) async fn watch(
     device: DeviceKey,
     seen: Option<String>,
 ) -> Result<Watch, Problem> {
-    let permit = door.gate.tail()?;
+    let permit = door.stream_place(&device.tenant)?;
     beat::find(&door, &device).await?;
     // Before the first look, so that nothing is written between the two.
     let ear = door.fleet.ears.of(device.clone());

@@ -76,10 +76,14 @@ pub(crate) async fn create(
         traceparent: Some(trace.traceparent.to_string()),
     };
     let new = match heavy(bytes, move || graph_start::start(new, now)).await? {
+        Ok(new) => door.admit_start(&new).await.map(|()| new),
+        Err(invalid) => Err(refusal(invalid)),
+    };
+    let new = match new {
         Ok(new) => new,
         // Refused today; but what was created before by this key gets its old answer.
-        Err(invalid) => {
-            let refused = vec![(&caller.tenant, idempotency, refusal(invalid))];
+        Err(problem) => {
+            let refused = vec![(&caller.tenant, idempotency, problem)];
             let recalled = posting::recall(door, refused).await?.pop();
             recalled.ok_or_else(|| Problem::new(Kind::Internal, "the store gave no verdict"))??;
             return Ok((Made::Existed, find(door, &key).await?));

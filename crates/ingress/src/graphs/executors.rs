@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use millstream_core::id::{Name, TenantId};
+use millstream_core::quota::CountedQuota;
 use millstream_core::time::Timestamp;
 use millstream_store::executor_store::Executor;
 
@@ -16,6 +17,11 @@ const MISSED: u32 = 3;
 
 /// Makes it known, or hears from it again.
 pub(crate) async fn register(door: &Door, executor: Executor) -> Result<(), Problem> {
+    let known = async {
+        let all = door.stores.executors.executors(Timestamp::EPOCH).await?;
+        Ok(all.iter().any(|(one, _)| one.tenant == executor.tenant && one.name == executor.name))
+    };
+    door.admit_known(&executor.tenant, CountedQuota::Executors, known).await?;
     Ok(door.stores.executors.beat_executors(&[executor], door.clock.now()).await?)
 }
 

@@ -18,13 +18,13 @@ use millstream_core::time::Timestamp;
 use millstream_rpc::proto::NodeDispatched;
 use millstream_rpc::write::dispatches;
 use millstream_store::feed::{Fed, FeedEntry};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::find::{find, unreadable};
 use super::place::Place;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
-use crate::news::Ear;
+use crate::news::{Ear, RereadPause};
+use crate::quotas::HeldPlace;
 
 /// Entries of the feed, and transitions, that are read at once.
 const ENTRIES: usize = 100;
@@ -76,6 +76,7 @@ pub(crate) struct Watch {
     door: Arc<Door>,
     graph: ExecutionKey,
     ear: Ear,
+    pause: RereadPause,
     /// What the caller has seen already.
     seen: Option<Place>,
     /// All entries up to this position were taken from the feed.
@@ -85,7 +86,7 @@ pub(crate) struct Watch {
     telling: Option<Telling>,
     waiting: VecDeque<Happening>,
     stage: Stage,
-    _permit: OwnedSemaphorePermit,
+    _permit: HeldPlace,
 }
 
 /// The transitions of a commit, of which some were read.
@@ -111,10 +112,11 @@ pub(crate) async fn watch(
     graph: ExecutionKey,
     after: Option<Place>,
 ) -> Result<Watching, Problem> {
-    let permit = door.gate.tail()?;
+    let permit = door.stream_place(&graph.tenant)?;
     let ear = door.news.about(graph.clone());
     let found = find(&door, &graph).await?;
     let mut watch = Watch {
+        pause: RereadPause::of(door.options.reread),
         door,
         graph,
         ear,
@@ -161,7 +163,7 @@ impl Watch {
                 Stage::Listening => {
                     let draining = self.door.draining.clone();
                     tokio::select! {
-                        () = self.ear.listen(self.door.options.reread) => {}
+                        () = self.ear.listen(self.pause.next(self.door.entropy.next_u64())) => {}
                         () = draining.cancelled() => {}
                     }
                     self.stage = Stage::Reading;
@@ -187,7 +189,7 @@ impl Watch {
             true => self.has_ended().await?,
         };
         match self.read().await? {
-            Read::Something => {}
+            Read::Something => self.pause.reset(),
             Read::Nothing if ended => self.stage = Stage::Done,
             Read::Nothing => self.stage = Stage::Listening,
         }

@@ -101,7 +101,7 @@ async fn register(
         Ok(_) => return Err(Problem::invalid(faults)),
         Err(more) => return Err(Problem::invalid([faults, more].concat())),
     };
-    door.fleet.hear(caller.tenant.clone(), device).await?;
+    door.hear_device(&caller.tenant, device).await?;
     let known = beat::find(door, &key).await?;
     Ok(RegisterDeviceResponse { paused: known.device.paused, open: known.open })
 }

@@ -21,8 +21,8 @@ use tonic::Status;
 
 use super::methods::{self, Access};
 use super::status::{response, status};
-use crate::auth;
-use crate::body::Budget;
+use crate::auth::{self, Caller};
+use crate::body::{Budget, PaidBytes};
 use crate::door::Door;
 use crate::gate::{self, AnonymousBudget};
 use crate::held_body::HeldBody;
@@ -53,11 +53,11 @@ pub(super) async fn identify(State(door): State<Arc<Door>>, mut request: Request
 
 /// Bounds the calls in flight, and what they hold.
 pub(super) async fn in_flight(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let slot = match door.gate.request() {
+    let slot = match door.request_slot(request.extensions().get::<Caller>()) {
         Ok(slot) => slot,
         Err(problem) => return response(problem),
     };
-    let account = Account::new(door.bodies.clone());
+    let account = Account::new(door.bodies.of_caller(request.extensions()));
     let limit = door.options.limits.body_timeout;
     let mut request = request.map(|body| Body::new(Paid::new(body, account.clone(), limit)));
     request.extensions_mut().insert(slot.clone());
@@ -94,7 +94,7 @@ pub(super) async fn anonymous(State(door): State<Arc<Door>>, request: Request, n
         }
         AnonymousBudget::Reflection => REFLECTION_LIFE,
     };
-    let account = Account::new(Budget::of(ANONYMOUS_BYTES));
+    let account = Account::new(Budget::of(ANONYMOUS_BYTES, door.quotas.clone()));
     let answer = next.run(request.map(|body| Body::new(Paid::new(body, account, limit)))).await;
     answer.map(|body| Body::new(HeldBody::new(body, permit)))
 }
@@ -108,7 +108,7 @@ struct Open {
     budget: Budget,
     bytes: usize,
     kib: usize,
-    paid: Vec<OwnedSemaphorePermit>,
+    paid: Vec<PaidBytes>,
 }
 
 impl Account {

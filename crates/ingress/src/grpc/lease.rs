@@ -14,7 +14,6 @@ use millstream_core::placement::Capability;
 use millstream_rpc::length::{length_out, time_out};
 use millstream_rpc::proto::{LeaseTasksRequest, LeaseTasksResponse, LeasedTask};
 use millstream_store::action_store::LeasedAction;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
@@ -23,6 +22,7 @@ use crate::auth::Caller;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::http::tasks::{ANSWER, LONGEST_WAIT, MANY, MOST, worker_of};
+use crate::quotas::HeldPlace;
 use crate::tasks::board::Patience;
 use crate::tasks::hand_out::{Task, prepare};
 use crate::tasks::ticket::{Ticket, Undelivered};
@@ -47,8 +47,7 @@ pub(super) async fn lease(
         name => Some(WorkerId::parse(name).map_err(|error| invalid("worker", error.to_string()))?),
     };
     let worker = worker_of(caller, named).map_err(status)?;
-    let busy = || Problem::new(Kind::Busy, "too many callers wait already");
-    let permit = door.gate.wait().ok_or_else(|| status(busy()))?;
+    let permit = door.wait_place(&caller.tenant).map_err(status)?;
     let mut leasing = Leasing {
         can: Capability { tenant: caller.tenant.clone(), kinds, labels },
         door,
@@ -84,7 +83,7 @@ struct Leasing {
     until: Option<Instant>,
     /// The wait on the board, and when it began.
     pending: Option<Pending>,
-    _permit: OwnedSemaphorePermit,
+    _permit: HeldPlace,
 }
 
 struct Pending {

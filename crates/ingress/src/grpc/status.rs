@@ -48,7 +48,12 @@ const fn code(kind: Kind) -> Code {
         Kind::Conflict | Kind::NotYours | Kind::Unfit | Kind::KeyReused => Code::FailedPrecondition,
         Kind::Exists => Code::AlreadyExists,
         Kind::RevisionConflict => Code::Aborted,
-        Kind::TooLarge | Kind::UriTooLong | Kind::HeadersTooLarge | Kind::Busy => Code::ResourceExhausted,
+        Kind::TooLarge
+        | Kind::UriTooLong
+        | Kind::HeadersTooLarge
+        | Kind::Busy
+        | Kind::QuotaThrottled
+        | Kind::QuotaExceeded => Code::ResourceExhausted,
         Kind::Internal => Code::Internal,
         Kind::StoreUnavailable | Kind::Draining => Code::Unavailable,
     }

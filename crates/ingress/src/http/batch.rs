@@ -59,7 +59,7 @@ async fn post(
     }
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let texts = match media {
         Media::Ndjson => lines(body.text()?, limits.batch_items)?,
         Media::Json | Media::Yaml => array(body.text()?, limits.batch_items)?,
@@ -69,12 +69,22 @@ async fn post(
         texts.iter().enumerate().map(|(at, text)| draft(&caller, at, text, limits)).collect();
     let good: Vec<&Draft> = drafts.iter().filter_map(|draft| draft.as_ref().ok()).collect();
     let mut checked = posting::check(&door, &good).await?.into_iter();
+    let bytes = good.iter().map(|draft| draft.payload.len()).sum();
+    let over = door.admit_events(&caller.tenant, good.len(), bytes).await.err();
+    if let Some(problem) = &over
+        && good.iter().all(|draft| draft.idempotency_key.is_none())
+    {
+        return Err(problem.clone());
+    }
     let items: Vec<Checked> = drafts
         .into_iter()
         .map(|draft| match draft {
             Err(problem) => Checked::Unreadable(problem),
             Ok(draft) => match checked.next() {
-                Some(Ok(_)) => Checked::Good(posting::new_event(&door, &caller, &trace, draft)),
+                Some(Ok(_)) => match &over {
+                    Some(problem) => Checked::Refused(draft, problem.clone()),
+                    None => Checked::Good(posting::new_event(&door, &caller, &trace, draft)),
+                },
                 Some(Err(problem)) => Checked::Refused(draft, problem),
                 None => Checked::Unreadable(Problem::new(Kind::Internal, "the event was not checked")),
             },

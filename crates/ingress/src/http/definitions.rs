@@ -10,7 +10,8 @@ use millstream_core::definition::{self, Definition, Format};
 use millstream_core::id::Name;
 use millstream_core::machine::Machine;
 use millstream_core::permission::Permission;
-use millstream_core::problem::Problems;
+use millstream_core::problem::{self, Problems};
+use millstream_core::quota::{CountedQuota, EffectiveQuota, caps};
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
@@ -91,15 +92,27 @@ async fn put(
     };
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.definition_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let source = match format {
         Format::Json => body.json()?,
         Format::Yaml => body.text()?,
     };
 
     let source = source.to_owned();
-    let compiled = door.machines.compilations.run(move |_| compile(&source, format)).await;
-    let new = compiled.map_err(|closed| Problem::new(Kind::StoreUnavailable, closed.to_string()))??;
+    let quota = door.quotas.quota(&caller.tenant);
+    let compiled = door.machines.compilations.run(move |_| compile(&source, format, &quota)).await;
+    let compiled = compiled.map_err(|closed| Problem::new(Kind::StoreUnavailable, closed.to_string()))??;
+    let Compiled { new, beyond } = compiled;
+
+    let unchanged = async {
+        let latest = door.stores.definitions.get(&caller.tenant, &new.name, None).await?;
+        Ok(latest.is_some_and(|latest| latest.checksum == new.checksum))
+    };
+    if beyond.is_empty() {
+        door.admit_known(&caller.tenant, CountedQuota::Definitions, unchanged).await?;
+    } else if !unchanged.await? {
+        return Err(Problem::invalid(beyond));
+    }
 
     let (status, stored) = match door.stores.definitions.put(&caller.tenant, &new, door.clock.now()).await? {
         PutDefinition::Created(stored) => (StatusCode::CREATED, stored),
@@ -114,8 +127,14 @@ async fn put(
     Ok(response)
 }
 
+/// A definition that compiles, and what of it is beyond the quota of its tenant.
+struct Compiled {
+    new: NewDefinition,
+    beyond: Vec<problem::Problem>,
+}
+
 /// Off the runtime: a definition with many patterns takes a while.
-fn compile(source: &str, format: Format) -> Result<NewDefinition, Problems> {
+fn compile(source: &str, format: Format, quota: &EffectiveQuota) -> Result<Compiled, Problems> {
     let parsed = definition::parse(source, format)?;
     let new = NewDefinition {
         name: parsed.name().clone(),
@@ -123,9 +142,10 @@ fn compile(source: &str, format: Format) -> Result<NewDefinition, Problems> {
         source: parsed.canonical_json(),
         checksum: parsed.checksum(),
     };
+    let beyond = caps::definition_problems(&parsed, quota);
     // What cannot be compiled must not become a version that every later start stumbles over.
     Machine::compile(parsed)?;
-    Ok(new)
+    Ok(Compiled { new, beyond })
 }
 
 async fn list(

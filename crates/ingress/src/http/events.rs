@@ -82,7 +82,7 @@ async fn post(
     let idempotency_key = posting::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
 
     let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
     let said = posting::said(&mut fields, limits.payload_bytes)?;
@@ -110,6 +110,7 @@ async fn admit(door: &Door, draft: &Draft, strictness: Strictness) -> Result<Mod
     if strictness == Strictness::State {
         fits(door, &draft.execution, &machine, &draft.name).await?;
     }
+    door.admit_events(&draft.execution.tenant, 1, draft.payload.len()).await?;
     Ok(machine.definition().mode())
 }
 

@@ -19,6 +19,7 @@ mod people;
 pub(crate) mod posting;
 pub mod problem;
 mod queues;
+mod quotas;
 mod resolutions;
 pub(crate) mod route;
 mod router;

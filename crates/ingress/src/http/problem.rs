@@ -13,6 +13,7 @@ use axum::response::IntoResponse;
 use millstream_core::claim::{Holder, Status};
 use millstream_core::id::DeviceId;
 use millstream_core::problem::{Problem as Fault, Problems};
+use millstream_core::quota::QuotaRefusal;
 use millstream_core::time::Timestamp;
 use millstream_store::StoreError;
 use serde::Serialize;
@@ -87,6 +88,10 @@ kinds! {
     UnknownEvent = "unknown-event", UNPROCESSABLE_ENTITY, "The definition does not know this event";
     /// Too much is in flight; nothing was accepted.
     Busy = "busy", TOO_MANY_REQUESTS, "Too much is in flight";
+    /// The tenant is at a quota that passes with time: a rate, or its share of what is in flight. `quota` names it.
+    QuotaThrottled = "quota-throttled", TOO_MANY_REQUESTS, "The tenant is at its quota for now";
+    /// The tenant has as many of something as its quota allows; `quota` names it. Nothing was accepted.
+    QuotaExceeded = "quota-exceeded", FORBIDDEN, "The tenant is at its quota";
     /// Headers beyond their limit.
     HeadersTooLarge = "headers-too-large", REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large";
     /// Something is broken on this side; the log has more.
@@ -114,6 +119,16 @@ pub struct Problem {
     pub(crate) retry_after: Option<Duration>,
     /// The device that has what was asked for.
     pub(crate) holder: Option<HolderOut>,
+    /// The quota that refuses.
+    pub(crate) quota: Option<QuotaOut>,
+}
+
+/// A quota that refuses.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct QuotaOut {
+    pub(crate) name: &'static str,
+    pub(crate) value: serde_json::Value,
+    pub(crate) source: &'static str,
 }
 
 /// Who has a seat.
@@ -136,7 +151,7 @@ impl Problem {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some(Duration::from_secs(1)),
             _ => None,
         };
-        Self { kind, detail: detail.into(), faults: Vec::new(), retry_after, holder: None }
+        Self { kind, detail: detail.into(), faults: Vec::new(), retry_after, holder: None, quota: None }
     }
 
     pub(crate) fn held_by(self, holder: Option<Holder>) -> Self {
@@ -169,6 +184,7 @@ impl Problem {
             instance: None,
             problems: &self.faults,
             holder: self.holder.as_ref(),
+            quota: self.quota.as_ref(),
         }
     }
 }
@@ -187,6 +203,17 @@ pub(crate) struct Document<'a> {
     problems: &'a [Fault],
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<&'a HolderOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<&'a QuotaOut>,
+}
+
+impl From<QuotaRefusal> for Problem {
+    fn from(refusal: QuotaRefusal) -> Self {
+        let QuotaRefusal { name, value, source, retry_after } = refusal;
+        let kind = if retry_after.is_some() { Kind::QuotaThrottled } else { Kind::QuotaExceeded };
+        let quota = QuotaOut { name: name.as_str(), value: value.json(name), source: source.as_str() };
+        Self { retry_after, quota: Some(quota), ..Self::new(kind, refusal.to_string()) }
+    }
 }
 
 impl From<StoreError> for Problem {
@@ -252,7 +279,10 @@ pub(crate) fn finish(mut response: Response<Body>, request_id: &str, path: &str)
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     if let Some(wait) = problem.retry_after {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+        headers.insert(
+            header::RETRY_AFTER,
+            HeaderValue::from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)),
+        );
     }
     if let Some(challenge) = challenge(problem.kind) {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));

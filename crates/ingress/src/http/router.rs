@@ -15,8 +15,8 @@ use axum::routing::MethodRouter;
 use super::route::{Operation, Route};
 use super::{
     assignments, batch, definitions, devices, events, executions, executors, graphs, group_resolutions,
-    health, history, incidents, interventions, items, people, queues, resolutions, runs, signals, start,
-    tail, task_outcomes, tasks, workers,
+    health, history, incidents, interventions, items, people, queues, quotas, resolutions, runs, signals,
+    start, tail, task_outcomes, tasks, workers,
 };
 use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
@@ -75,6 +75,7 @@ fn api_routes() -> Vec<Route> {
         group_resolutions::routes(),
         tail::routes(),
         workers::routes(),
+        quotas::routes(),
         tasks::routes(),
         task_outcomes::routes(),
         graphs::create::routes(),

@@ -134,7 +134,7 @@ async fn post(
     let idempotency_key = posting::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.payload_bytes + ENVELOPE_BYTES, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let draft = draft(body.json()?, limits.payload_bytes, idempotency_key)?;
 
     let accepted = match admit(&door, &caller, &draft).await {
@@ -188,6 +188,7 @@ fn wait_for(text: &str) -> Result<Duration, Cow<'static, str>> {
 async fn admit(door: &Door, caller: &Caller, draft: &Draft) -> Result<(), Problem> {
     let (tenant, name) = (&caller.tenant, &draft.said.name);
     posting::unreserved(name)?;
+    door.admit_events(tenant, 1, draft.said.payload.len()).await?;
     let definition = draft.definition.as_ref();
     let found = door.stores.relations.correlated(tenant, &draft.correlation, definition, 2).await?;
     let [(_, definition)] = found.as_slice() else { return Ok(()) };

@@ -107,7 +107,7 @@ async fn start(
     let key = posting::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let text = body.text()?;
     if text.trim_start().starts_with('[') {
         if key.is_some() {
@@ -127,6 +127,10 @@ async fn start(
     };
     let ready = match find(&door, &caller, &wish).await {
         Ok(found) => prepare(&door, &caller, &trace, wish, idempotency.clone(), found),
+        Err(problem) => Err(problem),
+    };
+    let ready = match ready {
+        Ok(ready) => door.admit_start(&ready.new).await.map(|()| ready),
         Err(problem) => Err(problem),
     };
     let ready = match (ready, execution) {
@@ -221,6 +225,10 @@ async fn start_many(door: &Door, caller: &Caller, trace: &Trace, text: &str) -> 
                 }
                 found.and_then(|found| prepare(door, caller, trace, wish, None, found))
             }
+            Err(problem) => Err(problem),
+        };
+        let ready = match ready {
+            Ok(ready) => door.admit_start(&ready.new).await.map(|()| ready),
             Err(problem) => Err(problem),
         };
         match ready {

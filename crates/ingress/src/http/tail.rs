@@ -20,7 +20,6 @@ use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
 use millstream_core::status::ExecutionStatus;
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::problem::Problem;
 use super::route::Route;
@@ -28,8 +27,9 @@ use super::views::TransitionOut;
 use super::{executions, posting};
 use crate::auth::Caller;
 use crate::door::Door;
-use crate::news::Ear;
+use crate::news::{Ear, RereadPause};
 use crate::query::Params;
+use crate::quotas::HeldPlace;
 
 const PAGE: usize = 100;
 
@@ -68,7 +68,7 @@ async fn tail(
     let after = resumed.or(after).unwrap_or(Seq(0));
 
     let execution = posting::execution_of(&caller, &id)?;
-    let permit = door.gate.tail()?;
+    let permit = door.stream_place(&caller.tenant)?;
     let ear = door.news.about(execution.clone());
     let view = executions::find(&door, &execution).await?;
     if resumed.is_some() && view.state.phase.is_ended() && after >= view.state.seq {
@@ -76,6 +76,7 @@ async fn tail(
     }
     let keep_alive = KeepAlive::new().interval(door.options.keep_alive).text("keep-alive");
     let tail = Tail {
+        pause: RereadPause::of(door.options.reread),
         door,
         execution,
         after,
@@ -95,9 +96,10 @@ struct Tail {
     /// The seq of the last transition that was read.
     after: Seq,
     ear: Ear,
+    pause: RereadPause,
     waiting: VecDeque<TransitionOut>,
     stage: Stage,
-    _permit: OwnedSemaphorePermit,
+    _permit: HeldPlace,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -136,7 +138,7 @@ impl Tail {
                 Stage::Listening => {
                     let draining = self.door.draining.clone();
                     tokio::select! {
-                        () = self.ear.listen(self.door.options.reread) => {}
+                        () = self.ear.listen(self.pause.next(self.door.entropy.next_u64())) => {}
                         () = draining.cancelled() => return None,
                     }
                     self.stage = Stage::Reading;
@@ -162,6 +164,7 @@ impl Tail {
         let page = views.history(&self.execution, self.after, PAGE).await?.entries;
         if let Some(last) = page.last() {
             self.after = last.transition.seq;
+            self.pause.reset();
             self.waiting = page.into_iter().map(TransitionOut::from).collect();
             return Ok(None);
         }

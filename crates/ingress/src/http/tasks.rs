@@ -115,7 +115,7 @@ async fn lease(
     let body = read(&door, request, BODY_BYTES).await?;
     let Wish { worker, can, most, wait } = wish(&caller, body.json()?)?;
     drop(body);
-    let permit = door.gate.wait().ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?;
+    let permit = door.wait_place(&caller.tenant)?;
     // Waiting costs others nothing.
     slot.give_back();
     let until = tokio::time::Instant::now() + wait.max(LEAST_WAIT);
@@ -299,7 +299,7 @@ pub(super) async fn read(door: &Door, request: Request, bytes: usize) -> Result<
     let (parts, body) = request.into_parts();
     Media::of(&parts.headers, &[Media::Json])?;
     let allowed = Allowance { bytes, time: door.options.limits.body_timeout };
-    Body::read(body, &parts.headers, allowed, &door.bodies).await
+    Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await
 }
 
 /// The key of a path; what belongs to another tenant is not there.

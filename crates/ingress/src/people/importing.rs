@@ -6,11 +6,12 @@ use std::sync::Arc;
 use millstream_core::assignment::NewItem;
 use millstream_core::assignment::item::Own;
 use millstream_core::assignment::limits::{MAX_OVERLAP, MAX_PAYLOAD_BYTES, MAX_PRIORITY, MAX_SKILLS};
-use millstream_core::id::{ItemId, Name, TenantId};
+use millstream_core::id::{ItemId, ItemKey, Name, TenantId};
 use millstream_core::problem::Problem as Fault;
+use millstream_core::quota::CountedQuota;
 use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
-use millstream_store::item_store::Imported;
+use millstream_store::item_store::{Imported, ItemRef};
 use serde::Serialize;
 
 use super::counted;
@@ -129,6 +130,7 @@ impl Import {
         if items.is_empty() {
             return Ok(());
         }
+        self.admit(&items).await?;
         let now = self.door.clock.now();
         let verdicts = self.door.stores.items.import(&self.tenant, &self.queue, &items, now).await?;
         let mut created = 0;
@@ -153,6 +155,27 @@ impl Import {
         self.tally.created += created;
         counted::imported(created);
         Ok(())
+    }
+}
+
+impl Import {
+    /// Whether the tenant may have so many more; those that are there already may be imported again.
+    async fn admit(&self, items: &[NewItem]) -> Result<(), Problem> {
+        let (quotas, tenant) = (&self.door.quotas, &self.tenant);
+        let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
+        let bytes: usize = items.iter().map(|item| item.payload.len()).sum();
+        let refused = match quotas.admit_rows(tenant, CountedQuota::QueueItems, count).await {
+            Ok(()) => {
+                let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+                quotas.admit_rows(tenant, CountedQuota::StoredBytes, bytes).await
+            }
+            refused => refused,
+        };
+        let Err(problem) = refused else { return Ok(()) };
+        let keys = items.iter().map(|item| ItemKey { tenant: tenant.clone(), item: item.id.clone() });
+        let keys: Vec<ItemRef> = keys.map(ItemRef::Item).collect();
+        let known = self.door.stores.items.load_items(&keys).await?;
+        if known.iter().all(Option::is_some) { Ok(()) } else { Err(problem) }
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 use axum::body::{Body, BodyDataStream};
 use bytes::{Buf, Bytes, BytesMut};
 use futures::StreamExt;
+use millstream_core::quota::{QuotaName, QuotaRefusal, QuotaSourced};
+use tokio::time::Instant;
 
 use crate::http::problem::{Kind, Problem};
 
@@ -16,6 +18,8 @@ pub(crate) struct Lines {
     searched: usize,
     most: usize,
     patience: Duration,
+    /// When all of it has to be there, and the quota that says so.
+    deadline: Option<(Instant, QuotaSourced)>,
     ended: bool,
     /// The rest of a line that is too long.
     skipping: bool,
@@ -33,7 +37,21 @@ impl Lines {
     /// `patience` is how long each next piece may take.
     pub(crate) fn of(body: Body, most: usize, patience: Duration) -> Self {
         let stream = body.into_data_stream();
-        Self { stream, rest: BytesMut::new(), searched: 0, most, patience, ended: false, skipping: false }
+        Self {
+            stream,
+            rest: BytesMut::new(),
+            searched: 0,
+            most,
+            patience,
+            deadline: None,
+            ended: false,
+            skipping: false,
+        }
+    }
+
+    /// All of it has to arrive within the quota, however steadily it drips.
+    pub(crate) fn within(self, quota: QuotaSourced) -> Self {
+        Self { deadline: quota.value.length().map(|length| (Instant::now() + length, quota)), ..self }
     }
 
     pub(crate) async fn next(&mut self) -> Result<Option<Line>, Problem> {
@@ -77,7 +95,14 @@ impl Lines {
     }
 
     async fn more(&mut self) -> Result<(), Problem> {
-        let next = tokio::time::timeout(self.patience, self.stream.next()).await.map_err(|_| {
+        let left = self.deadline.map(|(at, _)| at.saturating_duration_since(Instant::now()));
+        let patience = left.map_or(self.patience, |left| left.min(self.patience));
+        let next = tokio::time::timeout(patience, self.stream.next()).await.map_err(|_| {
+            if let Some((at, quota)) = self.deadline
+                && at <= Instant::now()
+            {
+                return QuotaRefusal::lasting(QuotaName::ImportDuration, quota).into();
+            }
             let waited = self.patience.as_secs();
             Problem::new(Kind::BodyTimeout, format!("nothing more of the body arrived for {waited} s"))
         })?;

@@ -79,7 +79,7 @@ async fn too_much_at_once_is_refused() {
     let mut wide = workflow("", vec![node("a", &[])]);
     wide.paused_reason = "x".repeat(128 * 1024);
     let answer = clients.workflows().create_workflow(create(wide)).await;
-    refused(answer, Code::ResourceExhausted, "bytes are in flight");
+    refused(answer, Code::ResourceExhausted, "body_bytes_in_flight");
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ mod lists;
 mod openapi;
 mod performers;
 mod problems;
+mod quotas;
 mod repeats;
 mod resolutions;
 mod roles;

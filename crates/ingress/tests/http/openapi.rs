@@ -118,6 +118,9 @@ const ROUTES: &[(&str, &str)] = &[
     ("get", "/v1/assignments/{assignment_id}"),
     ("get", "/healthz"),
     ("get", "/readyz"),
+    ("get", "/v1/tenants/{tenant}/quota"),
+    ("put", "/v1/tenants/{tenant}/quota"),
+    ("get", "/v1/tenants/{tenant}/usage"),
     ("get", "/metrics"),
     ("get", "/openapi.json"),
 ];

@@ -56,6 +56,7 @@ pub mod people_queues;
 pub mod people_races;
 pub mod people_views;
 pub mod queues;
+pub mod quotas;
 pub mod relations;
 pub mod retention;
 pub mod run_beats;

@@ -32,6 +32,7 @@ mod notices;
 mod outbox;
 mod people;
 mod queue_store;
+mod quota_store;
 mod relations;
 mod run_store;
 mod run_views;

@@ -7,6 +7,7 @@ use millstream_core::id::{
     AcceptNo, DefinitionRef, DeviceKey, EventId, ExecutionKey, Name, RunKey, Seq, TenantId, WorkerId,
 };
 use millstream_core::log::{ArmedTimer, Kept, Origin, State, Transition, Waiting};
+use millstream_core::quota::QuotaSet;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, PauseState, Phase};
 use millstream_core::terms::Terms;
@@ -56,6 +57,9 @@ pub(super) struct Tables {
     /// In order: whose, and what.
     pub(super) run_log: Vec<(RunKey, RunEntry)>,
     pub(super) people: PeopleTables,
+    pub(super) quotas: BTreeMap<TenantId, QuotaSet>,
+    /// How often one of them was set.
+    pub(super) quota_revision: i64,
     pub(super) last_notice: i64,
     pub(super) notices: Vec<NoticeRow>,
 }

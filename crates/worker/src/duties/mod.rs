@@ -12,7 +12,7 @@
 //! | [`consumers`] | consumers and worker rows of the dead |
 //! | [`retention`] | rows that have outlived their use |
 //! | [`publish`] | nothing: it tells the outside what happened to graphs, runs and items |
-//! | [`beat`], [`clock`], [`executors`], [`gauges`], [`standings`] | nothing: they keep others informed |
+//! | [`beat`], [`clock`], [`executors`], [`gauges`], [`quotas`], [`standings`] | nothing: they keep others informed |
 //!
 //! Doorbells of the dead are taken over in [`crate::reclaim`].
 
@@ -31,6 +31,7 @@ pub(crate) mod items;
 pub(crate) mod missed_schedules;
 pub(crate) mod overdue;
 pub(crate) mod publish;
+pub(crate) mod quotas;
 pub(crate) mod retention;
 pub(crate) mod ring_all;
 pub(crate) mod runs;

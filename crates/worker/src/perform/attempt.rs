@@ -19,6 +19,7 @@ use millstream_core::definition::ActionSpec;
 use millstream_core::expr::StopRule;
 use millstream_core::machine::{self, ActionInput, Machine, RenderError};
 use millstream_core::program::Program;
+use millstream_core::quota::caps;
 use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_core::sealed::Filled;
@@ -283,6 +284,7 @@ async fn perform_within(
     };
     let kind = input.kind();
     let limit = schedule::attempt_within(&spec.timeouts, action.ready_at, worker.now());
+    let limit = caps::attempt_within(limit, &spec.kind, &worker.quotas.quota(tenant));
     let started = Instant::now();
     let work =
         worker.performers.perform(worker, spec, action, held, input, &credentials, &filled, started + limit);

@@ -17,6 +17,7 @@ use millstream_core::machine::{self, ActionInput, StartInput};
 use millstream_core::program::Program;
 use millstream_core::schedule;
 use millstream_core::status::ExecutionStatus;
+use millstream_core::time::Timestamp;
 use millstream_rpc::graph_start::{self, NewGraph};
 use millstream_store::Result;
 use millstream_store::action_store::LeasedAction;
@@ -54,6 +55,7 @@ pub(crate) async fn perform(
             Done::Awaiting { until: Some(worker.now().plus(soon)) }
         }
         Ok(Begun::Not(attempt)) => Done::Attempt(attempt),
+        Ok(Begun::Later { at }) => Done::Postponed { at },
         Err(error) => Done::Attempt(unavailable(&error)),
     }
 }
@@ -83,12 +85,13 @@ pub(super) async fn begin_child(
 ) -> Result<Done> {
     let begun = match begin(worker, action, child, credentials).await? {
         Begun::Awaited(child) => follow_parent(worker, action, ParentClose::Cancel, child).await?,
-        begun @ (Begun::Ended | Begun::Not(_)) => begun,
+        begun @ (Begun::Ended | Begun::Not(_) | Begun::Later { .. }) => begun,
     };
     Ok(match begun {
         Begun::Awaited(_) => Done::Awaiting { until: None },
         Begun::Ended => Done::Awaiting { until: Some(worker.now().plus(TELLING)) },
         Begun::Not(attempt) => Done::Attempt(attempt),
+        Begun::Later { at } => Done::Postponed { at },
     })
 }
 
@@ -99,6 +102,10 @@ enum Begun {
     /// One that has ended and is about to tell so.
     Ended,
     Not(Attempt),
+    /// The tenant starts children too fast; nothing was begun, and no attempt is counted.
+    Later {
+        at: Timestamp,
+    },
 }
 
 /// A child that goes with its parent is cancelled if that has ended. Whoever closes the children of an ended
@@ -178,6 +185,16 @@ async fn create(
     credentials: &Credentials,
     child: ExecutionKey,
 ) -> Result<Begun> {
+    let tenant = &child.tenant;
+    if let Err(wait) = worker.quotas.admit_child(tenant) {
+        return Ok(Begun::Later { at: worker.now().plus(wait) });
+    }
+    let depth = depth(worker, &action.lease.key.execution).await?;
+    if let Err(refusal) = worker.quotas.admit_depth(tenant, depth) {
+        let error =
+            ActionError { class: ErrorClass::Quota, message: format!("start: {refusal}"), status: None };
+        return Ok(Begun::Not(Attempt::Permanent { error }));
+    }
     let new = match wanted {
         Child::Execution(input) => execution(worker, action, input, credentials, &child).await?,
         Child::Graph(spec) => graph(worker, action, (**spec).clone(), credentials, &child),
@@ -193,6 +210,20 @@ async fn create(
         }
         other => Ok(Begun::Not(refused(format!("start: {} was not created: {other:?}", child.execution)))),
     }
+}
+
+/// How deep a child of `parent` is: 1 of one that has no parent itself. Looks no further than the quota asks.
+async fn depth(worker: &Worker, parent: &ExecutionKey) -> Result<u64> {
+    let most = worker.quotas.depth_looked_for(&parent.tenant);
+    let (mut depth, mut key) = (1, parent.clone());
+    while depth <= most {
+        let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(&key)).await?;
+        let above = found.into_iter().flatten().next().and_then(|view| view.state.parent);
+        let Some(above) = above else { return Ok(depth) };
+        key.execution = above.execution;
+        depth += 1;
+    }
+    Ok(depth)
 }
 
 fn parent(action: &LeasedAction, close: ParentClose) -> Parent {

@@ -53,7 +53,7 @@ struct FollowedOut {
 async fn named(door: &Door, request: Request, field: &'static str) -> Result<Option<PersonId>, Problem> {
     let (parts, body) = request.into_parts();
     let allowed = Allowance { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     if body.is_empty() {
         return Ok(None);
     }

@@ -74,7 +74,7 @@ async fn register(
     let body = read(&door, request, BODY_BYTES).await?;
     let given: NewDevice = decode_object(body.json()?).map_err(Problem::invalid)?;
     let device = given.device(key.device.clone(), door.clock.now()).map_err(Problem::invalid)?;
-    door.fleet.hear(caller.tenant.clone(), device).await?;
+    door.hear_device(&caller.tenant, device).await?;
     Ok(Json(beat::find(&door, &key).await?.into()))
 }
 

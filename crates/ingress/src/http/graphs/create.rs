@@ -73,7 +73,7 @@ async fn post(
     let idempotency_key = posting::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.graph_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let bytes = body.text()?.len();
     // The bytes are paid for until the answer: what was read of them is as large.
     let (wish, _paid) = heavy(bytes, move || (read(&body, idempotency_key), body)).await?;

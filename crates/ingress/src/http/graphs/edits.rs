@@ -55,7 +55,7 @@ async fn post(
     let idempotency_key = posting::idempotency_header(&parts.headers)?;
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.message_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let wish = read(body.json()?, idempotency_key)?;
     let patience = prefer.patience(Some(edit::WAIT), door.options.max_wait);
     let asker = Asker { caller: &caller, trace: &trace, slot: &slot, patience };

@@ -103,7 +103,7 @@ async fn put(
     };
     let limits = &door.options.limits;
     let allowed = Allowance { bytes: limits.definition_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let source = match format {
         Format::Json => body.json()?,
         Format::Yaml => body.text()?,

@@ -11,13 +11,13 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use millstream_core::id::ItemId;
 use millstream_core::permission::Permission;
+use millstream_core::quota::QuotaName;
 use millstream_core::raw::RawJson;
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::configure::{find, name_of};
 use crate::auth::Caller;
-use crate::body::{Allowance, Body, Media};
+use crate::body::{Allowance, Body, Media, PaidBytes};
 use crate::door::Door;
 use crate::http::batch::array;
 use crate::http::problem::{Document, Problem};
@@ -83,13 +83,14 @@ async fn import(
     find(&door, &caller, &name).await?;
     let (limits, tenant) = (door.options.limits.clone(), caller.tenant);
     if media == Media::Ndjson {
-        let paid = door.bodies.pay(HELD_KIB)?;
-        let lines = Lines::of(body, LINE_BYTES, limits.body_timeout);
+        let paid = door.bodies.of_tenant(&tenant).pay(HELD_KIB)?;
+        let quota = door.quotas.quota(&tenant).get(QuotaName::ImportDuration);
+        let lines = Lines::of(body, LINE_BYTES, limits.body_timeout).within(quota);
         let going = Going { import: Import::new(door, tenant, name, Form::Lines), lines, paid };
         return if wants_progress(&parts.headers) { Ok(streamed(going)) } else { going.all().await };
     }
     let allowed = Allowance { bytes: limits.batch_bytes, time: limits.body_timeout };
-    let body = Body::read(body, &parts.headers, allowed, &door.bodies).await?;
+    let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let text = body.json()?;
     let alone = !text.starts_with('[');
     let texts = if alone { vec![text] } else { array(text, limits.batch_items)? };
@@ -118,7 +119,7 @@ fn report(import: Import) -> Report {
 struct Going {
     import: Import,
     lines: Lines,
-    paid: OwnedSemaphorePermit,
+    paid: PaidBytes,
 }
 
 impl Going {

@@ -1,0 +1,74 @@
+//! `millstream quota`: what tenants may use, and what they use.
+
+use anyhow::{Result, bail};
+use millstream_core::quota::{QuotaName, QuotaSet, QuotaValue};
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::cli::{QuotaArgs, QuotaCommand};
+use crate::client::{Client, segment};
+use crate::output::{Output, table};
+
+pub(crate) async fn run(args: &QuotaArgs, client: &Client, output: Output) -> Result<()> {
+    match &args.command {
+        QuotaCommand::Get { tenant } => show_quota(output, &client.get(&path(tenant, "quota")).await?),
+        QuotaCommand::Set { tenant, quotas } => {
+            let row = quota_set(quotas)?.json();
+            let request = client.request(Method::PUT, &path(tenant, "quota")).json(&row);
+            show_quota(output, &client.json(request).await?)
+        }
+        QuotaCommand::Usage { tenant } => {
+            let answer = client.get(&path(tenant, "usage")).await?;
+            output.show(&answer, |answer| {
+                let columns = [("quota", "name"), ("used", "used"), ("of", "quota"), ("where", "scope")];
+                table(rows(answer), &columns)
+            })
+        }
+    }
+}
+
+fn path(tenant: &str, rest: &str) -> String {
+    format!("/v1/tenants/{}/{rest}", segment(tenant))
+}
+
+fn rows(answer: &Value) -> &[Value] {
+    answer["items"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn show_quota(output: Output, answer: &Value) -> Result<()> {
+    output.show(answer, |answer| {
+        table(rows(answer), &[("quota", "name"), ("value", "value"), ("source", "source")])
+    })
+}
+
+/// Of `NAME=VALUE` each.
+fn quota_set(quotas: &[String]) -> Result<QuotaSet> {
+    let mut set = QuotaSet::default();
+    for quota in quotas {
+        let Some((name, value)) = quota.split_once('=') else {
+            bail!("{quota:?} is not a quota: write it like open_executions=50000");
+        };
+        let name = QuotaName::read(name).map_err(anyhow::Error::msg)?;
+        let value =
+            QuotaValue::of_text(name, value).map_err(|message| anyhow::anyhow!("{name}: {message}"))?;
+        set = set.with(name, value);
+    }
+    Ok(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_on_the_command_line_are_read_by_name() {
+        let given = ["waits=1/2", "max_action_timeout=30m", "devices=7"].map(str::to_owned);
+        assert_eq!(
+            quota_set(&given).unwrap().json().to_string(),
+            r#"{"devices":7,"max_action_timeout":"30m","waits":"1/2"}"#
+        );
+        for wrong in ["waits", "wait=5", "devices=many"] {
+            assert!(quota_set(&[wrong.to_owned()]).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A token bucket: a rate with a burst, and how long until there is a token again.
+//!
+//! Time is a parameter, as the time since any fixed moment. It may stand still and must not go back; one that does is
+//! taken as standing still.
+
+use std::time::Duration;
+
+/// How fast a bucket fills, and how much it holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BucketRate {
+    pub per_second: u64,
+    pub burst: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenBucket {
+    /// In billionths of a token, so that no rate loses anything to rounding.
+    level: u128,
+    at: Duration,
+}
+
+const NANO: u128 = 1_000_000_000;
+
+impl TokenBucket {
+    /// Full.
+    pub fn full(rate: BucketRate, now: Duration) -> Self {
+        Self { level: capacity(rate), at: now }
+    }
+
+    /// Takes `tokens`, or says how long it takes until they can be had. More than the bucket holds can be had when it
+    /// is full, and is paid for afterwards by a longer wait of the next: a batch larger than the burst is possible.
+    pub fn take(&mut self, rate: BucketRate, tokens: u64, now: Duration) -> Result<(), Duration> {
+        let passed = now.saturating_sub(self.at);
+        self.at = self.at.max(now);
+        let most = capacity(rate);
+        self.level = (self.level + passed.as_nanos() * u128::from(rate.per_second)).min(most);
+        let wanted = (u128::from(tokens) * NANO).min(most);
+        if wanted <= self.level {
+            self.level -= wanted;
+            // The rest of a batch larger than the burst is owed as time.
+            let owed = (u128::from(tokens) * NANO).saturating_sub(most);
+            if owed > 0 && rate.per_second > 0 {
+                let wait = owed / u128::from(rate.per_second);
+                self.at += Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX / 4));
+            }
+            return Ok(());
+        }
+        if rate.per_second == 0 {
+            return Err(Duration::from_secs(3_600));
+        }
+        let missing = (wanted - self.level).div_ceil(u128::from(rate.per_second));
+        let owing = self.at.saturating_sub(now);
+        Err(owing + Duration::from_nanos(u64::try_from(missing).unwrap_or(u64::MAX / 4)))
+    }
+}
+
+fn capacity(rate: BucketRate) -> u128 {
+    u128::from(rate.burst.max(1)) * NANO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: BucketRate = BucketRate { per_second: 10, burst: 5 };
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate_holds() {
+        let mut bucket = TokenBucket::full(RATE, ms(0));
+        for _ in 0..5 {
+            assert_eq!(bucket.take(RATE, 1, ms(0)), Ok(()));
+        }
+        assert_eq!(bucket.take(RATE, 1, ms(0)), Err(ms(100)));
+        assert_eq!(bucket.take(RATE, 1, ms(40)), Err(ms(60)));
+        assert_eq!(bucket.take(RATE, 1, ms(100)), Ok(()));
+        let passed = (101..=10_100u64).filter(|at| bucket.take(RATE, 1, ms(*at)).is_ok()).count();
+        assert_eq!(passed, 100);
+    }
+
+    #[test]
+    fn a_quiet_time_earns_no_more_than_the_burst() {
+        let mut bucket = TokenBucket::full(RATE, ms(0));
+        assert_eq!((0..9).filter(|_| bucket.take(RATE, 1, ms(3_600_000)).is_ok()).count(), 5);
+    }
+
+    #[test]
+    fn a_batch_beyond_the_burst_is_paid_for_afterwards() {
+        let mut bucket = TokenBucket::full(RATE, ms(0));
+        assert_eq!(bucket.take(RATE, 25, ms(0)), Ok(()));
+        assert_eq!(bucket.take(RATE, 1, ms(0)), Err(ms(2_100)));
+        assert_eq!(bucket.take(RATE, 1, ms(2_099)), Err(ms(1)));
+        assert_eq!(bucket.take(RATE, 1, ms(2_100)), Ok(()));
+    }
+
+    #[test]
+    fn time_that_goes_back_stands_still_and_a_rate_of_nothing_gives_nothing() {
+        let mut bucket = TokenBucket::full(RATE, ms(1_000));
+        assert_eq!(bucket.take(RATE, 5, ms(1_000)), Ok(()));
+        assert!(bucket.take(RATE, 1, ms(0)).is_err());
+        let none = BucketRate { per_second: 0, burst: 0 };
+        let mut bucket = TokenBucket::full(none, ms(0));
+        assert_eq!(bucket.take(none, 1, ms(0)), Ok(()));
+        assert!(bucket.take(none, 1, ms(9_000)).is_err());
+    }
+}

@@ -1,0 +1,102 @@
+//! The quotas that one layer gives: a row, or a section of the settings.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::name::QuotaName;
+use super::value::QuotaValue;
+use crate::problem::{Problem, Problems};
+
+/// Values by name; a name that is absent is left to the layer below.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QuotaSet(BTreeMap<QuotaName, QuotaValue>);
+
+impl QuotaSet {
+    pub fn get(&self, name: QuotaName) -> Option<QuotaValue> {
+        self.0.get(&name).copied()
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: QuotaName, value: QuotaValue) -> Self {
+        self.0.insert(name, value);
+        self
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reads an object of names and values. `path` is where it is, for what is said about it; null leaves the name to
+    /// the layer below.
+    pub fn read(object: &Value, path: &str) -> Result<Self, Problems> {
+        let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        let Value::Object(fields) = object else {
+            return Err(Problem::new(path, "is an object of quotas by name").into());
+        };
+        let (mut set, mut wrong) = (Self::default(), Vec::new());
+        for (word, value) in fields {
+            match QuotaName::read(word).and_then(|name| Ok((name, read_value(name, value)?))) {
+                Ok((name, Some(value))) => drop(set.0.insert(name, value)),
+                Ok((_, None)) => {}
+                Err(message) => wrong.push(Problem::new(at(word), message)),
+            }
+        }
+        if wrong.is_empty() { Ok(set) } else { Err(Problems(wrong)) }
+    }
+
+    /// Reads what a store kept. A name or value that this build does not know is left out: a newer one wrote it.
+    pub fn of_stored(text: &str) -> Result<Self, serde_json::Error> {
+        let fields: BTreeMap<String, Value> = serde_json::from_str(text)?;
+        let known = fields.into_iter().filter_map(|(word, value)| {
+            let name = QuotaName::parse(&word)?;
+            Some((name, read_value(name, &value).ok()??))
+        });
+        Ok(Self(known.collect()))
+    }
+
+    pub fn json(&self) -> Value {
+        let fields = self.0.iter().map(|(name, value)| (name.as_str().to_owned(), value.json(*name)));
+        Value::Object(fields.collect())
+    }
+}
+
+fn read_value(name: QuotaName, value: &Value) -> Result<Option<QuotaValue>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::Number(number) => match number.as_u64() {
+            Some(number) => QuotaValue::of_number(name, number).map(Some),
+            None => Err(format!("is a whole number, not {number}")),
+        },
+        Value::String(text) => QuotaValue::of_text(name, text).map(Some),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err("is a number or a text".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_wrong_with_a_quota_set_is_said_at_once() {
+        let wrong =
+            QuotaSet::read(&json!({"wait": 1, "devices": -1, "streams": "3/4", "waits": true}), "quota");
+        assert_eq!(
+            wrong.unwrap_err().to_string(),
+            "quota.devices: is a whole number, not -1; \
+             quota.wait: there is no quota \"wait\" (did you mean \"waits\"?); \
+             quota.waits: is a number or a text"
+        );
+        assert!(QuotaSet::read(&json!([]), "").is_err());
+    }
+
+    #[test]
+    fn a_stored_quota_set_of_a_newer_build_is_read_as_far_as_it_is_known() {
+        let set = QuotaSet::of_stored(r#"{"waits": "1/2", "tomorrow": 1, "devices": "some"}"#).unwrap();
+        assert_eq!(set, QuotaSet::default().with(QuotaName::Waits, QuotaValue::Share { parts: 1, of: 2 }));
+        assert_eq!(QuotaSet::of_stored(&set.json().to_string()).unwrap(), set);
+        assert!(QuotaSet::of_stored("[]").is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! What the handlers ask before they make something durable or hold something for long.
+//!
+//! Nothing here refuses what is there already: a repeat, a known executor or device, an unchanged definition.
+
+use std::future::Future;
+
+use millstream_core::claim::Device;
+use millstream_core::id::{DeviceKey, ExecutionKey, TenantId};
+use millstream_core::quota::CountedQuota;
+use millstream_store::event_log::NewExecution;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{HeldQuota, QuotaPermit, RateQuota};
+use crate::auth::Caller;
+use crate::door::Door;
+use crate::gate::Slot;
+use crate::http::problem::{Kind, Problem};
+
+/// A place among those of the process and of the tenant, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct HeldPlace {
+    _process: OwnedSemaphorePermit,
+    _tenant: QuotaPermit,
+}
+
+impl Door {
+    /// Leave to wait for an outcome, a task or an assignment.
+    pub(crate) fn wait_place(&self, tenant: &TenantId) -> Result<HeldPlace, Problem> {
+        let process = self.gate.wait();
+        let process = process.ok_or_else(|| Problem::new(Kind::Busy, "too many callers wait already"))?;
+        Ok(HeldPlace { _process: process, _tenant: self.quotas.hold(tenant, HeldQuota::Waits, 1)? })
+    }
+
+    /// Leave to keep a tail or a watch open.
+    pub(crate) fn stream_place(&self, tenant: &TenantId) -> Result<HeldPlace, Problem> {
+        let process = self.gate.tail()?;
+        Ok(HeldPlace { _process: process, _tenant: self.quotas.hold(tenant, HeldQuota::Streams, 1)? })
+    }
+
+    /// A place among the requests in flight, for a caller within its rate and its share. A call that needs no key has
+    /// neither.
+    pub(crate) fn request_slot(&self, caller: Option<&Caller>) -> Result<Slot, Problem> {
+        let Some(Caller { tenant, .. }) = caller else { return self.gate.request(None) };
+        self.quotas.pass(tenant, RateQuota::Requests, 1)?;
+        self.gate.request(Some(self.quotas.hold(tenant, HeldQuota::Requests, 1)?))
+    }
+
+    /// Whether the tenant's clients may post so many events now.
+    pub(crate) async fn admit_events(
+        &self,
+        tenant: &TenantId,
+        events: usize,
+        bytes: usize,
+    ) -> Result<(), Problem> {
+        self.quotas.pass(tenant, RateQuota::Events, u64::try_from(events).unwrap_or(u64::MAX))?;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.quotas.admit_rows(tenant, CountedQuota::StoredBytes, bytes).await
+    }
+
+    /// Whether the tenant may have one more open execution; one that exists may be started again.
+    pub(crate) async fn admit_start(&self, new: &NewExecution) -> Result<(), Problem> {
+        let ExecutionKey { tenant, .. } = &new.key;
+        let exists = async {
+            let found = self.stores.execution_views.executions(std::slice::from_ref(&new.key)).await?;
+            Ok(found.into_iter().flatten().next().is_some())
+        };
+        self.admit_known(tenant, CountedQuota::OpenExecutions, exists).await?;
+        let events = 1 + new.events.len();
+        let bytes =
+            new.start.payload.len() + new.events.iter().map(|event| event.payload.len()).sum::<usize>();
+        self.admit_events(tenant, events, bytes).await
+    }
+
+    /// What a device says of itself. One that is new takes a place among the tenant's devices.
+    pub(crate) async fn hear_device(&self, tenant: &TenantId, device: Device) -> Result<(), Problem> {
+        let key = DeviceKey { tenant: tenant.clone(), device: device.id.clone() };
+        let known = async { Ok(self.fleet.device(key).await?.is_some()) };
+        self.admit_known(tenant, CountedQuota::Devices, known).await?;
+        Ok(self.fleet.hear(tenant.clone(), device).await?)
+    }
+
+    /// Whether the tenant may have one more, or has this one already.
+    pub(crate) async fn admit_known(
+        &self,
+        tenant: &TenantId,
+        counted: CountedQuota,
+        known: impl Future<Output = Result<bool, Problem>>,
+    ) -> Result<(), Problem> {
+        if self.quotas.admits_without_counting(tenant, counted, 1) || known.await? {
+            return Ok(());
+        }
+        self.quotas.admit_rows(tenant, counted, 1).await
+    }
+}

@@ -1,0 +1,145 @@
+//! Counts of rows: open executions, definitions, executors, devices, items and bytes.
+//!
+//! The first write of a tenant counts its rows, and from then on a task counts them again every few seconds while the
+//! tenant writes. In between, what this process admits is added. A refusal never rests on a count older than a second.
+//! Definitions, executors and devices are few: once the tenant is beyond half of its quota each new one is counted for.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use millstream_core::id::TenantId;
+use millstream_core::quota::{CountedQuota, QuotaRefusal};
+use millstream_store::Result as StoreResult;
+use millstream_store::quota_store::UsageQuestion;
+
+use super::TenantQuotas;
+use crate::http::problem::Problem;
+
+#[derive(Debug, Default)]
+pub(super) struct RowCounts(Mutex<HashMap<CountedQuota, RowCount>>);
+
+#[derive(Debug, Clone, Copy)]
+struct RowCount {
+    rows: u64,
+    /// Admitted here since that count began.
+    added: u64,
+    counted_at: Instant,
+    /// Not counted again before this: the larger the count, the rarer.
+    due_at: Instant,
+    /// Whether it was asked for since.
+    used: bool,
+}
+
+/// The time between two counts is between these, and else a hundred times what the count took: counting costs at most
+/// about one percent of a connection. Counts equal the rows within the longest plus the pause of the task, 10 s.
+const SHORTEST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(8);
+/// A refusal is repeated for so long without counting.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+
+impl TenantQuotas {
+    /// Admits so many more rows (or bytes), or says that the tenant is at its quota.
+    pub(crate) async fn admit_rows(
+        &self,
+        tenant: &TenantId,
+        counted: CountedQuota,
+        more: u64,
+    ) -> Result<(), Problem> {
+        if self.admits_without_counting(tenant, counted, more) {
+            return Ok(());
+        }
+        let quota = self.quota(tenant).get(counted.name());
+        let Some(most) = quota.value.at_most() else { return Ok(()) };
+        let usage = self.usage(tenant);
+        if let Some(count) = usage.counts.lock().get(&counted) {
+            let total = count.rows.saturating_add(count.added).saturating_add(more);
+            if total > most && count.counted_at.elapsed() < REFUSED_FOR {
+                return Err(QuotaRefusal::lasting(counted.name(), quota).into());
+            }
+        }
+        self.recount(&[(tenant.clone(), counted)]).await.map_err(Problem::from)?;
+        let mut counts = usage.counts.lock();
+        let Some(count) = counts.get_mut(&counted) else { return Ok(()) };
+        if count.rows.saturating_add(count.added).saturating_add(more) > most {
+            return Err(QuotaRefusal::lasting(counted.name(), quota).into());
+        }
+        count.added += more;
+        Ok(())
+    }
+
+    /// Admits so many more by what is known, without asking the store. `false`: not known well enough.
+    pub(crate) fn admits_without_counting(
+        &self,
+        tenant: &TenantId,
+        counted: CountedQuota,
+        more: u64,
+    ) -> bool {
+        let Some(most) = self.quota(tenant).value(counted.name()).at_most() else { return true };
+        let usage = self.usage(tenant);
+        let mut counts = usage.counts.lock();
+        let Some(count) = counts.get_mut(&counted) else { return false };
+        count.used = true;
+        let total = count.rows.saturating_add(count.added).saturating_add(more);
+        let near = if is_exact(counted) { most / 2 } else { most };
+        let admitted = total <= near && count.counted_at.elapsed() < LONGEST * 2;
+        if admitted {
+            count.added += more;
+        }
+        admitted
+    }
+
+    /// Counts again what was asked for since the last count.
+    pub(super) async fn recount_due(&self) -> StoreResult<()> {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for (tenant, usage) in self.all() {
+            let counts = usage.counts.lock();
+            let used = counts.iter().filter(|(_, count)| count.used && count.due_at <= now);
+            due.extend(used.map(|(counted, _)| (tenant.clone(), *counted)));
+        }
+        for few in due.chunks(16) {
+            self.recount(few).await?;
+        }
+        Ok(())
+    }
+
+    async fn recount(&self, due: &[(TenantId, CountedQuota)]) -> StoreResult<()> {
+        let question = |(tenant, counted): &(TenantId, CountedQuota)| UsageQuestion {
+            tenant: tenant.clone(),
+            counted: *counted,
+            at_most: self.quota(tenant).value(counted.name()).at_most().unwrap_or(0),
+        };
+        let questions: Vec<UsageQuestion> = due.iter().map(question).collect();
+        let added = |(tenant, counted): &(TenantId, CountedQuota)| {
+            self.usage(tenant).counts.lock().get(counted).map_or(0, |count| count.added)
+        };
+        let before: Vec<u64> = due.iter().map(added).collect();
+        let began = Instant::now();
+        let counts = self.store.count_usage(&questions).await?;
+        let took = began.elapsed() / u32::try_from(due.len().max(1)).unwrap_or(u32::MAX);
+        for (((tenant, counted), rows), before) in due.iter().zip(counts).zip(before) {
+            let usage = self.usage(tenant);
+            let mut counts = usage.counts.lock();
+            let added = counts.get(counted).map_or(0, |count| count.added.saturating_sub(before));
+            let due_at = began + (took * 100).clamp(SHORTEST, LONGEST);
+            let count = RowCount { rows, added, counted_at: Instant::now(), due_at, used: false };
+            counts.insert(*counted, count);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a write near the quota is counted for by itself.
+const fn is_exact(counted: CountedQuota) -> bool {
+    match counted {
+        CountedQuota::Definitions | CountedQuota::Executors | CountedQuota::Devices => true,
+        CountedQuota::OpenExecutions | CountedQuota::QueueItems | CountedQuota::StoredBytes => false,
+    }
+}
+
+impl RowCounts {
+    fn lock(&self) -> MutexGuard<'_, HashMap<CountedQuota, RowCount>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,154 @@
+//! Shares of what this process has: requests in flight, bytes of bodies, waits and streams.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use millstream_core::id::TenantId;
+use millstream_core::quota::{QuotaName, QuotaRefusal};
+
+use super::{TenantQuotas, TenantUse};
+
+/// What a tenant holds for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeldQuota {
+    Requests,
+    /// In KiB.
+    BodyBytes,
+    Waits,
+    Streams,
+    TaskLeases,
+}
+
+impl HeldQuota {
+    pub(crate) const ALL: &'static [HeldQuota] =
+        &[Self::Requests, Self::BodyBytes, Self::Waits, Self::Streams, Self::TaskLeases];
+
+    pub(crate) const fn name(self) -> QuotaName {
+        match self {
+            Self::Requests => QuotaName::RequestsInFlight,
+            Self::BodyBytes => QuotaName::BodyBytesInFlight,
+            Self::Waits => QuotaName::Waits,
+            Self::Streams => QuotaName::Streams,
+            Self::TaskLeases => QuotaName::TaskLeases,
+        }
+    }
+
+    /// How many of the quota's unit are one of what is held.
+    const fn unit(self) -> u64 {
+        match self {
+            Self::BodyBytes => 1_024,
+            Self::Requests | Self::Waits | Self::Streams | Self::TaskLeases => 1,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct HeldCounts {
+    requests: AtomicU64,
+    body_kib: AtomicU64,
+    waits: AtomicU64,
+    streams: AtomicU64,
+    task_leases: AtomicU64,
+}
+
+impl HeldCounts {
+    const fn of(&self, held: HeldQuota) -> &AtomicU64 {
+        match held {
+            HeldQuota::Requests => &self.requests,
+            HeldQuota::BodyBytes => &self.body_kib,
+            HeldQuota::Waits => &self.waits,
+            HeldQuota::Streams => &self.streams,
+            HeldQuota::TaskLeases => &self.task_leases,
+        }
+    }
+}
+
+/// So much of a tenant's share, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct QuotaPermit {
+    usage: Arc<TenantUse>,
+    held: HeldQuota,
+    amount: u64,
+}
+
+impl Drop for QuotaPermit {
+    fn drop(&mut self) {
+        self.usage.held.of(self.held).fetch_sub(self.amount, Ordering::AcqRel);
+    }
+}
+
+impl QuotaPermit {
+    /// Both as one.
+    pub(crate) fn merge(&mut self, mut other: QuotaPermit) {
+        debug_assert!(Arc::ptr_eq(&self.usage, &other.usage) && self.held == other.held);
+        self.amount += std::mem::take(&mut other.amount);
+    }
+}
+
+impl TenantQuotas {
+    /// Takes `amount`, or says that the tenant has all that it may have.
+    pub(crate) fn hold(
+        &self,
+        tenant: &TenantId,
+        held: HeldQuota,
+        amount: u64,
+    ) -> Result<QuotaPermit, QuotaRefusal> {
+        let quota = self.quota(tenant).get(held.name());
+        let most = quota.value.of_capacity(self.capacity(held)) / held.unit();
+        let usage = self.usage(tenant);
+        let add = |now: u64| now.checked_add(amount).filter(|sum| *sum <= most);
+        match usage.held.of(held).fetch_update(Ordering::AcqRel, Ordering::Acquire, add) {
+            Ok(_) => Ok(QuotaPermit { usage, held, amount }),
+            Err(_) => Err(QuotaRefusal::passing(held.name(), quota, Duration::from_secs(1))),
+        }
+    }
+
+    /// What the tenant holds now, in the unit of the quota.
+    pub(crate) fn held(&self, tenant: &TenantId, held: HeldQuota) -> u64 {
+        self.usage(tenant).held.of(held).load(Ordering::Acquire).saturating_mul(held.unit())
+    }
+
+    /// What all tenants together may hold in this process.
+    pub(crate) fn capacity(&self, held: HeldQuota) -> u64 {
+        let places = match held {
+            HeldQuota::Requests => self.limits.in_flight,
+            HeldQuota::BodyBytes => self.limits.body_bytes_in_flight,
+            HeldQuota::Waits => self.limits.waits,
+            HeldQuota::Streams => self.limits.tails,
+            HeldQuota::TaskLeases => return u64::MAX,
+        };
+        u64::try_from(places).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::quota::QuotaSettings;
+    use millstream_store::memory::Memory;
+
+    use super::*;
+    use crate::options::Limits;
+
+    #[test]
+    fn one_tenant_leaves_a_quarter_of_the_places_to_others() {
+        let limits = Limits { tails: 8, body_bytes_in_flight: 64 * 1024, ..Limits::default() };
+        let quotas = TenantQuotas::of(Memory::new(), QuotaSettings::default(), &limits);
+        let (noisy, quiet) = (TenantId::parse("noisy").unwrap(), TenantId::parse("quiet").unwrap());
+        let mut streams: Vec<_> =
+            std::iter::from_fn(|| quotas.hold(&noisy, HeldQuota::Streams, 1).ok()).collect();
+        assert_eq!(streams.len(), 6);
+        let refusal = quotas.hold(&noisy, HeldQuota::Streams, 1).unwrap_err();
+        assert_eq!(refusal.to_string(), "the tenant is at its quota streams = 3/4 (built in)");
+        assert!(quotas.hold(&quiet, HeldQuota::Streams, 1).is_ok());
+        streams.pop();
+        assert!(quotas.hold(&noisy, HeldQuota::Streams, 1).is_ok());
+
+        let mut bytes = quotas.hold(&noisy, HeldQuota::BodyBytes, 40).unwrap();
+        bytes.merge(quotas.hold(&noisy, HeldQuota::BodyBytes, 8).unwrap());
+        assert!(quotas.hold(&noisy, HeldQuota::BodyBytes, 1).is_err());
+        assert_eq!(quotas.held(&noisy, HeldQuota::BodyBytes), 48 * 1024);
+        drop(bytes);
+        assert_eq!(quotas.held(&noisy, HeldQuota::BodyBytes), 0);
+    }
+}

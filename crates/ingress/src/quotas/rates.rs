@@ -1,0 +1,50 @@
+//! Rates of this process: requests and events per second, each with a burst.
+
+use std::sync::{Mutex, PoisonError};
+
+use millstream_core::id::TenantId;
+use millstream_core::quota::{BucketRate, QuotaName, QuotaRefusal, TokenBucket};
+
+use super::TenantQuotas;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RateQuota {
+    Requests,
+    Events,
+}
+
+impl RateQuota {
+    const fn names(self) -> (QuotaName, QuotaName) {
+        match self {
+            Self::Requests => (QuotaName::RequestsPerSecond, QuotaName::RequestsBurst),
+            Self::Events => (QuotaName::EventsPerSecond, QuotaName::EventsBurst),
+        }
+    }
+}
+
+/// Empty while the rate is unlimited.
+#[derive(Debug, Default)]
+pub(super) struct Buckets {
+    requests: Mutex<Option<TokenBucket>>,
+    events: Mutex<Option<TokenBucket>>,
+}
+
+impl TenantQuotas {
+    /// Takes so many tokens of the rate, or says when they can be had.
+    pub(crate) fn pass(&self, tenant: &TenantId, rate: RateQuota, tokens: u64) -> Result<(), QuotaRefusal> {
+        let (name, burst) = rate.names();
+        let all = self.quota(tenant);
+        let quota = all.get(name);
+        let Some(per_second) = quota.value.at_most() else { return Ok(()) };
+        let burst = all.value(burst).at_most().unwrap_or(per_second);
+        let fill = BucketRate { per_second, burst };
+        let (usage, now) = (self.usage(tenant), self.began.elapsed());
+        let bucket = match rate {
+            RateQuota::Requests => &usage.rates.requests,
+            RateQuota::Events => &usage.rates.events,
+        };
+        let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = bucket.get_or_insert_with(|| TokenBucket::full(fill, now));
+        bucket.take(fill, tokens, now).map_err(|wait| QuotaRefusal::passing(name, quota, wait))
+    }
+}

@@ -1,0 +1,77 @@
+//! All tenants that this process has seen: what they may use, and what they use here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+
+use millstream_core::id::TenantId;
+use millstream_core::quota::{EffectiveQuota, QuotaSet, QuotaSettings};
+use millstream_store::quota_book::QuotaBook;
+use millstream_store::quota_store::QuotaStore;
+
+use super::{counts, held, rates};
+use crate::options::Limits;
+
+pub(crate) struct TenantQuotas {
+    pub(super) book: QuotaBook,
+    pub(super) store: Arc<dyn QuotaStore>,
+    pub(super) limits: Limits,
+    tenants: RwLock<HashMap<TenantId, Arc<TenantUse>>>,
+    pub(super) began: Instant,
+}
+
+/// What one tenant uses of this process, and what this process knows of its rows.
+#[derive(Debug, Default)]
+pub(crate) struct TenantUse {
+    pub(super) held: held::HeldCounts,
+    pub(super) rates: rates::Buckets,
+    pub(super) counts: counts::RowCounts,
+}
+
+/// Tenants without any use are forgotten beyond so many.
+const REMEMBERED: usize = 10_000;
+
+impl TenantQuotas {
+    pub(crate) fn of(store: Arc<dyn QuotaStore>, settings: QuotaSettings, limits: &Limits) -> Self {
+        Self {
+            book: QuotaBook::of(settings),
+            store,
+            limits: limits.clone(),
+            tenants: RwLock::default(),
+            began: Instant::now(),
+        }
+    }
+
+    pub(crate) fn quota(&self, tenant: &TenantId) -> Arc<EffectiveQuota> {
+        self.book.quota(tenant)
+    }
+
+    /// The quota of a tenant whose row is `row`, whether or not this process has read it yet.
+    pub(crate) fn quota_with(&self, tenant: &TenantId, row: Option<&QuotaSet>) -> EffectiveQuota {
+        self.book.quota_with(tenant, row)
+    }
+
+    pub(super) fn usage(&self, tenant: &TenantId) -> Arc<TenantUse> {
+        let known = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(tenant) {
+            return Arc::clone(known);
+        }
+        drop(known);
+        let mut tenants = self.tenants.write().unwrap_or_else(PoisonError::into_inner);
+        if tenants.len() >= REMEMBERED {
+            tenants.retain(|_, usage| Arc::strong_count(usage) > 1);
+        }
+        Arc::clone(tenants.entry(tenant.clone()).or_default())
+    }
+
+    pub(super) fn all(&self) -> Vec<(TenantId, Arc<TenantUse>)> {
+        let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        tenants.iter().map(|(tenant, usage)| (tenant.clone(), Arc::clone(usage))).collect()
+    }
+}
+
+impl std::fmt::Debug for TenantQuotas {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TenantQuotas").finish_non_exhaustive()
+    }
+}

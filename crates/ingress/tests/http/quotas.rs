@@ -1,0 +1,302 @@
+//! Quotas: what one tenant may use, what is refused beyond it and how, and that the others find room.
+
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use bytes::Bytes;
+use futures::StreamExt;
+use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
+use millstream_core::status::Role;
+use millstream_ingress::{AuthMode, IngressOptions, Limits};
+use millstream_testkit::eventually;
+use millstream_testkit::eventually::PATIENCE;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::bench::{Answer, Bench, ORDER, get, header, open_options, post, with_type, yaml};
+
+fn at_most(quotas: &[(QuotaName, u64)]) -> QuotaSettings {
+    let mut set = QuotaSet::default();
+    for (name, most) in quotas {
+        set = set.with(*name, QuotaValue::AtMost(*most));
+    }
+    QuotaSettings { every_tenant: set, ..QuotaSettings::default() }
+}
+
+/// A door with the tenants `noisy` and `quiet`, each with a key of every role it needs.
+async fn two_tenants(limits: Limits, quotas: QuotaSettings) -> Bench {
+    let options = IngressOptions { auth: AuthMode::Keys, limits, quotas, ..open_options() };
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    for tenant in ["noisy", "quiet"] {
+        bench.key(&format!("ms_{tenant}"), tenant, Role::Admin).await;
+        bench.key(&format!("ms_{tenant}_read"), tenant, Role::Read).await;
+    }
+    bench
+}
+
+fn of(tenant: &str, request: Request<Body>) -> Request<Body> {
+    header(request, "authorization", &format!("Bearer ms_{tenant}"))
+}
+
+async fn order(bench: &Bench, tenant: &str, id: &str) -> Answer {
+    bench.send(of(tenant, yaml("/v1/definitions", ORDER))).await;
+    bench.send(of(tenant, post("/v1/executions", &json!({"definition": "order", "execution_id": id})))).await
+}
+
+/// What the tenant uses of a quota, as the API shows it.
+async fn used(bench: &Bench, tenant: &str, name: &str) -> u64 {
+    let path = format!("/v1/tenants/{tenant}/usage");
+    let answer = bench.send(of(&format!("{tenant}_read"), get(&path))).await.json();
+    let items = answer["items"].as_array().unwrap();
+    items.iter().find(|item| item["name"] == name).unwrap()["used"].as_u64().unwrap()
+}
+
+async fn until_used(bench: &Bench, tenant: &str, name: &str, count: u64) {
+    eventually(PATIENCE, || async {
+        let now = used(bench, tenant, name).await;
+        if now == count { Ok(()) } else { Err(format!("{tenant} uses {now} of {name}")) }
+    })
+    .await;
+}
+
+fn refused(answer: &Answer, status: u16, kind: &str, quota: &str) -> Value {
+    let problem = answer.problem(status, kind);
+    assert_eq!(problem["quota"]["name"], quota, "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains(quota), "{problem}");
+    problem
+}
+
+#[tokio::test]
+async fn tails_of_one_tenant_leave_room_for_another() {
+    let bench = two_tenants(Limits { tails: 4, ..Limits::default() }, QuotaSettings::default()).await;
+    for tenant in ["noisy", "quiet"] {
+        assert_eq!(order(&bench, tenant, "o-1").await.status, 201);
+    }
+    let tail = |tenant| of(tenant, get("/v1/executions/o-1/tail"));
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let response = bench.app.clone().oneshot(tail("noisy")).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        open.push(response);
+    }
+    let answer = bench.send(tail("noisy")).await;
+    refused(&answer, 429, "quota-throttled", "streams");
+    assert_eq!(answer.header("retry-after"), "1");
+    let response = bench.app.clone().oneshot(tail("quiet")).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    drop(open);
+    until_used(&bench, "noisy", "streams", 0).await;
+}
+
+#[tokio::test]
+async fn long_polls_of_one_tenant_leave_room_for_another() {
+    let bench = two_tenants(Limits { waits: 4, ..Limits::default() }, QuotaSettings::default()).await;
+    let lease = |tenant, wish: Value| of(tenant, post("/v1/tasks/lease", &wish));
+    let patient = || json!({"types": ["x"], "wait": "60s"});
+    let polls: Vec<_> =
+        (0..3).map(|_| tokio::spawn(bench.app.clone().oneshot(lease("noisy", patient())))).collect();
+    until_used(&bench, "noisy", "waits", 3).await;
+    refused(&bench.send(lease("noisy", patient())).await, 429, "quota-throttled", "waits");
+    assert_eq!(bench.send(lease("quiet", json!({"types": ["x"]}))).await.status, 200);
+    polls.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// An import of which nothing more arrives.
+fn dripping(tenant: &str) -> Request<Body> {
+    let line = Bytes::from_static(b"{\"payload\": 1}\n");
+    let stream = futures::stream::iter([Ok::<_, std::io::Error>(line)]).chain(futures::stream::pending());
+    of(tenant, with_type("/v1/queues/q/items", "application/x-ndjson", Body::from_stream(stream)))
+}
+
+async fn queue(bench: &Bench, tenant: &str) {
+    let mut request = of(tenant, post("/v1/queues/q", &json!({})));
+    *request.method_mut() = Method::PUT;
+    let answer = bench.send(request).await;
+    assert!(answer.status.is_success(), "{answer:?}");
+}
+
+#[tokio::test]
+async fn dripping_imports_of_one_tenant_leave_bytes_for_the_posts_of_another() {
+    let limits = Limits { body_bytes_in_flight: 16 << 20, ..Limits::default() };
+    let bench = two_tenants(limits, QuotaSettings::default()).await;
+    queue(&bench, "noisy").await;
+    let imports: Vec<_> =
+        (0..3).map(|_| tokio::spawn(bench.app.clone().oneshot(dripping("noisy")))).collect();
+    until_used(&bench, "noisy", "body_bytes_in_flight", 12 << 20).await;
+    refused(&bench.send(dripping("noisy")).await, 429, "quota-throttled", "body_bytes_in_flight");
+    assert_eq!(order(&bench, "quiet", "o-1").await.status, 201);
+    imports.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn an_import_that_drips_for_ever_ends_at_its_quota() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::ImportDuration, 100)])).await;
+    queue(&bench, "noisy").await;
+    let request = dripping("noisy");
+    refused(&bench.send(request).await, 403, "quota-exceeded", "import_duration");
+}
+
+#[tokio::test]
+async fn requests_of_one_tenant_leave_slots_for_another() {
+    let bench = two_tenants(Limits { in_flight: 4, ..Limits::default() }, QuotaSettings::default()).await;
+    queue(&bench, "noisy").await;
+    let imports: Vec<_> =
+        (0..3).map(|_| tokio::spawn(bench.app.clone().oneshot(dripping("noisy")))).collect();
+    while bench.send(of("noisy", get("/v1/definitions"))).await.status == 200 {
+        tokio::task::yield_now().await;
+    }
+    let answer = bench.send(of("noisy", get("/v1/definitions"))).await;
+    refused(&answer, 429, "quota-throttled", "requests_in_flight");
+    assert_eq!(bench.send(of("quiet", get("/v1/definitions"))).await.status, 200);
+    imports.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn a_tenant_has_no_more_executors_than_its_quota_and_those_go_on() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::Executors, 3)])).await;
+    let register = |tenant: &str, n: usize| {
+        let executor = json!({"name": format!("e{n}"), "address": "http://127.0.0.1:1", "capacity": 1});
+        of(tenant, post("/v1/executors", &executor))
+    };
+    for n in 0..3 {
+        assert_eq!(bench.send(register("noisy", n)).await.status, 200);
+    }
+    for n in 3..6 {
+        refused(&bench.send(register("noisy", n)).await, 403, "quota-exceeded", "executors");
+    }
+    assert_eq!(bench.send(register("noisy", 0)).await.status, 200, "one that is known is heard");
+    assert_eq!(bench.send(register("quiet", 0)).await.status, 200);
+    assert_eq!(used(&bench, "noisy", "executors").await, 3);
+}
+
+#[tokio::test]
+async fn a_tenant_has_no_more_definitions_than_its_quota_and_the_latest_may_come_again() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::Definitions, 2)])).await;
+    let put =
+        |n: u32| of("noisy", yaml("/v1/definitions", &ORDER.replace("total: 10", &format!("total: {n}"))));
+    assert_eq!(bench.send(put(1)).await.status, 201);
+    assert_eq!(bench.send(put(2)).await.status, 201);
+    refused(&bench.send(put(3)).await, 403, "quota-exceeded", "definitions");
+    assert_eq!(bench.send(put(2)).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_attempt_of_a_hundred_years_is_refused_by_name() {
+    let bench = two_tenants(Limits::default(), QuotaSettings::default()).await;
+    let definition = "{name: x, initial: a, states: {a: {on: {go: {to: b, do: [act]}}}, b: {final: true}}, \
+        actions: {act: {http: {url: 'http://h.example/'}, timeout: 36500d}}}";
+    let problem = bench.send(of("noisy", yaml("/v1/definitions", definition))).await.problem(422, "invalid");
+    assert_eq!(problem["problems"][0]["path"], "actions.act.timeout", "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("max_action_timeout = 1d"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_tenant_at_its_open_executions_is_refused_new_ones_and_told_of_old_ones() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::OpenExecutions, 2)])).await;
+    assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
+    let keyed = || {
+        let request = post("/v1/executions", &json!({"definition": "order"}));
+        header(of("noisy", request), "idempotency-key", "k-1")
+    };
+    let first = bench.send(keyed()).await;
+    assert_eq!(first.status, 201);
+    refused(&order(&bench, "noisy", "o-3").await, 403, "quota-exceeded", "open_executions");
+    assert_eq!(order(&bench, "noisy", "o-1").await.status, 200, "a repeat by id");
+    let again = bench.send(keyed()).await;
+    assert_eq!(again.status, 200, "a repeat by key");
+    assert_eq!(again.json()["execution_id"], first.json()["execution_id"]);
+    assert_eq!(order(&bench, "quiet", "o-1").await.status, 201);
+    let event = bench.send(of("noisy", post("/v1/executions/o-1/events", &json!({"name": "note"})))).await;
+    assert_eq!(event.status, 202, "what is open goes on");
+    assert_eq!(used(&bench, "noisy", "open_executions").await, 2);
+}
+
+#[tokio::test]
+async fn events_beyond_the_rate_are_throttled_and_a_known_key_is_answered() {
+    let quotas = at_most(&[(QuotaName::EventsPerSecond, 1), (QuotaName::EventsBurst, 2)]);
+    let bench = two_tenants(Limits::default(), quotas).await;
+    assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
+    let note = |key: &str| {
+        let request = post("/v1/executions/o-1/events", &json!({"name": "note"}));
+        header(of("noisy", request), "idempotency-key", key)
+    };
+    let first = bench.send(note("k-1")).await;
+    assert_eq!(first.status, 202);
+    let mut last = bench.send(note("k-2")).await;
+    for n in 3..100 {
+        if last.status == 429 {
+            break;
+        }
+        last = bench.send(note(&format!("k-{n}"))).await;
+    }
+    refused(&last, 429, "quota-throttled", "events_per_second");
+    assert!(!last.header("retry-after").is_empty());
+    let repeat = bench.send(note("k-1")).await;
+    assert_eq!(repeat.status, 202);
+    assert_eq!(repeat.json()["event_id"], first.json()["event_id"]);
+    let many =
+        bench.send(of("noisy", post("/v1/events", &json!([{"execution_id": "o-1", "name": "note"}])))).await;
+    refused(&many, 429, "quota-throttled", "events_per_second");
+}
+
+#[tokio::test]
+async fn requests_beyond_the_rate_are_throttled_for_their_tenant_alone() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::RequestsPerSecond, 2)])).await;
+    let list = || of("noisy", get("/v1/definitions"));
+    let mut answer = bench.send(list()).await;
+    while answer.status == 200 {
+        answer = bench.send(list()).await;
+    }
+    refused(&answer, 429, "quota-throttled", "requests_per_second");
+    assert_eq!(bench.send(of("quiet", get("/v1/definitions"))).await.status, 200);
+}
+
+fn put_quota(path: &str, quota: &Value) -> Request<Body> {
+    let mut request = post(path, quota);
+    *request.method_mut() = Method::PUT;
+    request
+}
+
+#[tokio::test]
+async fn a_quota_that_is_set_is_shown_with_its_source_and_comes_into_force() {
+    let bench = Bench::with_order().await;
+    let quota = json!({"open_executions": 1, "streams": "1/2", "max_action_timeout": "1h"});
+    let set = bench.send(put_quota("/v1/tenants/default/quota", &quota)).await;
+    assert_eq!(set.status, 200, "{set:?}");
+    let shown = bench.get("/v1/tenants/default/quota").await.json();
+    assert_eq!(shown, set.json());
+    let item =
+        |name: &str| shown["items"].as_array().unwrap().iter().find(|item| item["name"] == name).cloned();
+    assert_eq!(
+        item("open_executions").unwrap(),
+        json!({"name": "open_executions", "value": 1, "source": "row"})
+    );
+    assert_eq!(item("waits").unwrap(), json!({"name": "waits", "value": "3/4", "source": "built_in"}));
+    bench.start("o-1").await;
+    let answer = eventually(PATIENCE, || async {
+        let answer = bench.post("/v1/executions", &json!({"definition": "order"})).await;
+        if answer.status == 201 { Err("the quota is not in force") } else { Ok(answer) }
+    })
+    .await;
+    refused(&answer, 403, "quota-exceeded", "open_executions");
+}
+
+#[tokio::test]
+async fn a_quota_that_is_misspelt_is_refused_with_every_problem() {
+    let bench = Bench::open();
+    let wrong = json!({"stream": 1, "devices": "some"});
+    let problem = bench.send(put_quota("/v1/tenants/default/quota", &wrong)).await.problem(422, "invalid");
+    assert_eq!(problem["problems"].as_array().unwrap().len(), 2, "{problem}");
+    assert!(problem.to_string().contains("did you mean"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_tenant_sees_its_own_quotas_and_sets_none() {
+    let bench = two_tenants(Limits::default(), QuotaSettings::default()).await;
+    for path in ["quota", "usage"] {
+        let own = format!("/v1/tenants/noisy/{path}");
+        assert_eq!(bench.send(of("noisy_read", get(&own))).await.status, 200);
+        bench.send(of("quiet_read", get(&own))).await.problem(404, "not-found");
+    }
+    let set = of("noisy", put_quota("/v1/tenants/noisy/quota", &json!({})));
+    bench.send(set).await.problem(403, "forbidden");
+}

@@ -1,0 +1,105 @@
+//! The settings of quotas: `[quota]` for every tenant, `[tenants.NAME.quota]` for one.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use millstream_core::id::TenantId;
+use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+
+/// Values by name.
+pub type QuotaTable = BTreeMap<String, QuotaEntry>;
+
+/// A value as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum QuotaEntry {
+    Number(u64),
+    Text(String),
+}
+
+/// What the settings say about one tenant.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TenantSettings {
+    pub quota: QuotaTable,
+}
+
+/// Fails with everything that is wrong, each with its key.
+pub fn quota_settings(config: &Config) -> Result<QuotaSettings> {
+    let mut wrong = Vec::new();
+    let every_tenant = quota_set("quota", &config.quota, &mut wrong);
+    let mut tenants = BTreeMap::new();
+    for (name, settings) in &config.tenants {
+        match TenantId::parse(name) {
+            Ok(tenant) => {
+                let path = format!("tenants.{name}.quota");
+                tenants.insert(tenant, quota_set(&path, &settings.quota, &mut wrong));
+            }
+            Err(error) => wrong.push(format!("tenants.{name}: no tenant has this name: {error}")),
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("settings: {}", wrong.join("; "));
+    }
+    Ok(QuotaSettings { every_tenant, tenants })
+}
+
+fn quota_set(path: &str, table: &QuotaTable, wrong: &mut Vec<String>) -> QuotaSet {
+    let mut set = QuotaSet::default();
+    for (word, entry) in table {
+        let read = QuotaName::read(word).and_then(|name| {
+            let value = match entry {
+                QuotaEntry::Number(number) => QuotaValue::of_number(name, *number)?,
+                QuotaEntry::Text(text) => QuotaValue::of_text(name, text)?,
+            };
+            Ok((name, value))
+        });
+        match read {
+            Ok((name, value)) => set = set.with(name, value),
+            Err(message) => wrong.push(format!("{path}.{word}: {message}")),
+        }
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Flags, load};
+
+    fn with(text: &str) -> Result<QuotaSettings> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("m.toml");
+        std::fs::write(&file, text).unwrap();
+        quota_settings(&load(Some(&file), std::iter::empty(), &Flags::default())?)
+    }
+
+    #[test]
+    fn quotas_of_all_tenants_and_of_one_are_read() {
+        let settings = with(
+            "[quota]\ndevices = 5\nwaits = \"1/2\"\n[tenants.acme.quota]\ndevices = \"unlimited\"\nimport_duration = \"5m\"\n",
+        )
+        .unwrap();
+        assert_eq!(settings.every_tenant.get(QuotaName::Devices), Some(QuotaValue::AtMost(5)));
+        assert_eq!(settings.every_tenant.get(QuotaName::Waits), Some(QuotaValue::Share { parts: 1, of: 2 }));
+        let acme = &settings.tenants[&TenantId::parse("acme").unwrap()];
+        assert_eq!(acme.get(QuotaName::Devices), Some(QuotaValue::Unlimited));
+        assert_eq!(acme.get(QuotaName::ImportDuration), Some(QuotaValue::AtMost(300_000)));
+        assert_eq!(with("").unwrap(), QuotaSettings::default());
+    }
+
+    #[test]
+    fn a_quota_that_is_misspelt_in_the_settings_is_named_with_its_section() {
+        let error = with("[quota]\ndevice = 5\n[tenants.acme.quota]\nwaits = \"5/4\"\n").unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("quota.device: there is no quota \"device\" (did you mean \"devices\"?)"),
+            "{error}"
+        );
+        assert!(error.contains("tenants.acme.quota.waits: \"5/4\" is not a part of a process"), "{error}");
+        assert!(with("[tenants.Acme.quota]\n").is_err());
+    }
+}

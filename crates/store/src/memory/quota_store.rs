@@ -1,0 +1,65 @@
+//! Quotas, in memory.
+
+use millstream_core::id::TenantId;
+use millstream_core::quota::{CountedQuota, QuotaSet};
+use millstream_core::time::Timestamp;
+
+use super::Memory;
+use super::tables::Tables;
+use crate::Result;
+use crate::quota_store::{QuotaRevision, QuotaRows, QuotaStore, UsageQuestion};
+
+#[async_trait::async_trait]
+impl QuotaStore for Memory {
+    async fn put_quota(&self, tenant: &TenantId, quota: &QuotaSet, _: Timestamp) -> Result<()> {
+        let mut tables = self.tables();
+        tables.quota_revision += 1;
+        tables.quotas.insert(tenant.clone(), quota.clone());
+        Ok(())
+    }
+
+    async fn quota_of(&self, tenant: &TenantId) -> Result<Option<QuotaSet>> {
+        Ok(self.tables().quotas.get(tenant).cloned())
+    }
+
+    async fn quotas_after(&self, known: QuotaRevision) -> Result<Option<QuotaRows>> {
+        let tables = self.tables();
+        let revision = QuotaRevision(tables.quota_revision + 1);
+        let rows = || tables.quotas.iter().map(|(tenant, quota)| (tenant.clone(), quota.clone())).collect();
+        Ok((revision != known).then(|| QuotaRows { revision, rows: rows() }))
+    }
+
+    async fn count_usage(&self, questions: &[UsageQuestion]) -> Result<Vec<u64>> {
+        let tables = self.tables();
+        Ok(questions.iter().map(|question| count(&tables, question)).collect())
+    }
+}
+
+fn count(tables: &Tables, UsageQuestion { tenant, counted, at_most }: &UsageQuestion) -> u64 {
+    let rows = match counted {
+        CountedQuota::OpenExecutions => {
+            let of_tenant = tables.executions.iter().filter(|(key, _)| key.tenant == *tenant);
+            of_tenant.filter(|(_, row)| !row.phase.is_ended()).count()
+        }
+        CountedQuota::Definitions => {
+            let of_tenant = tables.definitions.iter().filter(|((owner, _), _)| owner == tenant);
+            of_tenant.map(|(_, versions)| versions.len()).sum()
+        }
+        CountedQuota::Executors => tables.executors.keys().filter(|(owner, _)| owner == tenant).count(),
+        CountedQuota::Devices => tables.devices.keys().filter(|key| key.tenant == *tenant).count(),
+        CountedQuota::QueueItems => {
+            let of_tenant = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
+            of_tenant.filter(|(_, row)| !row.work.item.status.is_ended()).count()
+        }
+        CountedQuota::StoredBytes => return stored_bytes(tables, tenant),
+    };
+    u64::try_from(rows).unwrap_or(u64::MAX).min(at_most.saturating_add(1))
+}
+
+fn stored_bytes(tables: &Tables, tenant: &TenantId) -> u64 {
+    let executions = tables.executions.iter().filter(|(key, _)| key.tenant == *tenant);
+    let events = executions.flat_map(|(_, row)| row.events.values()).map(|event| event.view.payload.len());
+    let items = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
+    let items = items.map(|(_, row)| row.work.payload.len());
+    u64::try_from(events.chain(items).sum::<usize>()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,110 @@
+//! The quotas of all tenants as one process knows them: the rows of the store over its settings.
+//!
+//! Reading is one lookup and never waits for the store. A task of the process calls [`QuotaBook::refresh`] every
+//! [`REFRESH_EVERY`]; a change is known to every process that long after its commit. While the store is away the
+//! last known rows hold.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use millstream_core::id::TenantId;
+use millstream_core::quota::{EffectiveQuota, QuotaSet, QuotaSettings};
+
+use crate::Result;
+use crate::quota_store::{QuotaRevision, QuotaRows, QuotaStore};
+
+/// How often a process looks for changes. Every change is in force within 5 s.
+pub const REFRESH_EVERY: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub struct QuotaBook {
+    settings: QuotaSettings,
+    pages: RwLock<Pages>,
+}
+
+#[derive(Debug)]
+struct Pages {
+    revision: QuotaRevision,
+    /// Tenants with a row or with settings of their own.
+    own: HashMap<TenantId, Arc<EffectiveQuota>>,
+    /// All others: nothing is kept for each of them.
+    others: Arc<EffectiveQuota>,
+}
+
+impl QuotaBook {
+    /// Knows the settings alone until it is refreshed.
+    pub fn of(settings: QuotaSettings) -> Self {
+        let pages = Pages::of(&settings, QuotaRows { revision: QuotaRevision::default(), rows: Vec::new() });
+        Self { settings, pages: RwLock::new(pages) }
+    }
+
+    pub fn quota(&self, tenant: &TenantId) -> Arc<EffectiveQuota> {
+        let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(pages.own.get(tenant).unwrap_or(&pages.others))
+    }
+
+    /// The quota of a tenant with this row, whatever was last read.
+    pub fn quota_with(&self, tenant: &TenantId, row: Option<&QuotaSet>) -> EffectiveQuota {
+        EffectiveQuota::of(tenant, row, &self.settings)
+    }
+
+    /// Reads the rows, if they have changed.
+    pub async fn refresh(&self, store: &dyn QuotaStore) -> Result<()> {
+        let known = self.pages.read().unwrap_or_else(PoisonError::into_inner).revision;
+        if let Some(rows) = store.quotas_after(known).await? {
+            let pages = Pages::of(&self.settings, rows);
+            *self.pages.write().unwrap_or_else(PoisonError::into_inner) = pages;
+        }
+        Ok(())
+    }
+}
+
+impl Pages {
+    fn of(settings: &QuotaSettings, rows: QuotaRows) -> Self {
+        let of =
+            |tenant: &TenantId, row: Option<&QuotaSet>| Arc::new(EffectiveQuota::of(tenant, row, settings));
+        let mut own: HashMap<_, _> =
+            settings.tenants.keys().map(|tenant| (tenant.clone(), of(tenant, None))).collect();
+        for (tenant, row) in rows.rows {
+            let quota = of(&tenant, Some(&row));
+            own.insert(tenant, quota);
+        }
+        let every_tenant = QuotaSettings { tenants: Default::default(), ..settings.clone() };
+        let others = Arc::new(EffectiveQuota::of(&TenantId::default_tenant(), None, &every_tenant));
+        Self { revision: rows.revision, own, others }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::quota::{QuotaName, QuotaSource, QuotaValue};
+    use millstream_core::time::Timestamp;
+
+    use super::*;
+    use crate::memory::Memory;
+
+    fn devices(most: u64) -> QuotaSet {
+        QuotaSet::default().with(QuotaName::Devices, QuotaValue::AtMost(most))
+    }
+
+    #[tokio::test]
+    async fn a_quota_row_is_known_after_a_refresh_and_wins_over_the_settings() {
+        let (acme, other) = (TenantId::parse("acme").unwrap(), TenantId::parse("other").unwrap());
+        let settings = QuotaSettings { tenants: [(acme.clone(), devices(2))].into(), ..Default::default() };
+        let (book, store) = (QuotaBook::of(settings), Memory::new());
+        let shown = |tenant| {
+            let quota = book.quota(tenant).get(QuotaName::Devices);
+            (quota.value, quota.source)
+        };
+        assert_eq!(shown(&acme), (QuotaValue::AtMost(2), QuotaSource::TenantSettings));
+        store.put_quota(&acme, &devices(3), Timestamp::EPOCH).await.unwrap();
+        assert_eq!(shown(&acme).0, QuotaValue::AtMost(2));
+        book.refresh(&*store).await.unwrap();
+        assert_eq!(shown(&acme), (QuotaValue::AtMost(3), QuotaSource::Row));
+        assert_eq!(shown(&other).1, QuotaSource::BuiltIn);
+        store.put_quota(&acme, &QuotaSet::default(), Timestamp::EPOCH).await.unwrap();
+        book.refresh(&*store).await.unwrap();
+        assert_eq!(shown(&acme), (QuotaValue::AtMost(2), QuotaSource::TenantSettings));
+    }
+}

@@ -1,0 +1,89 @@
+//! Quotas of tenants as a worker holds them: the time of attempts, and the depth and rate of children.
+//!
+//! A worker refuses no event and no outcome. A child that is started too fast waits and is tried again; one that is too
+//! deep is the failure of the action that wanted it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use millstream_core::id::TenantId;
+use millstream_core::quota::{
+    BucketRate, EffectiveQuota, QuotaName, QuotaRefusal, QuotaSettings, TokenBucket,
+};
+use millstream_store::Result;
+use millstream_store::quota_book::QuotaBook;
+use millstream_store::quota_store::QuotaStore;
+use tokio::time::Instant;
+
+#[derive(Debug)]
+pub(crate) struct WorkerQuotas {
+    book: QuotaBook,
+    /// Of tenants whose executions start children.
+    children: Mutex<HashMap<TenantId, TokenBucket>>,
+    began: Instant,
+}
+
+/// Buckets beyond this many are forgotten; a bucket that is made again is full.
+const REMEMBERED: usize = 10_000;
+
+impl WorkerQuotas {
+    pub(crate) fn of(settings: QuotaSettings) -> Self {
+        Self { book: QuotaBook::of(settings), children: Mutex::default(), began: Instant::now() }
+    }
+
+    pub(crate) async fn refresh(&self, store: &dyn QuotaStore) -> Result<()> {
+        self.book.refresh(store).await
+    }
+
+    pub(crate) fn quota(&self, tenant: &TenantId) -> Arc<EffectiveQuota> {
+        self.book.quota(tenant)
+    }
+
+    /// Admits one more child now, or says how long it has to wait.
+    pub(crate) fn admit_child(&self, tenant: &TenantId) -> std::result::Result<(), Duration> {
+        let Some(per_second) = self.quota(tenant).value(QuotaName::ChildrenPerSecond).at_most() else {
+            return Ok(());
+        };
+        let (rate, now) = (BucketRate { per_second, burst: per_second }, self.began.elapsed());
+        let mut buckets = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= REMEMBERED && !buckets.contains_key(tenant) {
+            buckets.clear();
+        }
+        let bucket = buckets.entry(tenant.clone()).or_insert_with(|| TokenBucket::full(rate, now));
+        bucket.take(rate, 1, now)
+    }
+
+    /// Refuses a child with so many ancestors.
+    pub(crate) fn admit_depth(&self, tenant: &TenantId, depth: u64) -> std::result::Result<(), QuotaRefusal> {
+        let quota = self.quota(tenant).get(QuotaName::ChildDepth);
+        match quota.value.at_most() {
+            Some(most) if depth > most => Err(QuotaRefusal::lasting(QuotaName::ChildDepth, quota)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// How many ancestors are worth looking for.
+    pub(crate) fn depth_looked_for(&self, tenant: &TenantId) -> u64 {
+        self.quota(tenant).value(QuotaName::ChildDepth).at_most().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::quota::{QuotaSet, QuotaValue};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn children_beyond_the_rate_of_their_tenant_wait() {
+        let every_tenant = QuotaSet::default().with(QuotaName::ChildrenPerSecond, QuotaValue::AtMost(2));
+        let quotas = WorkerQuotas::of(QuotaSettings { every_tenant, ..QuotaSettings::default() });
+        let (noisy, quiet) = (TenantId::parse("noisy").unwrap(), TenantId::parse("quiet").unwrap());
+        assert_eq!([(); 2].map(|()| quotas.admit_child(&noisy)), [Ok(()), Ok(())]);
+        assert_eq!(quotas.admit_child(&noisy), Err(Duration::from_millis(500)));
+        assert_eq!(quotas.admit_child(&quiet), Ok(()));
+        tokio::time::advance(Duration::from_millis(500)).await;
+        assert_eq!(quotas.admit_child(&noisy), Ok(()));
+    }
+}
