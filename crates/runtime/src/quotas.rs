@@ -1,8 +1,9 @@
-//! The settings of quotas: `[quota]` for every tenant, `[tenants.NAME.quota]` for one.
+//! What the settings say about tenants: `[quota]` for every tenant, `[tenants.NAME]` for one.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use millstream_core::fair::{MAX_WEIGHT, TenantWeights};
 use millstream_core::id::TenantId;
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub enum QuotaEntry {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantSettings {
+    /// Its part of the workers while others wait too, relative to them; 1 unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
     pub quota: QuotaTable,
 }
 
@@ -45,6 +49,19 @@ pub fn quota_settings(config: &Config) -> Result<QuotaSettings> {
         bail!("settings: {}", wrong.join("; "));
     }
     Ok(QuotaSettings { every_tenant, tenants })
+}
+
+/// The weights of tenants at the workers. Names are checked by [`quota_settings`].
+pub fn tenant_weights(config: &Config) -> Result<TenantWeights> {
+    let mut weights = TenantWeights::default();
+    for (name, settings) in &config.tenants {
+        let Some(weight) = settings.weight else { continue };
+        if !(1..=MAX_WEIGHT).contains(&weight) {
+            bail!("settings: tenants.{name}.weight: {weight} is not between 1 and {MAX_WEIGHT}");
+        }
+        weights.set(TenantId::parse(name)?, weight);
+    }
+    Ok(weights)
 }
 
 fn quota_set(path: &str, table: &QuotaTable, wrong: &mut Vec<String>) -> QuotaSet {
@@ -70,11 +87,27 @@ mod tests {
     use super::*;
     use crate::config::{Flags, load};
 
-    fn with(text: &str) -> Result<QuotaSettings> {
+    fn config(text: &str) -> Result<Config> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("m.toml");
         std::fs::write(&file, text).unwrap();
-        quota_settings(&load(Some(&file), std::iter::empty(), &Flags::default())?)
+        load(Some(&file), std::iter::empty(), &Flags::default())
+    }
+
+    fn with(text: &str) -> Result<QuotaSettings> {
+        quota_settings(&config(text)?)
+    }
+
+    #[test]
+    fn a_tenant_has_the_weight_of_its_section_and_one_otherwise() {
+        let weights = tenant_weights(&config("[tenants.acme]\nweight = 3\n").unwrap()).unwrap();
+        let of = |name: &str| weights.of(&TenantId::parse(name).unwrap());
+        assert_eq!((of("acme"), of("other")), (3, 1));
+        for weight in ["0", "1001"] {
+            let error = tenant_weights(&config(&format!("[tenants.acme]\nweight = {weight}\n")).unwrap())
+                .unwrap_err();
+            assert!(error.to_string().contains("tenants.acme.weight"), "{error}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use millstream_worker::{HttpOptions, PerformCalls, Retention, WorkerOptions};
 use crate::config::Config;
 use crate::entropy::SystemEntropy;
 use crate::pem_files::private_roots;
-use crate::quotas::quota_settings;
+use crate::quotas::{quota_settings, tenant_weights};
 use crate::secrets::SecretSources;
 use crate::telemetry::MetricsText;
 use crate::{drills, executors, outbound};
@@ -190,6 +190,7 @@ pub fn worker_options(config: &Config, worker: WorkerId) -> Result<WorkerOptions
         executor_silence: config.worker.executor_silence.0,
         http: http_options(config)?,
         devices: config.devices.policy()?,
+        weights: tenant_weights(config)?,
         quotas: quota_settings(config)?,
         retention: Retention {
             completed: config.retention.completed.0,

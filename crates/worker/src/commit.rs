@@ -28,6 +28,8 @@ use crate::{crash, decide, graph_log, metrics, poison};
 
 /// How many dear visits one commit waits for; the others come back soon, behind those who waited meanwhile.
 const DEAR_PER_COMMIT: usize = 4;
+/// How long visits are decided one after the other before the other tasks of the thread have their turn.
+const LONGEST_WITHOUT_YIELD: Duration = Duration::from_millis(2);
 /// A transaction that loses against others is repeated at once, this often.
 const CONTENTIONS: u32 = 8;
 
@@ -65,7 +67,12 @@ pub(crate) async fn commit(
 ) -> Vec<usize> {
     notice_queue(worker, &group);
     let (mut decided, mut dear) = (Vec::new(), Vec::new());
+    let mut resumed = Instant::now();
     for found in group {
+        if resumed.elapsed() >= LONGEST_WITHOUT_YIELD {
+            tokio::task::yield_now().await;
+            resumed = Instant::now();
+        }
         let at = found.at();
         match decide::inline(worker, found, aftermath) {
             DecidedVisit::Commit(member, commit) => decided.push((*member, *commit)),
