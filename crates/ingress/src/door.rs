@@ -146,6 +146,7 @@ impl Door {
         let machines = Arc::new(Machines::of(
             Lookup::start(definitions_of(stores.events.clone()), &life.tasks),
             stores.definitions.clone(),
+            options.evaluation_place,
         ));
         let desk = Desk::start(&stores, (&clock, &entropy), (me, &machines), told.clone(), &life.tasks);
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));

@@ -14,7 +14,7 @@ use lru::LruCache;
 use millstream_core::definition::{self, Format};
 use millstream_core::id::{DefinitionRef, ExecutionKey, Name, TenantId};
 use millstream_core::machine::Machine;
-use millstream_rpc::evaluation_pool::EvaluationPool;
+use millstream_rpc::evaluation_pool::{EvaluationPlace, EvaluationPool};
 use millstream_rpc::weighed_cache::WeighedCache;
 use millstream_store::definition_store::{DefinitionStore, StoredDefinition};
 use millstream_store::{Result, StoreError};
@@ -53,14 +53,14 @@ pub(crate) enum Remembered {
 }
 
 impl Machines {
-    pub(crate) fn of(lookup: Targets, definitions: Arc<dyn DefinitionStore>) -> Self {
+    pub(crate) fn of(lookup: Targets, definitions: Arc<dyn DefinitionStore>, place: EvaluationPlace) -> Self {
         Self {
             lookup,
             definitions,
             machines: Mutex::new(WeighedCache::with_capacity(MACHINE_BYTES)),
             // A definition's size bounds how long compiling it takes.
-            compilations: EvaluationPool::new(Duration::MAX),
-            evaluations: EvaluationPool::new(EVALUATION_PATIENCE),
+            compilations: EvaluationPool::new(Duration::MAX, place),
+            evaluations: EvaluationPool::new(EVALUATION_PATIENCE, place),
             targets: Mutex::new(LruCache::new(TARGETS)),
         }
     }

@@ -10,6 +10,7 @@ use millstream_core::crash::CrashPoint;
 use millstream_core::definition::limits::MAX_SOURCE_BYTES;
 use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::quota::QuotaSettings;
+use millstream_rpc::evaluation_pool::EvaluationPlace;
 
 /// How the door behaves. `Default` is what a production ingress uses.
 #[derive(Debug, Clone)]
@@ -43,6 +44,8 @@ pub struct IngressOptions {
     pub executor_networks: NetworkPolicy,
     /// What the settings say about quotas of tenants; rows of the store win over it.
     pub quotas: QuotaSettings,
+    /// Where expressions that take long are evaluated and definitions are compiled.
+    pub evaluation_place: EvaluationPlace,
     /// Workers not heard of for this long are not listed.
     pub worker_ttl: Duration,
     /// After the signal: how long `/readyz` is red before the door stops accepting connections.
@@ -69,6 +72,7 @@ impl Default for IngressOptions {
             devices: Policy::default(),
             executor_networks: NetworkPolicy::default(),
             quotas: QuotaSettings::default(),
+            evaluation_place: EvaluationPlace::Threads,
             worker_ttl: Duration::from_secs(30),
             drain_delay: Duration::ZERO,
             drain_deadline: Duration::from_secs(25),

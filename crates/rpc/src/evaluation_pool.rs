@@ -18,11 +18,22 @@ use tokio::task::{JoinError, spawn_blocking};
 /// Work that is done on a runtime thread before it is moved: about two milliseconds.
 const INLINE_UNITS: u64 = 50_000;
 
+/// Where a pool runs what it is given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EvaluationPlace {
+    /// On threads that may block.
+    #[default]
+    Threads,
+    /// On the thread of the caller and to the end, as a simulation needs it: threads have no fixed order.
+    Caller,
+}
+
 /// Threads for what is dear, a bounded number at a time.
 #[derive(Debug, Clone)]
 pub struct EvaluationPool {
     permits: Arc<Semaphore>,
     patience: Duration,
+    place: EvaluationPlace,
 }
 
 /// The process is ending: nothing was evaluated.
@@ -32,9 +43,9 @@ pub struct PoolClosed;
 
 impl EvaluationPool {
     /// As many at once as half of the cores, one at least; each is stopped after `patience`.
-    pub fn new(patience: Duration) -> Self {
+    pub fn new(patience: Duration, place: EvaluationPlace) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { permits: Arc::new(Semaphore::new((cores / 2).max(1))), patience }
+        Self { permits: Arc::new(Semaphore::new((cores / 2).max(1))), patience, place }
     }
 
     /// Where an evaluation starts.
@@ -47,6 +58,10 @@ impl EvaluationPool {
         &self,
         evaluate: impl FnOnce(StopRule<'_>) -> T + Send + 'static,
     ) -> Result<T, PoolClosed> {
+        match self.place {
+            EvaluationPlace::Threads => {}
+            EvaluationPlace::Caller => return Ok(evaluate(StopRule::NEVER)),
+        }
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| PoolClosed)?;
         let patience = self.patience;
         let evaluated = spawn_blocking(move || {
@@ -74,7 +89,9 @@ mod tests {
 
     #[tokio::test]
     async fn evaluations_run_a_bounded_number_at_a_time() {
-        let pool = EvaluationPool { permits: Arc::new(Semaphore::new(2)), patience: Duration::from_secs(60) };
+        let permits = Arc::new(Semaphore::new(2));
+        let (patience, place) = (Duration::from_secs(60), EvaluationPlace::Threads);
+        let pool = EvaluationPool { permits, patience, place };
         let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let runs = (0..50).map(|_| {
             let (busy, most) = (busy.clone(), most.clone());
@@ -90,7 +107,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_evaluation_past_its_patience_is_overdue() {
-        let pool = EvaluationPool::new(Duration::ZERO);
+        let pool = EvaluationPool::new(Duration::ZERO, EvaluationPlace::Threads);
         let waited = pool.run(|stop| {
             // Ends as soon as the clock has moved at all.
             while !(stop.is_overdue)() {

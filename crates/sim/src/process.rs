@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use millstream_core::id::{Name, WorkerId};
 use millstream_ingress::{AuthMode, IngressOptions, Life};
+use millstream_rpc::evaluation_pool::EvaluationPlace;
 use millstream_store::clock::{Clock, StoreClock};
 use millstream_store::execution_store::MailboxLimits;
 use millstream_worker::WorkerOptions;
@@ -59,6 +60,7 @@ fn worker_options(world: &World, name: &str) -> WorkerOptions {
         tick: Duration::from_millis(700),
         drain: Duration::from_secs(2),
         poison_cap: POISON_CAP,
+        evaluation_place: EvaluationPlace::Caller,
         executors: EXECUTORS.into_iter().flat_map(executor).collect(),
         ..WorkerOptions::of(worker)
     }
@@ -145,6 +147,7 @@ pub(crate) async fn tend_ingress(
         let options = IngressOptions {
             auth: AuthMode::InsecureNoAuth,
             commit_timeout: Duration::from_secs(3),
+            evaluation_place: EvaluationPlace::Caller,
             ..IngressOptions::default()
         };
         let draining = CancellationToken::new();

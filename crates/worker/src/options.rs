@@ -14,6 +14,7 @@ use millstream_core::lane::Lane;
 use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::quota::QuotaSettings;
 use millstream_core::time::Timestamp;
+use millstream_rpc::evaluation_pool::EvaluationPlace;
 use millstream_store::execution_store::MailboxLimits;
 use rustls::pki_types::CertificateDer;
 
@@ -55,6 +56,8 @@ pub struct WorkerOptions {
     /// Deciding one visit that takes longer than this by the clock is given up, counted and tried again alone.
     /// Far more than the work that expressions may do takes on a machine that is not starved.
     pub decision_patience: Duration,
+    /// Where expressions that take long are evaluated and definitions are compiled.
+    pub evaluation_place: EvaluationPlace,
     /// A doorbell idle for this long belongs to a dead worker; refreshed at a third.
     pub reclaim_idle: Duration,
     /// An event undecided for this long is rung again, then at double the age.
@@ -160,6 +163,7 @@ impl WorkerOptions {
             lease: Duration::from_secs(15),
             lock_ttl: Duration::from_secs(15),
             decision_patience: Duration::from_secs(5),
+            evaluation_place: EvaluationPlace::Threads,
             reclaim_idle: Duration::from_secs(30),
             overdue: Duration::from_secs(10),
             tick: Duration::from_secs(1),

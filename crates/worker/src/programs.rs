@@ -15,7 +15,7 @@ use millstream_core::definition::{self, Format};
 use millstream_core::id::{DefinitionRef, TenantId};
 use millstream_core::machine::Machine;
 use millstream_core::program::Program;
-use millstream_rpc::evaluation_pool::EvaluationPool;
+use millstream_rpc::evaluation_pool::{EvaluationPlace, EvaluationPool};
 use millstream_rpc::weighed_cache::WeighedCache;
 use millstream_store::StoreError;
 use millstream_store::definition_store::DefinitionStore;
@@ -53,14 +53,12 @@ pub(crate) struct Programs {
     compilations: EvaluationPool,
 }
 
-impl Default for Programs {
-    fn default() -> Self {
-        let kept = Mutex::new(Kept::with_capacity(KEPT_BYTES));
-        Self { kept, compilations: EvaluationPool::new(NO_HURRY) }
-    }
-}
-
 impl Programs {
+    pub(crate) fn compiled_at(place: EvaluationPlace) -> Self {
+        let kept = Mutex::new(Kept::with_capacity(KEPT_BYTES));
+        Self { kept, compilations: EvaluationPool::new(NO_HURRY, place) }
+    }
+
     pub(crate) async fn get(
         &self,
         store: &dyn DefinitionStore,

@@ -127,8 +127,8 @@ impl Worker {
         });
         let worker = Self {
             queues,
-            programs: Programs::default(),
-            evaluations: EvaluationPool::new(options.decision_patience),
+            programs: Programs::compiled_at(options.evaluation_place),
+            evaluations: EvaluationPool::new(options.decision_patience, options.evaluation_place),
             states: States::with_capacity(options.state_cache_bytes),
             slots: Slots::new(options.leases(), options.spare_leases()),
             node_slots: NodeSlots::new(options.node_slots),
