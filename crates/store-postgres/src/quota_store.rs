@@ -110,7 +110,7 @@ async fn count(pool: &PgPool, statement: &'static str, question: &UsageQuestion)
 const SAMPLE_PAGES: f64 = 256.0;
 
 /// The large columns of the large tables, from a sample of their pages.
-const LARGE: &[(&'static str, &'static str)] = &[
+const LARGE: &[(&str, &str)] = &[
     (
         "SELECT pg_relation_size('events')",
         "

@@ -120,7 +120,7 @@ pub struct Problem {
     /// The device that has what was asked for.
     pub(crate) holder: Option<HolderOut>,
     /// The quota that refuses.
-    pub(crate) quota: Option<QuotaOut>,
+    pub(crate) quota: Option<Box<QuotaOut>>,
 }
 
 /// A quota that refuses.
@@ -184,7 +184,7 @@ impl Problem {
             instance: None,
             problems: &self.faults,
             holder: self.holder.as_ref(),
-            quota: self.quota.as_ref(),
+            quota: self.quota.as_deref(),
         }
     }
 }
@@ -212,7 +212,7 @@ impl From<QuotaRefusal> for Problem {
         let QuotaRefusal { name, value, source, retry_after } = refusal;
         let kind = if retry_after.is_some() { Kind::QuotaThrottled } else { Kind::QuotaExceeded };
         let quota = QuotaOut { name: name.as_str(), value: value.json(name), source: source.as_str() };
-        Self { retry_after, quota: Some(quota), ..Self::new(kind, refusal.to_string()) }
+        Self { retry_after, quota: Some(Box::new(quota)), ..Self::new(kind, refusal.to_string()) }
     }
 }
 

@@ -88,6 +88,7 @@ async fn several_processes_may_migrate_at_once() {
         "0009 standings",
         "0010 keys",
         "0011 releases",
+        "0012 quotas",
     ];
     assert_eq!(first.schema().await.unwrap().pending, all);
     let (one, two) = tokio::join!(first.migrate(), second.migrate());

@@ -98,6 +98,7 @@ async fn an_empty_file_says_what_it_lacks_until_it_is_migrated() {
         "0009 standings",
         "0010 keys",
         "0011 releases",
+        "0012 quotas",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();
