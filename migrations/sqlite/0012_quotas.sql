@@ -20,3 +20,6 @@ INSERT INTO quota_revision (one, revision) VALUES (1, 1);
 -- takes these indexes for its rows (see executions_position); only an end changes ended_at.
 CREATE INDEX executions_open ON executions ((tenant || ''), tenant) WHERE ended_at IS NULL;
 CREATE INDEX items_open ON items ((tenant || ''), tenant) WHERE ended_at IS NULL;
+-- Tasks that external workers hold: only their actions have attempt_ms.
+CREATE INDEX actions_lent_by_tenant ON actions ((tenant || ''), tenant)
+    WHERE status = 'leased' AND attempt_ms IS NOT NULL;

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::Caller;
 use crate::http::problem::{Kind, Problem};
-use crate::quotas::{HeldQuota, QuotaPermit, TenantQuotas};
+use crate::quotas::{HeldQuota, QuotaPermit, RequestClass, TenantQuotas};
 
 /// How large a body may be and how long it may take.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,11 @@ impl Budget {
 
     /// The same for the tenant of the identified caller. What operators do is read without it.
     pub(crate) fn of_caller(&self, extensions: &Extensions) -> Self {
-        Self { tenant: extensions.get::<Caller>().map(|caller| caller.tenant.clone()), ..self.clone() }
+        let tenant = match extensions.get() {
+            Some(RequestClass::OperatorAct) => None,
+            Some(RequestClass::Ordinary | RequestClass::Keyed) | None => extensions.get::<Caller>(),
+        };
+        Self { tenant: tenant.map(|caller| caller.tenant.clone()), ..self.clone() }
     }
 
     /// Pays for so many KiB.

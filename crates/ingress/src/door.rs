@@ -139,8 +139,17 @@ impl Door {
             Accept::start(stores.events.clone(), clock.clone(), ring.clone(), &options, &life.commits);
         let news = News::start(streams.announcer.clone(), life.closing.clone(), &life.tasks);
         let me = door_id(&*entropy);
-        let board =
-            Board::start(stores.clone(), clock.clone(), news.work.clone(), life.closing.clone(), &life.tasks);
+        let quotas =
+            Arc::new(TenantQuotas::of(stores.quotas.clone(), options.quotas.clone(), &options.limits));
+        life.tasks.spawn(quotas::follow(quotas.clone(), life.closing.clone()));
+        let board = Board::start(
+            stores.clone(),
+            clock.clone(),
+            news.work.clone(),
+            quotas.clone(),
+            life.closing.clone(),
+            &life.tasks,
+        );
         let told = Told { ring: ring.clone(), announcer: streams.announcer.clone(), work: news.work.clone() };
         let reports = Reports::start(&stores, &clock, me.clone(), told.clone(), &life.tasks);
         let machines = Arc::new(Machines::of(
@@ -152,9 +161,6 @@ impl Door {
         life.tasks.spawn(clock::follow(stores.housekeeping.clone(), clock.clone(), life.closing.clone()));
         let keys = Arc::new(KeyLookup::of(stores.keys.clone(), clock.clone(), options.key_ttl));
         life.tasks.spawn(attend_keys(keys.clone(), life.closing.clone()));
-        let quotas =
-            Arc::new(TenantQuotas::of(stores.quotas.clone(), options.quotas.clone(), &options.limits));
-        life.tasks.spawn(quotas::follow(quotas.clone(), life.closing.clone()));
         Arc::new_cyclic(|door| Self {
             fleet: Fleet::start(&stores, &clock, news.devices.clone(), door.clone(), &life.tasks),
             machines,

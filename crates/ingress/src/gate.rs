@@ -10,6 +10,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use millstream_core::permission::Permission;
+use millstream_core::quota::QuotaRefusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{self, Caller};
@@ -17,7 +19,7 @@ use crate::connections::OnReserve;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::Limits;
-use crate::quotas::QuotaPermit;
+use crate::quotas::{QuotaPermit, RepeatAnswer, RequestClass};
 
 /// The counts that bound what is in flight.
 #[derive(Debug)]
@@ -62,11 +64,16 @@ impl Gate {
         }
     }
 
-    /// A place among those in flight; with it goes what the request holds of its tenant's share.
-    pub(crate) fn request(&self, share: Option<QuotaPermit>) -> Result<Slot, Problem> {
+    /// A place among those in flight; with it goes what the request holds of its tenant's share. `beyond` is the quota
+    /// that its tenant is at.
+    pub(crate) fn request(
+        &self,
+        share: Option<QuotaPermit>,
+        beyond: Option<QuotaRefusal>,
+    ) -> Result<Slot, Problem> {
         let permit = self.requests.clone().try_acquire_owned();
         let permit = permit.map_err(|_| Problem::new(Kind::Busy, "too many requests are in flight"))?;
-        Ok(Slot(Arc::new(std::sync::Mutex::new(Some((permit, share))))))
+        Ok(Slot { permits: Arc::new(std::sync::Mutex::new(Some((permit, share)))), beyond })
     }
 
     /// Leave to wait, or `None` when too many wait already.
@@ -95,16 +102,24 @@ impl Gate {
 
 /// A request's place among those in flight; dropping it, or the request, gives it back.
 #[derive(Debug, Clone)]
-pub(crate) struct Slot(Arc<std::sync::Mutex<Option<SlotPermits>>>);
+pub(crate) struct Slot {
+    permits: Arc<std::sync::Mutex<Option<SlotPermits>>>,
+    beyond: Option<QuotaRefusal>,
+}
 
 /// Of the process, and of the tenant where the caller is known.
 type SlotPermits = (OwnedSemaphorePermit, Option<QuotaPermit>);
 
 impl Slot {
     pub(crate) fn give_back(&self) {
-        if let Ok(mut permit) = self.0.lock() {
+        if let Ok(mut permit) = self.permits.lock() {
             *permit = None;
         }
+    }
+
+    /// Refuses anything but a repeat where the tenant is at its rate or holds its share.
+    pub(crate) fn admit_new(&self) -> Result<(), Problem> {
+        self.beyond.map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 }
 
@@ -118,12 +133,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Slot {
 }
 
 /// Bounds the requests in flight. Health and metrics stay outside of it.
-pub(crate) async fn in_flight(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
-    let slot = match door.request_slot(request.extensions().get::<Caller>()) {
+pub(crate) async fn in_flight(
+    State((door, needs, repeats)): State<(Arc<Door>, Option<Permission>, RepeatAnswer)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let class = RequestClass::of(needs, repeats, request.headers());
+    let slot = match door.request_slot(request.extensions().get::<Caller>(), class) {
         Ok(slot) => slot,
         Err(problem) => return problem.into_response(),
     };
     request.extensions_mut().insert(slot.clone());
+    request.extensions_mut().insert(class);
     let counted = crate::metrics::InFlight::begin();
     let response = next.run(request).await;
     drop(counted);

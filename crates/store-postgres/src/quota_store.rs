@@ -95,6 +95,10 @@ const fn statement(counted: CountedQuota) -> Option<&'static str> {
         CountedQuota::QueueItems => Some(
             "SELECT count(*) FROM (SELECT FROM items WHERE (tenant || '') = $1 AND ended_at IS NULL LIMIT $2) x",
         ),
+        CountedQuota::TaskLeases => Some(
+            "SELECT count(*) FROM (SELECT FROM actions WHERE (tenant || '') = $1 AND status = 'leased'
+                AND attempt_ms IS NOT NULL LIMIT $2) x",
+        ),
         CountedQuota::StoredBytes => None,
     }
 }

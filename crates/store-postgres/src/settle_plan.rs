@@ -137,7 +137,8 @@ fn record<'a>(
             plan.emitted.extend(emit.as_deref());
         }
         Settling::Retry { error, at: _ } => update.error = Kept::Now(error),
-        Settling::Postponed { .. } | Settling::Awaiting { .. } => {}
+        Settling::Postponed { error: Some(error), .. } => update.error = Kept::Now(error),
+        Settling::Postponed { error: None, .. } | Settling::Awaiting { .. } => {}
         Settling::Failed { error, then } => {
             update.error = Kept::Now(error);
             update.handling = Some(then.handling());

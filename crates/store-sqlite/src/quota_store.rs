@@ -94,6 +94,10 @@ const fn statement(counted: CountedQuota) -> &'static str {
         CountedQuota::QueueItems => {
             "SELECT count(*) FROM (SELECT 1 FROM items WHERE (tenant || '') = ?1 AND ended_at IS NULL LIMIT ?2)"
         }
+        CountedQuota::TaskLeases => {
+            "SELECT count(*) FROM (SELECT 1 FROM actions WHERE (tenant || '') = ?1 AND status = 'leased'
+                AND attempt_ms IS NOT NULL LIMIT ?2)"
+        }
         CountedQuota::StoredBytes => {
             "SELECT coalesce(sum(bytes), 0) FROM (
                 SELECT bytes FROM (SELECT length(payload) AS bytes FROM events WHERE tenant = ?1 LIMIT 100000)

@@ -121,7 +121,8 @@ pub(crate) fn write_outcome(
         Settling::Succeeded { result, .. } => (Some(result), None, false),
         Settling::Retry { error, .. } => (None, Some(error), false),
         Settling::Failed { error, then } => (None, Some(error), param::handled(then.handling())),
-        Settling::Postponed { .. } | Settling::Awaiting { .. } => (None, None, false),
+        Settling::Postponed { error, .. } => (None, error.as_ref(), false),
+        Settling::Awaiting { .. } => (None, None, false),
     };
     let settle = |status| settle_action(connection, key, status, result, error, handled, now);
     match becomes {

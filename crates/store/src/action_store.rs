@@ -193,9 +193,9 @@ pub enum Settling {
     /// To be tried again from `at` on; the error is kept until then. Not in an execution that was
     /// cancelled meanwhile: there the action is `cancelled`, as if nobody had held it.
     Retry { error: RawJson, at: Timestamp },
-    /// It is not time yet: ready again from `at` on, the attempt is not counted. In a cancelled execution
-    /// it is `cancelled`, as with `Retry`.
-    Postponed { at: Timestamp },
+    /// It is not time yet: ready again from `at` on, the attempt is not counted. An error says what it waits for, and
+    /// is kept as with `Retry`. In a cancelled execution it is `cancelled`, as with `Retry`.
+    Postponed { at: Timestamp, error: Option<RawJson> },
     /// Begun; the outcome will be settled by somebody else, under the same lease, which needs no renewal.
     /// From `until` on it can be leased again, to be given up, which every worker can: it stands in the
     /// engine's queue from now on.

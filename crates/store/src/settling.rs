@@ -95,7 +95,7 @@ impl Graph {
         let becomes = match outcome {
             Settling::Succeeded { .. } => Becomes::Succeeded,
             Settling::Retry { at, .. } => may_go_on(Becomes::Ready(*at)),
-            Settling::Postponed { at } => may_go_on(Becomes::Postponed(*at)),
+            Settling::Postponed { at, .. } => may_go_on(Becomes::Postponed(*at)),
             Settling::Awaiting { until } => match self.wanted {
                 Wanted::Yes => Becomes::Awaiting(*until),
                 Wanted::Cancelled => Becomes::Cancelled,
@@ -390,7 +390,7 @@ mod tests {
         ]);
         assert_eq!(graph.record(&name("b"), &retry, at(1)), Becomes::Skipped);
         assert_eq!(graph.record(&name("undo-c"), &retry, at(1)), Becomes::Ready(at(9)));
-        let postponed = Settling::Postponed { at: at(9) };
+        let postponed = Settling::Postponed { at: at(9), error: None };
         assert_eq!(graph.record(&name("undo-c"), &postponed, at(1)), Becomes::Postponed(at(9)));
     }
 

@@ -4,11 +4,11 @@
 //! reserved before it asks. The outcome of a commit that failed half-way is in doubt: nothing is
 //! assumed, the decoded state is dropped, and the next visit reads what is there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use millstream_core::crash::CrashPoint;
-use millstream_core::id::AcceptNo;
+use millstream_core::id::{AcceptNo, TenantId};
 use millstream_core::status::{ActionStatus, Phase};
 use millstream_rpc::evaluation_pool::PoolClosed;
 use millstream_store::StoreError;
@@ -21,6 +21,7 @@ use crate::decide::{DecidedVisit, VisitMember};
 use crate::kept::{End, Why};
 use crate::load::{Company, Found};
 use crate::perform::Errand;
+use crate::perform::tenant_slots::SlotsAside;
 use crate::ready_nodes::ReadyNodes;
 use crate::turn::Line;
 use crate::worker::Worker;
@@ -177,14 +178,17 @@ async fn write(
     batch: &[Commit],
     aftermath: &mut Aftermath,
 ) -> Result<Vec<Committed>, StoreError> {
-    let barred = worker.barred_tenants();
-    let allowed = |commit: &&Commit| !barred.contains(&commit.execution.tenant);
-    let ready = batch
-        .iter()
-        .filter(allowed)
-        .flat_map(|commit| &commit.actions)
-        .filter(|action| action.status == ActionStatus::Ready && worker.can_perform(&action.terms.queue))
-        .count();
+    let mut barred = worker.barred_tenants();
+    let mut wanted: BTreeMap<&TenantId, usize> = BTreeMap::new();
+    for commit in batch.iter().filter(|commit| !barred.contains(&commit.execution.tenant)) {
+        let ready = commit.actions.iter().filter(|action| action.status == ActionStatus::Ready);
+        let ready = ready.filter(|action| worker.can_perform(&action.terms.queue)).count();
+        *wanted.entry(&commit.execution.tenant).or_default() += ready;
+    }
+    wanted.retain(|_, ready| *ready > 0);
+    // Dropped when what was leased is held.
+    let aside = worker.set_slots_aside(wanted, &mut barred);
+    let ready = aside.iter().map(SlotsAside::len).sum();
     let own = match barred.is_empty() {
         true => worker.grant(0),
         false => worker.grant_except(&barred, batch.iter().map(|commit| &commit.execution.tenant)),

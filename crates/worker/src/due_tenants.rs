@@ -97,23 +97,34 @@ impl DueTenants {
         tenants.collect()
     }
 
-    /// Up to `most` owners whose turn it is, without tenants that are barred.
-    pub(crate) fn next(&self, most: usize, barred: &BTreeSet<TenantId>) -> Vec<DueOwner> {
+    /// Up to `most` owners whose turn it is, without tenants that are barred. A tenant that is to be asked alone, because
+    /// it may have less than there is, is the only one.
+    pub(crate) fn next(
+        &self,
+        most: usize,
+        barred: &BTreeSet<TenantId>,
+        alone: impl Fn(&TenantId) -> bool,
+    ) -> Vec<DueOwner> {
         let mut owners = self.owners();
         let after = owners.last.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let until = owners.last.clone().map_or(Bound::Excluded(QueueOwner::AllTenants), Bound::Included);
         let first = owners.owners.range((after, Bound::Unbounded));
         let then = owners.owners.range((Bound::Unbounded, until));
-        let passes = |(owner, _): &(&QueueOwner, &u64)| match owner {
-            QueueOwner::AllTenants => true,
-            QueueOwner::Tenant(tenant) => !barred.contains(tenant),
-        };
-        let next: Vec<DueOwner> = first
-            .chain(then)
-            .filter(passes)
-            .take(most)
-            .map(|(owner, heard)| DueOwner { owner: owner.clone(), heard: *heard })
-            .collect();
+        let mut next: Vec<DueOwner> = Vec::new();
+        for (owner, heard) in first.chain(then) {
+            let is_alone = match owner {
+                QueueOwner::AllTenants => false,
+                QueueOwner::Tenant(tenant) if barred.contains(tenant) => continue,
+                QueueOwner::Tenant(tenant) => alone(tenant),
+            };
+            if next.len() == most || (is_alone && !next.is_empty()) {
+                break;
+            }
+            next.push(DueOwner { owner: owner.clone(), heard: *heard });
+            if is_alone {
+                break;
+            }
+        }
         owners.last = next.last().map(|next| next.owner.clone());
         next
     }
@@ -175,9 +186,9 @@ mod tests {
             due.hear(&tenant(name));
         }
         let none = BTreeSet::new();
-        let turns = [(); 4].map(|()| names(&due.next(2, &none)).concat());
+        let turns = [(); 4].map(|()| names(&due.next(2, &none, |_| false)).concat());
         assert_eq!(turns, ["ab", "cd", "ea", "bc"]);
-        assert_eq!(names(&due.next(9, &none)), ["d", "e", "a", "b", "c"], "each once");
+        assert_eq!(names(&due.next(9, &none, |_| false)), ["d", "e", "a", "b", "c"], "each once");
     }
 
     #[test]
@@ -185,7 +196,7 @@ mod tests {
         let due = DueTenants::default();
         due.hear(&tenant("a"));
         due.hear(&tenant("b"));
-        let next = due.next(9, &BTreeSet::new());
+        let next = due.next(9, &BTreeSet::new(), |_| false);
         due.hear(&tenant("b"));
         due.exhausted(&next);
         assert_eq!(due.tenants(), [tenant("b")].into());
@@ -198,7 +209,7 @@ mod tests {
         let open = vec![Queue::engine(), Queue::engine_of(&tenant("a")), Queue::call_of(&tenant("b"), &call)];
         assert_eq!(due.next_look(now), None);
         due.looked(open, Duration::from_millis(50), now);
-        assert_eq!(names(&due.next(9, &BTreeSet::new())), ["", "a", "b"]);
+        assert_eq!(names(&due.next(9, &BTreeSet::new(), |_| false)), ["", "a", "b"]);
         assert_eq!(due.next_look(now), Some(now + Duration::from_secs(1)), "a twentieth of the time");
         assert_eq!(due.next_look(now + Duration::from_secs(1)), None);
     }
@@ -208,8 +219,19 @@ mod tests {
         let due = DueTenants::default();
         due.hear(&tenant("a"));
         due.hear(&tenant("b"));
-        assert_eq!(names(&due.next(9, &[tenant("a")].into())), ["b"]);
-        assert!(due.next(9, &[tenant("a"), tenant("b")].into()).is_empty());
+        assert_eq!(names(&due.next(9, &[tenant("a")].into(), |_| false)), ["b"]);
+        assert!(due.next(9, &[tenant("a"), tenant("b")].into(), |_| false).is_empty());
+    }
+
+    #[test]
+    fn a_tenant_that_may_have_less_than_there_is_is_asked_alone_in_its_turn() {
+        let due = DueTenants::default();
+        for name in ["a", "b", "c", "d"] {
+            due.hear(&tenant(name));
+        }
+        let turns =
+            [(); 4].map(|()| names(&due.next(9, &BTreeSet::new(), |owner| *owner == tenant("b"))).concat());
+        assert_eq!(turns, ["a", "b", "cda", "b"]);
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod perform;
 mod poison;
 mod process;
 mod programs;
+mod quota_rows;
 mod quotas;
 mod reading;
 mod ready_nodes;

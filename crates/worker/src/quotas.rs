@@ -1,11 +1,11 @@
-//! Quotas of tenants as a worker holds them: the time of attempts, and the depth and rate of children.
+//! Quotas of tenants as a worker holds them: the time of attempts, slots, and the depth, rate and number of children.
 //!
-//! A worker refuses no event and no outcome. A child that is started too fast waits and is tried again; one that is too
-//! deep is the failure of the action that wanted it.
+//! A worker refuses no event and no outcome. A child that is started too fast, or by a tenant that has as many open
+//! executions as it may, waits and is tried again, and so does an item for people; a child that is too deep is the
+//! failure of the action that wanted it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use millstream_core::id::TenantId;
 use millstream_core::quota::{
@@ -16,12 +16,15 @@ use millstream_store::quota_book::QuotaBook;
 use millstream_store::quota_store::QuotaStore;
 use tokio::time::Instant;
 
+use crate::quota_rows::QuotaRowCounts;
+
 #[derive(Debug)]
 pub(crate) struct WorkerQuotas {
     book: QuotaBook,
     /// Of tenants whose executions start children.
     children: Mutex<HashMap<TenantId, TokenBucket>>,
     began: Instant,
+    pub(super) rows: QuotaRowCounts,
 }
 
 /// Buckets beyond this many are forgotten; a bucket that is made again is full.
@@ -29,7 +32,8 @@ const REMEMBERED: usize = 10_000;
 
 impl WorkerQuotas {
     pub(crate) fn of(settings: QuotaSettings) -> Self {
-        Self { book: QuotaBook::of(settings), children: Mutex::default(), began: Instant::now() }
+        let (book, rows) = (QuotaBook::of(settings), QuotaRowCounts::default());
+        Self { book, children: Mutex::default(), began: Instant::now(), rows }
     }
 
     pub(crate) async fn refresh(&self, store: &dyn QuotaStore) -> Result<()> {
@@ -40,18 +44,25 @@ impl WorkerQuotas {
         self.book.quota(tenant)
     }
 
+    /// How many of so many action slots the tenant may hold.
+    pub(crate) fn action_slots(&self, tenant: &TenantId, slots: usize) -> usize {
+        let quota = self.quota(tenant).value(QuotaName::ActionSlots);
+        let most = quota.of_capacity(u64::try_from(slots).unwrap_or(u64::MAX));
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }
+
     /// Admits one more child now, or says how long it has to wait.
-    pub(crate) fn admit_child(&self, tenant: &TenantId) -> std::result::Result<(), Duration> {
-        let Some(per_second) = self.quota(tenant).value(QuotaName::ChildrenPerSecond).at_most() else {
-            return Ok(());
-        };
+    pub(crate) fn admit_child(&self, tenant: &TenantId) -> std::result::Result<(), QuotaRefusal> {
+        let quota = self.quota(tenant).get(QuotaName::ChildrenPerSecond);
+        let Some(per_second) = quota.value.at_most() else { return Ok(()) };
         let (rate, now) = (BucketRate { per_second, burst: per_second }, self.began.elapsed());
         let mut buckets = self.children.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= REMEMBERED && !buckets.contains_key(tenant) {
             buckets.clear();
         }
         let bucket = buckets.entry(tenant.clone()).or_insert_with(|| TokenBucket::full(rate, now));
-        bucket.take(rate, 1, now)
+        let taken = bucket.take(rate, 1, now);
+        taken.map_err(|wait| QuotaRefusal::passing(QuotaName::ChildrenPerSecond, quota, wait))
     }
 
     /// Refuses a child with so many ancestors.
@@ -71,6 +82,8 @@ impl WorkerQuotas {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use millstream_core::quota::{QuotaSet, QuotaValue};
 
     use super::*;
@@ -81,7 +94,8 @@ mod tests {
         let quotas = WorkerQuotas::of(QuotaSettings { every_tenant, ..QuotaSettings::default() });
         let (noisy, quiet) = (TenantId::parse("noisy").unwrap(), TenantId::parse("quiet").unwrap());
         assert_eq!([(); 2].map(|()| quotas.admit_child(&noisy)), [Ok(()), Ok(())]);
-        assert_eq!(quotas.admit_child(&noisy), Err(Duration::from_millis(500)));
+        let refusal = quotas.admit_child(&noisy).unwrap_err();
+        assert_eq!(refusal.retry_after, Some(Duration::from_millis(500)));
         assert_eq!(quotas.admit_child(&quiet), Ok(()));
         tokio::time::advance(Duration::from_millis(500)).await;
         assert_eq!(quotas.admit_child(&noisy), Ok(()));

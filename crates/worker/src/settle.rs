@@ -5,13 +5,13 @@
 //! became ready, if there is one. While the store is away reports are kept and tried again; the epoch
 //! makes a late one harmless, and only the store's word that the lease has passed on makes it void.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use millstream_core::action::ErrorClass;
-use millstream_core::id::IncidentId;
+use millstream_core::id::{IncidentId, TenantId};
 use millstream_core::incident::NewIncident;
 use millstream_core::raw::RawJson;
 use millstream_store::StoreError;
@@ -24,6 +24,7 @@ use crate::metrics;
 use crate::perform::leases::Held;
 use crate::perform::outcome::internal;
 use crate::perform::slots::{Reserved, Slot};
+use crate::perform::tenant_slots::SlotsAside;
 use crate::worker::Worker;
 
 const REFUSED: &str = "its outcome could not be stored";
@@ -105,9 +106,20 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
         }
         let settlements: Vec<Settlement> = group.iter().map(|report| report.settlement.clone()).collect();
         // What follows from a node's outcome is decided first.
-        let of_actions = group.iter().filter(|report| matches!(report.slot, Slot::Action(_))).count();
-        let slots = if worker.stop.is_cancelled() { 0 } else { of_actions };
-        let grant = worker.grant(slots);
+        let of_actions = group.iter().filter(|report| matches!(report.slot, Slot::Action(_)));
+        let mut freed: BTreeMap<&TenantId, usize> = BTreeMap::new();
+        for report in of_actions {
+            *freed.entry(&report.settlement.lease.key.execution.tenant).or_default() += 1;
+        }
+        let slots = if worker.stop.is_cancelled() { 0 } else { freed.values().sum() };
+        // All of the slots may become those of one tenant, beyond its own.
+        let beyond = freed.iter().map(|(tenant, own)| (*tenant, slots.saturating_sub(*own))).collect();
+        let mut barred = BTreeSet::new();
+        let aside = worker.set_slots_aside(beyond, &mut barred);
+        let grant = match barred.is_empty() {
+            true => worker.grant(slots),
+            false => worker.grant_except(&barred, freed.into_keys()).of(slots),
+        };
         let asked = Instant::now();
         let settled = worker
             .deps
@@ -120,7 +132,7 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
                 ::metrics::histogram!(metrics::SETTLE_SECONDS).record(asked.elapsed().as_secs_f64());
                 worker.store_outage.over();
                 patience = Duration::from_millis(50);
-                follow_up(worker, group, settled, asked).await;
+                follow_up(worker, group, settled, aside, asked).await;
             }
             Err(StoreError::Contention(_)) => {
                 tokio::time::sleep(worker.around(Duration::from_millis(5))).await;
@@ -173,7 +185,13 @@ fn bisect(worker: &Worker, mut group: Vec<Report>, reason: &str) -> Vec<Vec<Repo
     }
 }
 
-async fn follow_up(worker: &Worker, group: Vec<Report>, settled: Settled, asked: Instant) {
+async fn follow_up(
+    worker: &Worker,
+    group: Vec<Report>,
+    settled: Settled,
+    aside: Vec<SlotsAside>,
+    asked: Instant,
+) {
     let mut aftermath = Aftermath::default();
     let mut reserved = Reserved::default();
     let mut somewhere = BTreeMap::new();
@@ -195,7 +213,7 @@ async fn follow_up(worker: &Worker, group: Vec<Report>, settled: Settled, asked:
             | Settling::Failed { then: AfterFailure::Emit(_), .. } => {
                 aftermath.ring_mailbox(key.execution.clone());
             }
-            Settling::Retry { at, .. } | Settling::Postponed { at } => {
+            Settling::Retry { at, .. } | Settling::Postponed { at, .. } => {
                 worker.hunger.set(worker.instant_of(at));
                 worker.node_hunger.set(worker.instant_of(at));
             }
@@ -206,7 +224,7 @@ async fn follow_up(worker: &Worker, group: Vec<Report>, settled: Settled, asked:
         somewhere.insert(key.execution.tenant.clone(), key.execution);
     }
     aftermath.perform(worker, settled.leased, &mut reserved, asked);
-    drop(reserved);
+    drop((reserved, aside));
     if settled.unleased > 0 {
         // It is not known here whose they are.
         for (tenant, execution) in somewhere {

@@ -1,6 +1,6 @@
 //! What all loops of one worker share. It does nothing itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,6 +33,7 @@ use crate::perform::inputs::Inputs;
 use crate::perform::leases::Leases;
 use crate::perform::node_slots::NodeSlots;
 use crate::perform::slots::Slots;
+use crate::perform::tenant_slots::SlotsAside;
 use crate::perform::{Errand, PerformNodes, Performers};
 use crate::programs::Programs;
 use crate::quotas::WorkerQuotas;
@@ -220,13 +221,43 @@ impl Worker {
     }
 
     /// The tenants whose actions are not leased for now: they hold more than their part of the slots while others,
-    /// who hold less, have actions due.
+    /// who hold less, have actions due; or they hold their quota.
     pub(crate) fn barred_tenants(&self) -> BTreeSet<TenantId> {
         let due = self.due_tenants.tenants();
         if due.is_empty() {
             return BTreeSet::new();
         }
-        crowding_tenants(&due, &self.leases.count_by_tenant(), self.options.leases())
+        let held = self.leases.tenants().held_by_tenant();
+        let mut barred = crowding_tenants(&due, &held, self.options.leases());
+        barred.extend(due.into_iter().filter(|tenant| self.slot_room(tenant) == 0));
+        barred
+    }
+
+    /// How many slots the actions of the tenant may hold here.
+    pub(crate) fn slot_quota(&self, tenant: &TenantId) -> usize {
+        self.quotas.action_slots(tenant, self.options.action_slots)
+    }
+
+    /// How many more they may hold.
+    pub(crate) fn slot_room(&self, tenant: &TenantId) -> usize {
+        self.leases.tenants().room(tenant, self.slot_quota(tenant))
+    }
+
+    /// Sets slots aside for leases that are about to be asked for, by tenant. Tenants whose quota does not leave as many
+    /// are added to `barred`.
+    pub(crate) fn set_slots_aside(
+        &self,
+        wanted: BTreeMap<&TenantId, usize>,
+        barred: &mut BTreeSet<TenantId>,
+    ) -> Vec<SlotsAside> {
+        let mut all = Vec::with_capacity(wanted.len());
+        for (tenant, wanted) in wanted {
+            match self.leases.tenants().set_aside_all(tenant, wanted, self.slot_quota(tenant)) {
+                Some(aside) => all.push(aside),
+                None => drop(barred.insert(tenant.clone())),
+            }
+        }
+        all
     }
 
     pub(crate) fn event_id(&self) -> EventId {

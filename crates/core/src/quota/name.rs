@@ -50,7 +50,7 @@ names! {
     Streams = "streams", Share, MOST_OF_A_PROCESS;
     /// Of a worker process's `worker.action_slots`.
     ActionSlots = "action_slots", Share, MOST_OF_A_PROCESS;
-    /// Tasks that external workers hold, of those that one ingress process gave out.
+    /// Tasks that external workers hold a lease on.
     TaskLeases = "task_leases", Number, QuotaValue::AtMost(20_000);
     /// Executions that have not ended, graphs included.
     OpenExecutions = "open_executions", Number, QuotaValue::AtMost(1_000_000);
@@ -108,6 +108,7 @@ impl QuotaName {
             Self::Devices => Some(CountedQuota::Devices),
             Self::QueueItems => Some(CountedQuota::QueueItems),
             Self::StoredBytes => Some(CountedQuota::StoredBytes),
+            Self::TaskLeases => Some(CountedQuota::TaskLeases),
             Self::RequestsPerSecond
             | Self::RequestsBurst
             | Self::EventsPerSecond
@@ -117,7 +118,6 @@ impl QuotaName {
             | Self::Waits
             | Self::Streams
             | Self::ActionSlots
-            | Self::TaskLeases
             | Self::MaxActionTimeout
             | Self::MaxAttempts
             | Self::ChildDepth
@@ -142,6 +142,7 @@ pub enum CountedQuota {
     Devices,
     QueueItems,
     StoredBytes,
+    TaskLeases,
 }
 
 impl CountedQuota {
@@ -152,6 +153,7 @@ impl CountedQuota {
         Self::Devices,
         Self::QueueItems,
         Self::StoredBytes,
+        Self::TaskLeases,
     ];
 
     pub const fn name(self) -> QuotaName {
@@ -162,6 +164,7 @@ impl CountedQuota {
             Self::Devices => QuotaName::Devices,
             Self::QueueItems => QuotaName::QueueItems,
             Self::StoredBytes => QuotaName::StoredBytes,
+            Self::TaskLeases => QuotaName::TaskLeases,
         }
     }
 }

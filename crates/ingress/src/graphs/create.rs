@@ -16,6 +16,7 @@ use super::heavy;
 use crate::accept::Verdict;
 use crate::auth::Caller;
 use crate::door::Door;
+use crate::gate::Slot;
 use crate::http::posting;
 use crate::http::problem::{Kind, Problem};
 use crate::trace::Trace;
@@ -42,6 +43,7 @@ pub(crate) async fn create(
     door: &Door,
     caller: &Caller,
     trace: &Trace,
+    slot: &Slot,
     wish: Wish,
 ) -> Result<(Made, Found), Problem> {
     let Wish { id, spec, idempotency_key, bytes } = wish;
@@ -76,7 +78,10 @@ pub(crate) async fn create(
         traceparent: Some(trace.traceparent.to_string()),
     };
     let new = match heavy(bytes, move || graph_start::start(new, now)).await? {
-        Ok(new) => door.admit_start(&new).await.map(|()| new),
+        Ok(new) => match slot.admit_new() {
+            Ok(()) => door.admit_start(&new).await.map(|()| new),
+            Err(problem) => Err(problem),
+        },
         Err(invalid) => Err(refusal(invalid)),
     };
     let new = match new {

@@ -64,7 +64,10 @@ pub(crate) async fn edit(
     wish: Wish,
 ) -> Result<Edited, Problem> {
     let idempotency = idempotency(&execution, &wish);
-    let checked = check(door, &execution, wish).await;
+    let checked = match asker.slot.admit_new() {
+        Ok(()) => check(door, &execution, wish).await,
+        Err(problem) => Err(problem),
+    };
     let payload = checked.as_ref().map_or_else(|_| RawJson::null(), RawJson::of);
     let draft = Draft { execution, name: Name::edit(), payload, idempotency_key: None };
     let event = posting::new_event(door, asker.caller, asker.trace, draft);

@@ -15,6 +15,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use millstream_core::permission::Permission;
 use tokio::time::Sleep;
 use tonic::Status;
 
@@ -27,6 +28,7 @@ use crate::gate::{self, AnonymousBudget};
 use crate::held_body::HeldBody;
 use crate::http::problem::{Kind, Problem};
 use crate::metrics::InFlight;
+use crate::quotas::{RepeatAnswer, RequestClass};
 
 /// Sizes and hosts, for every service.
 pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
@@ -51,11 +53,22 @@ pub(super) async fn identify(State(door): State<Arc<Door>>, mut request: Request
 }
 
 /// Bounds the calls in flight, and what they hold.
-pub(super) async fn in_flight(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let slot = match door.request_slot(request.extensions().get::<Caller>()) {
+pub(super) async fn in_flight(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+    let needs = match methods::access(request.uri().path()) {
+        Some(Access::Needs(permission)) => Some(permission),
+        Some(Access::Anonymous) | None => None,
+    };
+    // Methods that create or edit answer a repeat by the key in their metadata.
+    let repeats = match needs {
+        Some(Permission::PostEvents) => RepeatAnswer::ByKey,
+        Some(_) | None => RepeatAnswer::None,
+    };
+    let class = RequestClass::of(needs, repeats, request.headers());
+    let slot = match door.request_slot(request.extensions().get::<Caller>(), class) {
         Ok(slot) => slot,
         Err(problem) => return response(problem),
     };
+    request.extensions_mut().insert(class);
     let account = Account::new(door.bodies.of_caller(request.extensions()));
     let limit = door.options.limits.body_timeout;
     let mut request = request.map(|body| Body::new(Paid::new(body, account.clone(), limit)));

@@ -48,7 +48,8 @@ impl WorkflowService for Workflows {
         let spec = heavy(bytes, move || read::workflow(given)).await.map_err(status)?;
         let spec = spec.map_err(|problems| refusal::invalid(&problems))?;
         let wish = create::Wish { id, spec, idempotency_key: call.idempotency_key, bytes };
-        let (_, found) = create::create(&self.0, &call.caller, &call.trace, wish).await.map_err(status)?;
+        let (_, found) =
+            create::create(&self.0, &call.caller, &call.trace, &call.slot, wish).await.map_err(status)?;
         Ok(Response::new(CreateWorkflowResponse { workflow: Some(shown(&found)?) }))
     }
 

@@ -92,7 +92,11 @@ async fn post(
     };
 
     let draft = Draft { execution, name, payload, idempotency_key };
-    match admit(&door, &draft, strictness).await {
+    let admitted = match slot.admit_new() {
+        Ok(()) => admit(&door, &draft, strictness).await,
+        Err(problem) => Err(problem),
+    };
+    match admitted {
         Ok(mode) => {
             let event = posting::new_event(&door, &caller, &trace, draft);
             submit(&door, &slot, event, prefer, mode).await

@@ -10,6 +10,7 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use millstream_core::permission::Permission;
 
 use crate::door::Door;
+use crate::quotas::RepeatAnswer;
 
 /// One method on one path.
 pub(crate) struct Route {
@@ -62,6 +63,13 @@ pub(crate) enum Located {
 pub(crate) enum BodyUse {
     Required,
     Optional,
+}
+
+impl Operation {
+    /// A route that documents the header answers repeats by it.
+    pub(crate) fn repeats(&self) -> RepeatAnswer {
+        if self.headers.contains(&"Idempotency-Key") { RepeatAnswer::ByKey } else { RepeatAnswer::None }
+    }
 }
 
 impl Route {

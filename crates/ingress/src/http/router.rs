@@ -28,10 +28,10 @@ pub fn router(deps: Deps, options: IngressOptions, life: &Life) -> Router {
 }
 
 pub(crate) fn serve_routes(door: Arc<Door>) -> Router {
-    let in_flight = from_fn_with_state(door.clone(), gate::in_flight);
-    let api = api_routes()
-        .into_iter()
-        .map(|route| (route.doc.clone(), route.handler.route_layer(in_flight.clone())));
+    let api = api_routes().into_iter().map(|Route { doc, handler }| {
+        let state = (door.clone(), doc.needs, doc.repeats());
+        (doc, handler.route_layer(from_fn_with_state(state, gate::in_flight)))
+    });
     let health = health::routes().into_iter().map(|route| (route.doc, route.handler));
     let mount = |router: Router<Arc<Door>>, (doc, handler): (Operation, MethodRouter<Arc<Door>>)| {
         // Outside of the bound on requests in flight: a refused caller takes no slot.

@@ -32,6 +32,7 @@ use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
 use crate::fields::Fields;
+use crate::gate::Slot;
 use crate::query::Params;
 use crate::trace::Trace;
 
@@ -125,6 +126,7 @@ async fn post(
     State(door): State<Arc<Door>>,
     caller: Caller,
     trace: Trace,
+    slot: Slot,
     params: Params,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -137,7 +139,11 @@ async fn post(
     let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let draft = draft(body.json()?, limits.payload_bytes, idempotency_key)?;
 
-    let accepted = match admit(&door, &caller, &draft).await {
+    let admitted = match slot.admit_new() {
+        Ok(()) => admit(&door, &caller, &draft).await,
+        Err(problem) => Err(problem),
+    };
+    let accepted = match admitted {
         Ok(()) => submit(&door, &caller, &trace, draft).await?,
         Err(problem) => {
             let refused = vec![(&caller.tenant, draft.idempotency(), problem)];

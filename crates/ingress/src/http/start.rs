@@ -129,7 +129,7 @@ async fn start(
         Ok(found) => prepare(&door, &caller, &trace, wish, idempotency.clone(), found),
         Err(problem) => Err(problem),
     };
-    let ready = match ready {
+    let ready = match ready.and_then(|ready| slot.admit_new().map(|()| ready)) {
         Ok(ready) => door.admit_start(&ready.new).await.map(|()| ready),
         Err(problem) => Err(problem),
     };

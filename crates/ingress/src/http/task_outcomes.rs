@@ -204,6 +204,7 @@ pub(crate) async fn settle(door: &Door, held: Held, attempt: Attempt) -> Result<
     match door.reports.settle(settlement).await? {
         SettleVerdict::Recorded { event } => {
             door.handed.forget(key);
+            door.board.end_lease(&key.execution.tenant);
             let outcome = match outcome {
                 Became::Retried => retried(door, key).await,
                 Became::Completed | Became::Failed | Became::Incident | Became::Cancelled => outcome,

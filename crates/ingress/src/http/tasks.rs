@@ -16,6 +16,7 @@ use millstream_core::duration;
 use millstream_core::id::{ActionKey, Epoch, ExecutionId, Name, WorkerId};
 use millstream_core::permission::Permission;
 use millstream_core::placement::Capability;
+use millstream_core::quota::CountedQuota;
 use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
@@ -290,9 +291,14 @@ async fn explain(
     let since = now.minus(door.options.worker_ttl);
     let external = door.stores.tasks.connected(&caller.tenant, since).await?;
     let engine = door.stores.workers.workers(since).await?;
+    let at_quota = match view.queue.is_external() && view.status == ActionStatus::Ready {
+        true => door.quotas.refusal_now(&caller.tenant, CountedQuota::TaskLeases).await?,
+        false => None,
+    };
     let shown = view.key.with_revision(view.revision);
     let (status, attempts) = (view.status, view.attempts);
-    Ok(Json(WhyOut { key: shown, status, attempts, why: why(&view, external, engine, now) }))
+    let why = why(&view, external, engine, at_quota, now);
+    Ok(Json(WhyOut { key: shown, status, attempts, why }))
 }
 
 pub(super) async fn read(door: &Door, request: Request, bytes: usize) -> Result<Body, Problem> {

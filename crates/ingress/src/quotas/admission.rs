@@ -10,7 +10,7 @@ use millstream_core::quota::CountedQuota;
 use millstream_store::event_log::NewExecution;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{HeldQuota, QuotaPermit, RateQuota};
+use super::{HeldQuota, QuotaPermit, RateQuota, RequestClass};
 use crate::auth::Caller;
 use crate::door::Door;
 use crate::gate::Slot;
@@ -38,11 +38,28 @@ impl Door {
     }
 
     /// A place among the requests in flight, for a caller within its rate and its share. A call that needs no key has
-    /// neither.
-    pub(crate) fn request_slot(&self, caller: Option<&Caller>) -> Result<Slot, Problem> {
-        let Some(Caller { tenant, .. }) = caller else { return self.gate.request(None) };
-        self.quotas.pass(tenant, RateQuota::Requests, 1)?;
-        self.gate.request(Some(self.quotas.hold(tenant, HeldQuota::Requests, 1)?))
+    /// neither, and neither has an operator, who belongs to no tenant.
+    pub(crate) fn request_slot(&self, caller: Option<&Caller>, class: RequestClass) -> Result<Slot, Problem> {
+        let Some(Caller { tenant, .. }) = caller else { return self.gate.request(None, None) };
+        let quotas = &self.quotas;
+        let within = || {
+            quotas.pass(tenant, RateQuota::Requests, 1)?;
+            quotas.hold(tenant, HeldQuota::Requests, 1)
+        };
+        match class {
+            RequestClass::Ordinary => self.gate.request(Some(within()?), None),
+            RequestClass::OperatorAct => {
+                self.gate.request(Some(quotas.hold_reserve(tenant, HeldQuota::Requests, 1)?), None)
+            }
+            RequestClass::Keyed => match within() {
+                Ok(share) => self.gate.request(Some(share), None),
+                Err(refusal) => {
+                    quotas.pass(tenant, RateQuota::Repeats, 1).map_err(|_| refusal)?;
+                    let share = quotas.hold_reserve(tenant, HeldQuota::Requests, 1)?;
+                    self.gate.request(Some(share), Some(refusal))
+                }
+            },
+        }
     }
 
     /// Whether the tenant's clients may post so many events now.

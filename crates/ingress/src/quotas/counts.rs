@@ -1,4 +1,4 @@
-//! Counts of rows: open executions, definitions, executors, devices, items and bytes.
+//! Counts of rows: open executions, definitions, executors, devices, items, leases of tasks, and bytes.
 //!
 //! The first write of a tenant counts its rows, and from then on a task counts them again every few seconds while the
 //! tenant writes. In between, what this process admits is added. A refusal never rests on a count older than a second.
@@ -22,8 +22,8 @@ pub(super) struct RowCounts(Mutex<HashMap<CountedQuota, RowCount>>);
 #[derive(Debug, Clone, Copy)]
 struct RowCount {
     rows: u64,
-    /// Admitted here since that count began.
-    added: u64,
+    /// Admitted here since that count began, less what ended here.
+    added: i64,
     counted_at: Instant,
     /// Not counted again before this: the larger the count, the rarer.
     due_at: Instant,
@@ -31,8 +31,18 @@ struct RowCount {
     used: bool,
 }
 
-/// The time between two counts is between these, and else a hundred times what the count took: counting costs at most
-/// about one percent of a connection. Counts equal the rows within the longest plus the pause of the task, 10 s.
+impl RowCount {
+    fn total(&self) -> u64 {
+        self.rows.saturating_add_signed(self.added)
+    }
+
+    fn add(&mut self, more: u64) {
+        self.added = self.added.saturating_add_unsigned(more);
+    }
+}
+
+/// The time between two counts is between these, and else a hundred times what the count took: a tenant's counting
+/// uses at most a hundredth of the time of a connection, unless one count takes longer than a hundredth of the longest. Counts equal the rows within the longest plus the pause of the task, 10 s.
 const SHORTEST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(8);
 /// A refusal is repeated for so long without counting.
@@ -53,7 +63,7 @@ impl TenantQuotas {
         let Some(most) = quota.value.at_most() else { return Ok(()) };
         let usage = self.usage(tenant);
         if let Some(count) = usage.counts.lock().get(&counted) {
-            let total = count.rows.saturating_add(count.added).saturating_add(more);
+            let total = count.total().saturating_add(more);
             if total > most && count.counted_at.elapsed() < REFUSED_FOR {
                 return Err(QuotaRefusal::lasting(counted.name(), quota).into());
             }
@@ -61,11 +71,58 @@ impl TenantQuotas {
         self.recount(&[(tenant.clone(), counted)]).await.map_err(Problem::from)?;
         let mut counts = usage.counts.lock();
         let Some(count) = counts.get_mut(&counted) else { return Ok(()) };
-        if count.rows.saturating_add(count.added).saturating_add(more) > most {
+        if count.total().saturating_add(more) > most {
             return Err(QuotaRefusal::lasting(counted.name(), quota).into());
         }
-        count.added += more;
+        count.add(more);
         Ok(())
+    }
+
+    /// Admits as many of `wanted` more rows as the quota leaves.
+    pub(crate) async fn admit_some(
+        &self,
+        tenant: &TenantId,
+        counted: CountedQuota,
+        wanted: u64,
+    ) -> StoreResult<u64> {
+        if self.admits_without_counting(tenant, counted, wanted) {
+            return Ok(wanted);
+        }
+        let Some(most) = self.quota(tenant).value(counted.name()).at_most() else { return Ok(wanted) };
+        let usage = self.usage(tenant);
+        let is_fresh = |count: &RowCount| count.counted_at.elapsed() < REFUSED_FOR;
+        if !usage.counts.lock().get(&counted).is_some_and(is_fresh) {
+            self.recount(&[(tenant.clone(), counted)]).await?;
+        }
+        let mut counts = usage.counts.lock();
+        let Some(count) = counts.get_mut(&counted) else { return Ok(wanted) };
+        let admitted = most.saturating_sub(count.total()).min(wanted);
+        count.add(admitted);
+        Ok(admitted)
+    }
+
+    /// So many rows ended here, or were admitted and not written. Whether the tenant was at its quota.
+    pub(crate) fn end_rows(&self, tenant: &TenantId, counted: CountedQuota, ended: u64) -> bool {
+        let Some(most) = self.quota(tenant).value(counted.name()).at_most() else { return false };
+        let usage = self.usage(tenant);
+        let mut counts = usage.counts.lock();
+        let Some(count) = counts.get_mut(&counted) else { return false };
+        let was_at_quota = count.total() >= most;
+        count.added = count.added.saturating_sub_unsigned(ended);
+        was_at_quota
+    }
+
+    /// The refusal that the tenant would get now, by counting.
+    pub(crate) async fn refusal_now(
+        &self,
+        tenant: &TenantId,
+        counted: CountedQuota,
+    ) -> StoreResult<Option<QuotaRefusal>> {
+        let quota = self.quota(tenant).get(counted.name());
+        let Some(most) = quota.value.at_most() else { return Ok(None) };
+        let question = UsageQuestion { tenant: tenant.clone(), counted, at_most: most };
+        let rows = self.store.count_usage(&[question]).await?.into_iter().next().unwrap_or(0);
+        Ok((rows >= most).then(|| QuotaRefusal::lasting(counted.name(), quota)))
     }
 
     /// Admits so many more by what is known, without asking the store. `false`: not known well enough.
@@ -80,11 +137,11 @@ impl TenantQuotas {
         let mut counts = usage.counts.lock();
         let Some(count) = counts.get_mut(&counted) else { return false };
         count.used = true;
-        let total = count.rows.saturating_add(count.added).saturating_add(more);
+        let total = count.total().saturating_add(more);
         let near = if is_exact(counted) { most / 2 } else { most };
         let admitted = total <= near && count.counted_at.elapsed() < LONGEST * 2;
         if admitted {
-            count.added += more;
+            count.add(more);
         }
         admitted
     }
@@ -114,7 +171,7 @@ impl TenantQuotas {
         let added = |(tenant, counted): &(TenantId, CountedQuota)| {
             self.usage(tenant).counts.lock().get(counted).map_or(0, |count| count.added)
         };
-        let before: Vec<u64> = due.iter().map(added).collect();
+        let before: Vec<i64> = due.iter().map(added).collect();
         let began = Instant::now();
         let counts = self.store.count_usage(&questions).await?;
         let took = began.elapsed() / u32::try_from(due.len().max(1)).unwrap_or(u32::MAX);
@@ -134,7 +191,10 @@ impl TenantQuotas {
 const fn is_exact(counted: CountedQuota) -> bool {
     match counted {
         CountedQuota::Definitions | CountedQuota::Executors | CountedQuota::Devices => true,
-        CountedQuota::OpenExecutions | CountedQuota::QueueItems | CountedQuota::StoredBytes => false,
+        CountedQuota::OpenExecutions
+        | CountedQuota::QueueItems
+        | CountedQuota::StoredBytes
+        | CountedQuota::TaskLeases => false,
     }
 }
 

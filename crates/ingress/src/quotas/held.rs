@@ -17,12 +17,11 @@ pub(crate) enum HeldQuota {
     BodyBytes,
     Waits,
     Streams,
-    TaskLeases,
 }
 
 impl HeldQuota {
     pub(crate) const ALL: &'static [HeldQuota] =
-        &[Self::Requests, Self::BodyBytes, Self::Waits, Self::Streams, Self::TaskLeases];
+        &[Self::Requests, Self::BodyBytes, Self::Waits, Self::Streams];
 
     pub(crate) const fn name(self) -> QuotaName {
         match self {
@@ -30,7 +29,6 @@ impl HeldQuota {
             Self::BodyBytes => QuotaName::BodyBytesInFlight,
             Self::Waits => QuotaName::Waits,
             Self::Streams => QuotaName::Streams,
-            Self::TaskLeases => QuotaName::TaskLeases,
         }
     }
 
@@ -38,7 +36,7 @@ impl HeldQuota {
     const fn unit(self) -> u64 {
         match self {
             Self::BodyBytes => 1_024,
-            Self::Requests | Self::Waits | Self::Streams | Self::TaskLeases => 1,
+            Self::Requests | Self::Waits | Self::Streams => 1,
         }
     }
 }
@@ -49,7 +47,6 @@ pub(super) struct HeldCounts {
     body_kib: AtomicU64,
     waits: AtomicU64,
     streams: AtomicU64,
-    task_leases: AtomicU64,
 }
 
 impl HeldCounts {
@@ -59,10 +56,12 @@ impl HeldCounts {
             HeldQuota::BodyBytes => &self.body_kib,
             HeldQuota::Waits => &self.waits,
             HeldQuota::Streams => &self.streams,
-            HeldQuota::TaskLeases => &self.task_leases,
         }
     }
 }
+
+/// One part in so many of the process is there for what a tenant may do at its quota.
+const RESERVE: u64 = 8;
 
 /// So much of a tenant's share, given back when dropped.
 #[derive(Debug)]
@@ -94,8 +93,28 @@ impl TenantQuotas {
         held: HeldQuota,
         amount: u64,
     ) -> Result<QuotaPermit, QuotaRefusal> {
+        self.hold_within(tenant, held, amount, 0)
+    }
+
+    /// The same for what is not refused at the quota: beyond it the tenant has an eighth of what the process has.
+    pub(crate) fn hold_reserve(
+        &self,
+        tenant: &TenantId,
+        held: HeldQuota,
+        amount: u64,
+    ) -> Result<QuotaPermit, QuotaRefusal> {
+        self.hold_within(tenant, held, amount, self.capacity(held) / RESERVE)
+    }
+
+    fn hold_within(
+        &self,
+        tenant: &TenantId,
+        held: HeldQuota,
+        amount: u64,
+        beyond: u64,
+    ) -> Result<QuotaPermit, QuotaRefusal> {
         let quota = self.quota(tenant).get(held.name());
-        let most = quota.value.of_capacity(self.capacity(held)) / held.unit();
+        let most = quota.value.of_capacity(self.capacity(held)).saturating_add(beyond) / held.unit();
         let usage = self.usage(tenant);
         let add = |now: u64| now.checked_add(amount).filter(|sum| *sum <= most);
         match usage.held.of(held).fetch_update(Ordering::AcqRel, Ordering::Acquire, add) {
@@ -116,7 +135,6 @@ impl TenantQuotas {
             HeldQuota::BodyBytes => self.limits.body_bytes_in_flight,
             HeldQuota::Waits => self.limits.waits,
             HeldQuota::Streams => self.limits.tails,
-            HeldQuota::TaskLeases => return u64::MAX,
         };
         u64::try_from(places).unwrap_or(u64::MAX)
     }

@@ -9,11 +9,13 @@ mod counts;
 mod follow;
 mod held;
 mod rates;
+mod request_class;
 mod tenant_quotas;
 
 pub(crate) use admission::HeldPlace;
 pub(crate) use follow::follow;
 pub(crate) use held::{HeldQuota, QuotaPermit};
 pub(crate) use rates::RateQuota;
+pub(crate) use request_class::{RepeatAnswer, RequestClass};
 pub(crate) use tenant_quotas::TenantQuotas;
 use tenant_quotas::TenantUse;

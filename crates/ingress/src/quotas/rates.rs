@@ -10,13 +10,15 @@ use super::TenantQuotas;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RateQuota {
     Requests,
+    /// Requests with an idempotency key beyond the rate: as many again.
+    Repeats,
     Events,
 }
 
 impl RateQuota {
     const fn names(self) -> (QuotaName, QuotaName) {
         match self {
-            Self::Requests => (QuotaName::RequestsPerSecond, QuotaName::RequestsBurst),
+            Self::Requests | Self::Repeats => (QuotaName::RequestsPerSecond, QuotaName::RequestsBurst),
             Self::Events => (QuotaName::EventsPerSecond, QuotaName::EventsBurst),
         }
     }
@@ -26,6 +28,7 @@ impl RateQuota {
 #[derive(Debug, Default)]
 pub(super) struct Buckets {
     requests: Mutex<Option<TokenBucket>>,
+    repeats: Mutex<Option<TokenBucket>>,
     events: Mutex<Option<TokenBucket>>,
 }
 
@@ -41,6 +44,7 @@ impl TenantQuotas {
         let (usage, now) = (self.usage(tenant), self.began.elapsed());
         let bucket = match rate {
             RateQuota::Requests => &usage.rates.requests,
+            RateQuota::Repeats => &usage.rates.repeats,
             RateQuota::Events => &usage.rates.events,
         };
         let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);

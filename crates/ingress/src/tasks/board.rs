@@ -8,6 +8,10 @@
 //! later, until work is announced or the tick comes: a worker that comes back to wait costs the store
 //! nothing.
 //!
+//! Of a tenant whose workers hold as many tasks as its quota `task_leases` allows, no more are leased: its workers wait,
+//! and one that does not wait gets none. The outcome of a task makes room at once, a lease that ends elsewhere does
+//! when the rows are counted again.
+//!
 //! A worker that has gone meanwhile gets nothing: what was leased for it is released, uncounted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,6 +23,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use millstream_core::id::{TenantId, WorkerId};
 use millstream_core::placement::{Capability, Queue};
+use millstream_core::quota::CountedQuota;
 use millstream_store::action_store::{Lease, LeasedAction};
 use millstream_store::clock::Clock;
 use millstream_store::execution_store::LeaseGrant;
@@ -30,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::ticket::Ticket;
+use crate::quotas::TenantQuotas;
 
 /// How often the store is asked while somebody waits and nothing is announced.
 const TICK: Duration = Duration::from_millis(500);
@@ -50,6 +56,7 @@ pub(crate) struct Board {
     came: Arc<Notify>,
     /// There may be work.
     work: Arc<Notify>,
+    quotas: Arc<TenantQuotas>,
 }
 
 #[derive(Debug, Default)]
@@ -103,10 +110,11 @@ impl Board {
         stores: Stores,
         clock: Arc<dyn Clock>,
         work: Arc<Notify>,
+        quotas: Arc<TenantQuotas>,
         closing: CancellationToken,
         tasks: &TaskTracker,
     ) -> Self {
-        let board = Self { waiting: Arc::default(), came: Arc::default(), work };
+        let board = Self { waiting: Arc::default(), came: Arc::default(), work, quotas };
         let (run, tell) = (board.clone(), board.clone());
         let (told_stores, told_clock) = (stores.clone(), clock.clone());
         let ending = closing.clone();
@@ -146,6 +154,14 @@ impl Board {
         Ticket { leased, board: self.clone() }
     }
 
+    /// A task of the tenant is not leased any more.
+    pub(crate) fn end_lease(&self, tenant: &TenantId) {
+        if self.quotas.end_rows(tenant, CountedQuota::TaskLeases, 1) {
+            // Workers of the tenant wait for room.
+            self.work.notify_one();
+        }
+    }
+
     /// They are released soon; if not, they run out.
     pub(super) fn give_back(&self, leases: impl IntoIterator<Item = Lease>) {
         self.waiting().returned.extend(leases);
@@ -176,6 +192,7 @@ impl Board {
             if !returned.is_empty() {
                 // If it fails the leases run out.
                 let _ = stores.actions.release(&returned, clock.now()).await;
+                returned.iter().for_each(|lease| self.end_lease(&lease.key.execution.tenant));
                 idle = Idle::at(Instant::now());
             }
             // Who comes from now on may not have been looked at.
@@ -289,14 +306,23 @@ impl Board {
         group: Group,
     ) -> std::result::Result<Served, (Vec<Waiter>, StoreError)> {
         let Group { can, queues, waiters } = group;
-        let takers: Vec<WorkerId> =
+        let mut takers: Vec<WorkerId> =
             waiters.iter().flat_map(|waiter| repeat_n(&waiter.worker, waiter.most)).cloned().collect();
+        let wanted = takers.len();
+        match self.quotas.admit_some(&can.tenant, CountedQuota::TaskLeases, count(wanted)).await {
+            Ok(0) => return Ok(Served::NotAll { can, unserved: waiters }),
+            Ok(admitted) => takers.truncate(usize::try_from(admitted).unwrap_or(usize::MAX)),
+            Err(error) => return Err((waiters, error)),
+        }
         let grant = LeaseGrant { slots: takers.len(), ttl: LEASE, queues };
-        let leased = match stores.actions.lease_each(&takers, &grant, clock.now()).await {
+        let leased = stores.actions.lease_each(&takers, &grant, clock.now()).await;
+        let served = leased.as_ref().map_or(0, Vec::len);
+        let unused = count(takers.len().saturating_sub(served));
+        self.quotas.end_rows(&can.tenant, CountedQuota::TaskLeases, unused);
+        let leased = match leased {
             Ok(leased) => leased,
             Err(error) => return Err((waiters, error)),
         };
-        let served = leased.len();
         let (mut leased, mut unserved, mut refused) = (leased.into_iter(), Vec::new(), Vec::new());
         for waiter in waiters {
             let part: Vec<LeasedAction> = leased.by_ref().take(waiter.most).collect();
@@ -309,10 +335,11 @@ impl Board {
         if !refused.is_empty() {
             // If it fails the leases run out.
             let _ = stores.actions.release(&refused, clock.now()).await;
+            self.quotas.end_rows(&can.tenant, CountedQuota::TaskLeases, count(refused.len()));
             // Somebody else may have them.
             self.work.notify_one();
         }
-        Ok(if served < takers.len() { Served::NotAll { can, unserved } } else { Served::All })
+        Ok(if served < wanted { Served::NotAll { can, unserved } } else { Served::All })
     }
 
     /// Those who wait now, and those who came since the last time: a worker that works does not wait.
@@ -341,6 +368,10 @@ impl Board {
             }
         }
     }
+}
+
+fn count(tasks: usize) -> u64 {
+    u64::try_from(tasks).unwrap_or(u64::MAX)
 }
 
 /// Workers that can do the same, and where.

@@ -140,14 +140,16 @@ async fn give_up(door: &Door, spec: &ActionSpec, action: &LeasedAction, error: A
     let outcome = outcome::settling(whose, conclusion, now, &mut || entropy::event_id(now, &*door.entropy));
     let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
     door.reports.settle(settlement).await?;
+    door.board.end_lease(&action.lease.key.execution.tenant);
     Ok(())
 }
 
 /// Not at once: whoever waits here would be given it again in the same moment.
 async fn put_off(door: &Door, action: &LeasedAction) -> Result<()> {
-    let outcome = Settling::Postponed { at: door.clock.now().plus(FOREIGN_PATIENCE) };
+    let outcome = Settling::Postponed { at: door.clock.now().plus(FOREIGN_PATIENCE), error: None };
     let settlement = Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome };
     door.reports.settle(settlement).await?;
+    door.board.end_lease(&action.lease.key.execution.tenant);
     Ok(())
 }
 

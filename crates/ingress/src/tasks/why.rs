@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use millstream_core::action::{ActionError, ErrorClass};
 use millstream_core::id::{Name, WorkerId};
 use millstream_core::placement::{Capability, QueueParts, Unfit};
+use millstream_core::quota::QuotaRefusal;
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 use millstream_store::task_board::Connected;
@@ -35,6 +37,7 @@ pub(crate) fn why(
     view: &ActionView,
     external: Vec<Connected>,
     engine: Vec<WorkerView>,
+    at_quota: Option<QuotaRefusal>,
     now: Timestamp,
 ) -> Why {
     let connected: Vec<Candidate> = match view.queue.parts() {
@@ -48,7 +51,19 @@ pub(crate) fn why(
             engine.into_iter().map(|found| engine_candidate(found, None)).collect()
         }
     };
-    Why { reason: reason(view, &connected, now), connected }
+    let reason = reason(view, &connected, now);
+    let reason = match at_quota.map(|refusal| refusal.to_string()).or_else(|| quota_waited_for(view)) {
+        Some(quota) => format!("{reason}; {quota}"),
+        None => reason,
+    };
+    Why { reason, connected }
+}
+
+/// What an action that is put off because of a quota waits for.
+fn quota_waited_for(view: &ActionView) -> Option<String> {
+    let error: ActionError =
+        view.error.as_ref().filter(|_| view.status == ActionStatus::Ready)?.decode().ok()?;
+    (error.class == ErrorClass::Quota).then_some(error.message)
 }
 
 fn external_candidate(found: Connected, kind: &Name, labels: &BTreeSet<Name>) -> Candidate {

@@ -1,12 +1,20 @@
 //! Quotas: what one tenant may use, what is refused beyond it and how, and that the others find room.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use bytes::Bytes;
 use futures::StreamExt;
+use millstream_core::action::{ActionError, ErrorClass};
+use millstream_core::id::{Name, TenantId, WorkerId};
+use millstream_core::placement::Queue;
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
+use millstream_core::raw::RawJson;
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, IngressOptions, Limits};
+use millstream_store::action_store::{Settlement, Settling};
+use millstream_store::execution_store::LeaseGrant;
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 use serde_json::{Value, json};
@@ -22,13 +30,12 @@ fn at_most(quotas: &[(QuotaName, u64)]) -> QuotaSettings {
     QuotaSettings { every_tenant: set, ..QuotaSettings::default() }
 }
 
-/// A door with the tenants `noisy` and `quiet`, each with a key of every role it needs.
+/// A door with the tenants `noisy` and `quiet`, each with a key.
 async fn two_tenants(limits: Limits, quotas: QuotaSettings) -> Bench {
     let options = IngressOptions { auth: AuthMode::Keys, limits, quotas, ..open_options() };
     let bench = Bench::with(options, |stores, streams| (stores, streams));
     for tenant in ["noisy", "quiet"] {
         bench.key(&format!("ms_{tenant}"), tenant, Role::Admin).await;
-        bench.key(&format!("ms_{tenant}_read"), tenant, Role::Read).await;
     }
     bench
 }
@@ -45,7 +52,7 @@ async fn order(bench: &Bench, tenant: &str, id: &str) -> Answer {
 /// What the tenant uses of a quota, as the API shows it.
 async fn used(bench: &Bench, tenant: &str, name: &str) -> u64 {
     let path = format!("/v1/tenants/{tenant}/usage");
-    let answer = bench.send(of(&format!("{tenant}_read"), get(&path))).await.json();
+    let answer = bench.send(of(tenant, get(&path))).await.json();
     let items = answer["items"].as_array().unwrap();
     items.iter().find(|item| item["name"] == name).unwrap()["used"].as_u64().unwrap()
 }
@@ -98,6 +105,172 @@ async fn long_polls_of_one_tenant_leave_room_for_another() {
     refused(&bench.send(lease("noisy", patient())).await, 429, "quota-throttled", "waits");
     assert_eq!(bench.send(lease("quiet", json!({"types": ["x"]}))).await.status, 200);
     polls.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// A start whose event waits for an external worker.
+const ERRAND: &str = r#"
+name: errand
+initial: new
+states: { new: { on: { go: { do: [run] }, ran: { to: done } } }, done: { final: true } }
+actions:
+  run: { task: { type: run }, timeout: 1m, on_success: ran }
+"#;
+
+/// Tasks of the tenant `default` that are ready.
+async fn errands(bench: &Bench, count: usize) {
+    assert_eq!(bench.send(yaml("/v1/definitions", ERRAND)).await.status, 201);
+    for n in 0..count {
+        let start =
+            json!({"definition": "errand", "execution_id": format!("e-{n}"), "events": [{"name": "go"}]});
+        assert_eq!(bench.post("/v1/executions", &start).await.status, 201);
+        bench.decide(&format!("e-{n}")).await;
+    }
+}
+
+async fn lease(bench: &Bench, wait: u32) -> Vec<Value> {
+    let answer = bench.post("/v1/tasks/lease", &json!({"types": ["run"], "max": 5, "wait": wait})).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()["tasks"].as_array().unwrap().clone()
+}
+
+async fn complete(bench: &Bench, task: &Value) -> Answer {
+    let key = task["key"].as_str().unwrap().replace('/', "%2F");
+    bench.post(&format!("/v1/tasks/{key}/complete"), &json!({"token": task["token"]})).await
+}
+
+fn open_with(quotas: QuotaSettings) -> Bench {
+    Bench::with(IngressOptions { quotas, ..open_options() }, |stores, streams| (stores, streams))
+}
+
+async fn used_by_default(bench: &Bench, name: &str) -> u64 {
+    let answer = bench.get("/v1/tenants/default/usage").await.json();
+    let items = answer["items"].as_array().unwrap();
+    items.iter().find(|item| item["name"] == name).unwrap()["used"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn external_workers_hold_no_more_tasks_than_the_quota_and_an_outcome_makes_room() {
+    let bench = open_with(at_most(&[(QuotaName::TaskLeases, 2)]));
+    errands(&bench, 5).await;
+    let held = lease(&bench, 10).await;
+    assert_eq!(held.len(), 2);
+    assert!(lease(&bench, 0).await.is_empty(), "one that does not wait gets none");
+    assert_eq!(used_by_default(&bench, "task_leases").await, 2);
+    let why = bench.get("/v1/tasks/default%2Fe-4%2F2%2Frun/why").await.json();
+    assert!(why["reason"].as_str().unwrap().contains("task_leases = 2"), "{why}");
+    let wish = json!({"types": ["run"], "max": 5, "wait": "60s"});
+    let waiting = tokio::spawn(bench.app.clone().oneshot(post("/v1/tasks/lease", &wish)));
+    assert_eq!(complete(&bench, &held[0]).await.status, 200);
+    let answer = Answer::of(waiting.await.unwrap().unwrap()).await.json();
+    assert_eq!(answer["tasks"].as_array().unwrap().len(), 1, "{answer}");
+    assert_eq!(used_by_default(&bench, "task_leases").await, 2);
+}
+
+#[tokio::test]
+async fn an_action_that_waits_for_a_quota_says_which() {
+    let bench = open_with(QuotaSettings::default());
+    errands(&bench, 1).await;
+    let (worker, now) = (WorkerId::parse("w").unwrap(), bench.clock.now());
+    let queue = Queue::task(&TenantId::default_tenant(), &Name::parse("run").unwrap(), &Default::default());
+    let grant = LeaseGrant { slots: 1, ttl: Duration::from_secs(60), queues: [queue].into() };
+    let leased = bench.stores.actions.lease(&worker, &grant, now).await.unwrap().remove(0);
+    let message = "the tenant is at its quota open_executions = 2 (from the settings)".to_owned();
+    let error = RawJson::of(&ActionError { class: ErrorClass::Quota, message, status: None });
+    let outcome = Settling::Postponed { at: now.plus(Duration::from_secs(60)), error: Some(error) };
+    let settlement = Settlement { lease: leased.lease, event_id: leased.event_id, outcome };
+    bench.stores.actions.settle(&worker, &[settlement], &grant.of(0), now).await.unwrap();
+    let why = bench.get("/v1/tasks/default%2Fe-0%2F2%2Frun/why").await.json();
+    let reason = why["reason"].as_str().unwrap();
+    assert!(reason.starts_with("the next attempt, number 1,"), "{why}");
+    assert!(reason.ends_with("the tenant is at its quota open_executions = 2 (from the settings)"), "{why}");
+}
+
+#[tokio::test]
+async fn an_outcome_is_recorded_for_a_tenant_at_its_events_and_open_executions() {
+    let quotas =
+        [(QuotaName::OpenExecutions, 1), (QuotaName::EventsPerSecond, 1), (QuotaName::EventsBurst, 2)];
+    let bench = open_with(at_most(&quotas));
+    errands(&bench, 1).await;
+    let held = lease(&bench, 10).await;
+    let refusal = loop {
+        let answer = bench.post("/v1/executions/e-0/events", &json!({"name": "go"})).await;
+        if answer.status != 202 {
+            break answer;
+        }
+    };
+    refused(&refusal, 429, "quota-throttled", "events_per_second");
+    let start = bench.post("/v1/executions", &json!({"definition": "errand"})).await;
+    refused(&start, 403, "quota-exceeded", "open_executions");
+    let beat = post(&path_of(&held[0], "heartbeat"), &json!({"token": held[0]["token"]}));
+    assert_eq!(bench.send(beat).await.status, 200);
+    assert_eq!(complete(&bench, &held[0]).await.status, 200);
+}
+
+fn path_of(task: &Value, act: &str) -> String {
+    format!("/v1/tasks/{}/{act}", task["key"].as_str().unwrap().replace('/', "%2F"))
+}
+
+/// Sends what reads until the tenant is refused for this quota.
+async fn until_refused(bench: &Bench, quota: &str) {
+    loop {
+        let answer = bench.send(of("noisy", get("/v1/definitions"))).await;
+        if answer.status != 200 {
+            refused(&answer, 429, "quota-throttled", quota);
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn note(id: &str, key: &str) -> Request<Body> {
+    let request = post(&format!("/v1/executions/{id}/events"), &json!({"name": "note"}));
+    header(of("noisy", request), "idempotency-key", key)
+}
+
+fn cancel(tenant: &str, id: &str) -> Request<Body> {
+    of(tenant, post(&format!("/v1/executions/{id}/cancel"), &json!({})))
+}
+
+/// What a tenant at this quota may still do: learn of a request it sent, and cancel.
+async fn repeats_and_cancels_pass(bench: &Bench, first: &Answer, quota: &str) {
+    until_refused(bench, quota).await;
+    let repeat = bench.send(note("o-1", "k-1")).await;
+    assert_eq!((repeat.status.as_u16(), &repeat.json()["event_id"]), (202, &first.json()["event_id"]));
+    until_refused(bench, quota).await;
+    assert_eq!(bench.send(cancel("noisy", "o-1")).await.status, 202);
+    let mut n = 0;
+    let refusal = loop {
+        let answer = bench.send(note("o-1", &format!("new-{n}"))).await;
+        if answer.status != 202 {
+            break answer;
+        }
+        n += 1;
+    };
+    refused(&refusal, 429, "quota-throttled", quota);
+}
+
+#[tokio::test]
+async fn a_tenant_over_its_request_rate_cancels_and_hears_of_what_it_sent_before() {
+    let quotas = at_most(&[(QuotaName::RequestsPerSecond, 2), (QuotaName::RequestsBurst, 20)]);
+    let bench = two_tenants(Limits::default(), quotas).await;
+    assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
+    let first = bench.send(note("o-1", "k-1")).await;
+    assert_eq!(first.status, 202);
+    repeats_and_cancels_pass(&bench, &first, "requests_per_second").await;
+}
+
+#[tokio::test]
+async fn a_tenant_with_its_share_in_flight_cancels_and_hears_of_what_it_sent_before() {
+    let bench = two_tenants(Limits { in_flight: 16, ..Limits::default() }, QuotaSettings::default()).await;
+    assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
+    let first = bench.send(note("o-1", "k-1")).await;
+    queue(&bench, "noisy").await;
+    let imports: Vec<_> =
+        (0..12).map(|_| tokio::spawn(bench.app.clone().oneshot(dripping("noisy")))).collect();
+    until_used(&bench, "noisy", "body_bytes_in_flight", 48 << 20).await;
+    repeats_and_cancels_pass(&bench, &first, "requests_in_flight").await;
+    assert_eq!(bench.send(of("quiet", get("/v1/definitions"))).await.status, 200, "the reserve has an end");
+    imports.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 /// An import of which nothing more arrives.
@@ -294,8 +467,8 @@ async fn a_tenant_sees_its_own_quotas_and_sets_none() {
     let bench = two_tenants(Limits::default(), QuotaSettings::default()).await;
     for path in ["quota", "usage"] {
         let own = format!("/v1/tenants/noisy/{path}");
-        assert_eq!(bench.send(of("noisy_read", get(&own))).await.status, 200);
-        bench.send(of("quiet_read", get(&own))).await.problem(404, "not-found");
+        assert_eq!(bench.send(of("noisy", get(&own))).await.status, 200);
+        bench.send(of("quiet", get(&own))).await.problem(404, "not-found");
     }
     let set = of("noisy", put_quota("/v1/tenants/noisy/quota", &json!({})));
     bench.send(set).await.problem(403, "forbidden");

@@ -128,7 +128,7 @@ fn outcomes(leased: &[LeasedAction], now: Timestamp) -> Vec<Settlement> {
             0 => Settling::Succeeded { result: raw("1"), emit: Some(emit(action)) },
             1 => Settling::Failed { error: error(), then: AfterFailure::Emit(emit(action)) },
             2 => Settling::Retry { error: error(), at: now },
-            3 => Settling::Postponed { at: now },
+            3 => Settling::Postponed { at: now, error: None },
             _ => Settling::Awaiting { until: None },
         };
         Settlement { lease: action.lease.clone(), event_id: action.event_id, outcome }

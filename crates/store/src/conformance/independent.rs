@@ -98,7 +98,7 @@ pub async fn an_independent_action_between_two_attempts_leaves_the_others_as_the
     let before = bench.action(&key, "n0004").await;
     let batch = vec![
         retry(&done.leased[0], now.minus(HOUR)),
-        outcome(&done, 1, Settling::Postponed { at: now.plus(HOUR) }),
+        outcome(&done, 1, Settling::Postponed { at: now.plus(HOUR), error: None }),
         outcome(&done, 2, Settling::Awaiting { until: None }),
         succeed(&done.leased[3], "1"),
     ];
@@ -158,7 +158,8 @@ pub async fn a_cancellation_takes_independent_actions_along(bench: Bench) {
     let views = bench.actions(&key).await;
     assert_eq!((count(ActionStatus::Cancelled, &views), count(ActionStatus::Leased, &views)), (4, 2));
     let now = bench.now().await;
-    let batch = vec![retry(&done.leased[0], now), outcome(&done, 1, Settling::Postponed { at: now })];
+    let batch =
+        vec![retry(&done.leased[0], now), outcome(&done, 1, Settling::Postponed { at: now, error: None })];
     assert_eq!(settle(&bench, batch, grant(5)).await.verdicts, [COMPLETED; 2]);
     assert_eq!(count(ActionStatus::Cancelled, &bench.actions(&key).await), 6, "nothing is tried again");
     assert_eq!(bench.event(&key, id).await.status, EventStatus::Completed);

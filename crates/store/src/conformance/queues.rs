@@ -231,13 +231,14 @@ pub async fn what_is_postponed_is_not_counted(bench: Bench) {
     let key = execution("one");
     let (_, _, done) = bench.acting(&key, &[ready("nap"), ready("b")], grant(2)).await;
     let later = bench.now().await.plus(Duration::from_millis(60));
-    let outcome = Settling::Postponed { at: later };
+    let outcome = Settling::Postponed { at: later, error: Some(raw(r#"{"class":"quota"}"#)) };
     let nap = &done.leased[0];
     let item = Settlement { lease: nap.lease.clone(), event_id: nap.event_id, outcome };
     let settled = settle(&bench, vec![item], grant(0)).await;
     assert_eq!(settled.verdicts, [SettleVerdict::Recorded { event: EventStatus::Processing }]);
     let view = bench.action(&key, "nap").await;
     assert_eq!((view.status, view.attempts, view.next_attempt_at), (ActionStatus::Ready, 0, Some(later)));
+    assert_eq!(view.error, Some(raw(r#"{"class":"quota"}"#)), "what it waits for");
     let mut again = lease(&bench, &grant(5)).await;
     assert!(again.is_empty() || bench.now().await >= later, "too early");
     bench.passed(later).await;

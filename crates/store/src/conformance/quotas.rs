@@ -1,12 +1,19 @@
 //! Quotas: rows by tenant, revisions, and counting.
 
+use std::collections::BTreeSet;
+
+use millstream_core::placement::Queue;
 use millstream_core::quota::{CountedQuota, QuotaName, QuotaSet, QuotaValue};
+use millstream_core::terms::Terms;
 
 use super::Bench;
 use super::device_fixture::new_device;
-use super::fixture::{event, execution_of, name, raw, tenant};
+use super::fixture::{HOUR, LONG, event, execution_of, grant, name, raw, tenant, worker};
 use super::people::{acme, new_item};
+use super::settle::{settle, succeed};
+use super::visit::ready;
 use crate::definition_store::NewDefinition;
+use crate::execution_store::LeaseGrant;
 use crate::executor_store::Executor;
 use crate::quota_store::{QuotaRevision, UsageQuestion};
 
@@ -109,6 +116,23 @@ pub async fn rows_of_every_counted_kind_are_counted(bench: Bench) {
         at_most: 10,
     });
     assert_eq!(bench.stores.quotas.count_usage(&questions).await.unwrap(), [3, 1]);
+}
+
+pub async fn leases_of_external_workers_are_counted_until_they_end(bench: Bench) {
+    let queue = Queue::task(&tenant("acme"), &name("run"), &BTreeSet::new());
+    let terms = Terms { queue: queue.clone(), attempt: Some(HOUR), ..Terms::engine() };
+    let actions = ["a", "b", "c"].map(|name| ready(name).on(terms.clone()));
+    let key = execution_of("acme", "one");
+    bench.acting(&key, &[&actions[..], &[ready("own")]].concat(), grant(1)).await;
+    let leases = CountedQuota::TaskLeases;
+    assert_eq!(used(&bench, "acme", leases, 10).await, 0, "an action of the engine is none");
+    let two = LeaseGrant { slots: 2, ttl: LONG, queues: [queue].into() };
+    let now = bench.now().await;
+    let leased = bench.stores.actions.lease(&worker("w2"), &two, now).await.unwrap();
+    assert_eq!((used(&bench, "acme", leases, 10).await, used(&bench, "acme", leases, 1).await), (2, 2));
+    assert_eq!(used(&bench, "rival", leases, 10).await, 0);
+    settle(&bench, vec![succeed(&leased[0], "1")], grant(0)).await;
+    assert_eq!(used(&bench, "acme", leases, 10).await, 1);
 }
 
 pub async fn stored_bytes_grow_with_what_is_stored(bench: Bench) {

@@ -56,7 +56,7 @@ pub async fn what_is_given_back_unbegun_must_still_be_begun_in_time(bench: Bench
 
 pub async fn what_is_postponed_unbegun_must_still_be_begun_in_time(bench: Bench) {
     let first = begun(&bench, Terms { start: Some(SHORT), ..terms() }).await;
-    let outcome = Settling::Postponed { at: bench.now().await.plus(HOUR) };
+    let outcome = Settling::Postponed { at: bench.now().await.plus(HOUR), error: None };
     let item = Settlement { lease: first.lease.clone(), event_id: first.event_id, outcome };
     settle(&bench, vec![item], grant(0)).await;
     bench.passed(first.ready_at.plus(SHORT)).await;

@@ -2,10 +2,11 @@
 
 use millstream_core::id::TenantId;
 use millstream_core::quota::{CountedQuota, QuotaSet};
+use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 
 use super::Memory;
-use super::tables::Tables;
+use super::tables::{Action, Tables};
 use crate::Result;
 use crate::quota_store::{QuotaRevision, QuotaRows, QuotaStore, UsageQuestion};
 
@@ -51,9 +52,19 @@ fn count(tables: &Tables, UsageQuestion { tenant, counted, at_most }: &UsageQues
             let of_tenant = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
             of_tenant.filter(|(_, row)| !row.work.item.status.is_ended()).count()
         }
+        CountedQuota::TaskLeases => {
+            let of_tenant = tables.executions.iter().filter(|(key, _)| key.tenant == *tenant);
+            let actions = of_tenant.flat_map(|(_, row)| row.actions.values());
+            actions.filter(|action| is_lent(action)).count()
+        }
         CountedQuota::StoredBytes => return stored_bytes(tables, tenant),
     };
     u64::try_from(rows).unwrap_or(u64::MAX).min(at_most.saturating_add(1))
+}
+
+/// Whether an external worker holds it.
+fn is_lent(action: &Action) -> bool {
+    action.view.status == ActionStatus::Leased && action.terms.attempt.is_some()
 }
 
 fn stored_bytes(tables: &Tables, tenant: &TenantId) -> u64 {

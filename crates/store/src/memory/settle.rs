@@ -229,7 +229,8 @@ fn record(tables: &mut Tables, item: &Settlement, now: Timestamp) -> bool {
             }
         }
         Settling::Retry { error, at: _ } => action.view.error = Some(error.clone()),
-        Settling::Postponed { .. } | Settling::Awaiting { .. } => {}
+        Settling::Postponed { error: Some(error), .. } => action.view.error = Some(error.clone()),
+        Settling::Postponed { error: None, .. } | Settling::Awaiting { .. } => {}
         Settling::Failed { error, then } => {
             action.view.error = Some(error.clone());
             action.handling = then.handling();

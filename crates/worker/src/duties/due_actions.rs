@@ -6,10 +6,11 @@
 //!
 //! A lease takes turns between the tenants that have something due ([`crate::due_tenants`]), so that a backlog of one
 //! does not stand in front of the others. A tenant that holds more than its part of the slots is not asked
-//! while others have actions due.
+//! while others have actions due, and one that holds its quota `action_slots` is not asked until it holds less.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_core::id::TenantId;
 use tokio::time::Instant;
@@ -17,10 +18,13 @@ use tokio::time::Instant;
 use super::every::{Undone, once};
 use crate::aftermath::Aftermath;
 use crate::due_tenants::QueueOwner;
+use crate::perform::tenant_slots::SlotsAside;
 use crate::worker::Worker;
 
 /// One statement looks into at most about so many queues.
 const QUEUES: usize = 64;
+/// Slots that a tenant at its quota gets back within this time are leased for in one statement.
+const FREED_TOGETHER: Duration = Duration::from_millis(5);
 
 pub(crate) async fn run(worker: Arc<Worker>) {
     while !worker.stop.is_cancelled() {
@@ -28,6 +32,7 @@ pub(crate) async fn run(worker: Arc<Worker>) {
             biased;
             () = worker.stop.cancelled() => return,
             () = worker.hunger.wait(worker.around(worker.options.tick)) => {}
+            () = worker.leases.tenants().freed() => tokio::time::sleep(FREED_TOGETHER).await,
         }
         once(&worker, "due actions", lease(&worker)).await;
     }
@@ -46,12 +51,27 @@ async fn lease(worker: &Worker) -> Result<(), Undone> {
             reserved = worker.slots.reserve_some() => reserved,
             () = worker.stop.cancelled() => return Ok(()),
         };
-        let owners = worker.due_tenants.next(most, &worker.barred_tenants());
+        let slots = reserved.len();
+        let is_short = |tenant: &TenantId| worker.slot_room(tenant) < slots;
+        let owners = worker.due_tenants.next(most, &worker.barred_tenants(), is_short);
         if owners.is_empty() {
+            for tenant in worker.due_tenants.tenants() {
+                worker.leases.tenants().await_room(&tenant, worker.slot_quota(&tenant));
+            }
             return Ok(());
         }
         let asked = Instant::now();
-        let slots = reserved.len();
+        let aside: Vec<SlotsAside> = owners
+            .iter()
+            .filter_map(|due| match &due.owner {
+                // Whose actions come from these queues is not known before.
+                QueueOwner::AllTenants => None,
+                QueueOwner::Tenant(tenant) => {
+                    Some(worker.leases.tenants().set_aside_some(tenant, slots, worker.slot_quota(tenant)))
+                }
+            })
+            .collect();
+        let slots = aside.iter().map(SlotsAside::len).fold(slots, usize::min);
         let grant = worker.grant_of(&owners, slots);
         let leased = worker.deps.stores.actions.lease(&worker.options.worker, &grant, worker.now()).await?;
         if leased.len() < slots {

@@ -172,7 +172,12 @@ async fn attempt(worker: &Worker, action: &LeasedAction, held: &Held) -> Perform
             let instead = program.machine().map(|machine| told.spec(machine, &spec));
             conclude(worker, instead.as_deref().unwrap_or(&spec), action, told.attempt())
         }
-        Done::Postponed { at } => Settling::Postponed { at },
+        Done::Postponed { at } => Settling::Postponed { at, error: None },
+        Done::OverQuota { at, refusal } => {
+            let message = refusal.to_string();
+            let error = ActionError { class: ErrorClass::Quota, message, status: None };
+            Settling::Postponed { at, error: Some(RawJson::of(&error)) }
+        }
         Done::Awaiting { until } => Settling::Awaiting { until },
         Done::Lost => lost(worker, &spec, action),
     })
@@ -307,7 +312,11 @@ async fn perform_within(
     ::metrics::histogram!(metrics::ATTEMPT_SECONDS, "kind" => kind).record(started.elapsed().as_secs_f64());
     match done {
         Done::Attempt(attempt) => Done::Attempt(finished(worker, program, action, &filled, attempt).await),
-        Done::Told(_) | Done::Postponed { .. } | Done::Awaiting { .. } | Done::Lost => done,
+        Done::Told(_)
+        | Done::Postponed { .. }
+        | Done::OverQuota { .. }
+        | Done::Awaiting { .. }
+        | Done::Lost => done,
     }
 }
 

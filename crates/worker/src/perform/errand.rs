@@ -8,6 +8,7 @@ use millstream_core::assignment::Told;
 use millstream_core::definition::{ActionSpec, Method, StatusPattern};
 use millstream_core::id::Name;
 use millstream_core::machine::{ActionInput, CallInput, HttpInput};
+use millstream_core::quota::QuotaRefusal;
 use millstream_core::raw::RawJson;
 use millstream_core::sealed::{self, Filled, Holes, MissingSecret};
 use millstream_core::time::Timestamp;
@@ -23,6 +24,7 @@ use super::slots::Slot;
 use super::{device, emit, family, log, node, noop, start, task_for, wait, webhook};
 use crate::error::WorkerError;
 use crate::options::HttpOptions;
+use crate::quota_rows::pause_at_quota;
 use crate::worker::Worker;
 
 #[derive(Debug)]
@@ -63,12 +65,27 @@ pub(crate) enum Done {
     Postponed {
         at: Timestamp,
     },
+    /// The tenant is at a quota: tried again then, and the attempt is not counted.
+    OverQuota {
+        at: Timestamp,
+        refusal: QuotaRefusal,
+    },
     /// Somebody else will tell the outcome; given up at `until`.
     Awaiting {
         until: Option<Timestamp>,
     },
     /// An external worker had it and its lease has ended.
     Lost,
+}
+
+impl Done {
+    /// For an action that is beyond a quota.
+    pub(super) fn over_quota(worker: &Worker, action: &LeasedAction, refusal: QuotaRefusal) -> Self {
+        let now = worker.now();
+        let pause = refusal.retry_after;
+        let pause = pause.unwrap_or_else(|| worker.around(pause_at_quota(now.since(action.ready_at))));
+        Self::OverQuota { at: now.plus(pause), refusal }
+    }
 }
 
 /// What every attempt carries besides its input.

@@ -6,11 +6,11 @@
 //! A lease on an action that promised signs of life is renewed only after one, and the newest progress
 //! goes with it; one that gives none for too long is silent, and its attempt ends.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millstream_core::id::{ActionKey, ExecutionKey, TenantId};
+use millstream_core::id::{ActionKey, ExecutionKey};
 use millstream_store::action_store::{Beat as Renewal, Lease};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{Beat, Pulse};
 use super::node_slots::Waits;
+use super::tenant_slots::TenantSlots;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Leases(Arc<Table>);
@@ -25,6 +26,7 @@ pub(crate) struct Leases(Arc<Table>);
 #[derive(Debug, Default)]
 struct Table {
     entries: Mutex<HashMap<ActionKey, Entry>>,
+    tenants: TenantSlots,
     /// One is held that has to be renewed sooner than those before.
     sooner: Notify,
     /// One is to be renewed at once.
@@ -97,7 +99,13 @@ impl Leases {
             renewal: asked + length / 3,
             heartbeat: heartbeat.map(|_| Heartbeat { beats: seen, told: asked, telling: asked }),
         };
-        self.entries().insert(lease.key.clone(), entry);
+        if whose == Whose::Machine {
+            self.0.tenants.take(&lease.key.execution.tenant);
+        }
+        let replaced = self.entries().insert(lease.key.clone(), entry);
+        if let Some(Entry { lease, whose: Whose::Machine, .. }) = replaced {
+            self.0.tenants.give_back(&lease.key.execution.tenant);
+        }
         if heartbeat.is_some() {
             self.0.sooner.notify_one();
         }
@@ -115,14 +123,9 @@ impl Leases {
         all
     }
 
-    /// How many actions of each tenant are held, nodes aside.
-    pub(crate) fn count_by_tenant(&self) -> BTreeMap<TenantId, usize> {
-        let entries = self.entries();
-        let mut counts: HashMap<&TenantId, usize> = HashMap::new();
-        for entry in entries.values().filter(|entry| entry.whose == Whose::Machine) {
-            *counts.entry(&entry.lease.key.execution.tenant).or_default() += 1;
-        }
-        counts.into_iter().map(|(tenant, count)| (tenant.clone(), count)).collect()
+    /// The slots that actions of each tenant hold, nodes aside.
+    pub(crate) fn tenants(&self) -> &TenantSlots {
+        &self.0.tenants
     }
 
     /// The graphs that the leases belong to, each once.
@@ -272,7 +275,10 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut entries = self.leases.entries();
         if entries.get(&self.lease.key).is_some_and(|entry| entry.lease == self.lease) {
-            entries.remove(&self.lease.key);
+            let removed = entries.remove(&self.lease.key);
+            if removed.is_some_and(|entry| entry.whose == Whose::Machine) {
+                self.leases.0.tenants.give_back(&self.lease.key.execution.tenant);
+            }
         }
     }
 }

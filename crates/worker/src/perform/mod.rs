@@ -27,6 +27,7 @@ pub(crate) mod secrets;
 pub(crate) mod slots;
 pub(crate) mod start;
 pub(crate) mod task_for;
+pub(crate) mod tenant_slots;
 pub(crate) mod trace;
 pub(crate) mod wait;
 pub(crate) mod webhook;

@@ -45,7 +45,11 @@ pub(crate) async fn perform(
         Done::Awaiting { until: None } => Done::Awaiting { until: Some(until) },
         Done::Awaiting { until: Some(soon) } => Done::Awaiting { until: Some(soon.min(until)) },
         Done::Attempt(Attempt::Permanent { error }) => refused(input, error.message),
-        other @ (Done::Attempt(_) | Done::Told(_) | Done::Postponed { .. } | Done::Lost) => other,
+        other @ (Done::Attempt(_)
+        | Done::Told(_)
+        | Done::Postponed { .. }
+        | Done::OverQuota { .. }
+        | Done::Lost) => other,
     })
 }
 

@@ -15,9 +15,9 @@ use millstream_core::id::{ExecutionId, ExecutionKey, Name};
 use millstream_core::log::{Origin, Parent};
 use millstream_core::machine::{self, ActionInput, StartInput};
 use millstream_core::program::Program;
+use millstream_core::quota::{CountedQuota, QuotaRefusal};
 use millstream_core::schedule;
 use millstream_core::status::ExecutionStatus;
-use millstream_core::time::Timestamp;
 use millstream_rpc::graph_start::{self, NewGraph};
 use millstream_store::Result;
 use millstream_store::action_store::LeasedAction;
@@ -55,7 +55,7 @@ pub(crate) async fn perform(
             Done::Awaiting { until: Some(worker.now().plus(soon)) }
         }
         Ok(Begun::Not(attempt)) => Done::Attempt(attempt),
-        Ok(Begun::Later { at }) => Done::Postponed { at },
+        Ok(Begun::OverQuota(refusal)) => Done::over_quota(worker, action, refusal),
         Err(error) => Done::Attempt(unavailable(&error)),
     }
 }
@@ -85,13 +85,13 @@ pub(super) async fn begin_child(
 ) -> Result<Done> {
     let begun = match begin(worker, action, child, credentials).await? {
         Begun::Awaited(child) => follow_parent(worker, action, ParentClose::Cancel, child).await?,
-        begun @ (Begun::Ended | Begun::Not(_) | Begun::Later { .. }) => begun,
+        begun @ (Begun::Ended | Begun::Not(_) | Begun::OverQuota(_)) => begun,
     };
     Ok(match begun {
         Begun::Awaited(_) => Done::Awaiting { until: None },
         Begun::Ended => Done::Awaiting { until: Some(worker.now().plus(TELLING)) },
         Begun::Not(attempt) => Done::Attempt(attempt),
-        Begun::Later { at } => Done::Postponed { at },
+        Begun::OverQuota(refusal) => Done::over_quota(worker, action, refusal),
     })
 }
 
@@ -102,10 +102,8 @@ enum Begun {
     /// One that has ended and is about to tell so.
     Ended,
     Not(Attempt),
-    /// The tenant starts children too fast; nothing was begun, and no attempt is counted.
-    Later {
-        at: Timestamp,
-    },
+    /// The tenant starts children too fast, or has too many; nothing was begun, and no attempt is counted.
+    OverQuota(QuotaRefusal),
 }
 
 /// A child that goes with its parent is cancelled if that has ended. Whoever closes the children of an ended
@@ -186,14 +184,18 @@ async fn create(
     child: ExecutionKey,
 ) -> Result<Begun> {
     let tenant = &child.tenant;
-    if let Err(wait) = worker.quotas.admit_child(tenant) {
-        return Ok(Begun::Later { at: worker.now().plus(wait) });
+    if let Err(refusal) = worker.quotas.admit_child(tenant) {
+        return Ok(Begun::OverQuota(refusal));
     }
     let depth = depth(worker, &action.lease.key.execution).await?;
     if let Err(refusal) = worker.quotas.admit_depth(tenant, depth) {
         let error =
             ActionError { class: ErrorClass::Quota, message: format!("start: {refusal}"), status: None };
         return Ok(Begun::Not(Attempt::Permanent { error }));
+    }
+    let store = &*worker.deps.stores.quotas;
+    if let Err(refusal) = worker.quotas.admit_row(store, tenant, CountedQuota::OpenExecutions).await? {
+        return Ok(Begun::OverQuota(refusal));
     }
     let new = match wanted {
         Child::Execution(input) => execution(worker, action, input, credentials, &child).await?,

@@ -5,6 +5,8 @@
 //! item settles the action in the same write. An item that ended before the action became ready is of an earlier life
 //! of it: unless it was done another one is made, for whoever retries an action wants people to be asked again.
 //!
+//! An item beyond the quota `queue_items` of its tenant waits until there is room for it.
+//!
 //! Without the queue there is nobody to ask, and nothing is wrong with the execution: a person decides.
 
 use std::collections::BTreeSet;
@@ -16,6 +18,7 @@ use millstream_core::entropy::derived_event_id;
 use millstream_core::id::{ActionKey, ExecutionKey, ItemId, ItemKey, Name};
 use millstream_core::machine::{ActionInput, TaskForInput};
 use millstream_core::problem::Problem;
+use millstream_core::quota::{CountedQuota, QuotaRefusal};
 use millstream_core::schedule;
 use millstream_core::status::ActionStatus;
 use millstream_store::action_store::LeasedAction;
@@ -55,6 +58,9 @@ async fn begin(worker: &Worker, action: &LeasedAction, input: &TaskForInput) -> 
     let tenant = &lease.key.execution.tenant;
     for number in 1..=ITEMS {
         let Some(item) = item_of(&lease.key, action.revision, number) else { break };
+        if let Some(refusal) = refusal(worker, &item).await? {
+            return Ok(Some(Done::over_quota(worker, action, refusal)));
+        }
         let new = input.item(item.item.clone(), waiter(action), worker.now());
         let items = &worker.deps.stores.items;
         let imported = items.import(tenant, &input.queue, &[new], worker.now()).await?;
@@ -77,6 +83,15 @@ async fn begin(worker: &Worker, action: &LeasedAction, input: &TaskForInput) -> 
     }
     let message = format!("people were asked {ITEMS} times");
     Ok(Some(Done::Attempt(Attempt::Pause { error: internal(message) })))
+}
+
+/// Why there must not be one more item; one that is there is not one more.
+async fn refusal(worker: &Worker, item: &ItemKey) -> Result<Option<QuotaRefusal>> {
+    let stores = &worker.deps.stores;
+    let admitted = worker.quotas.admit_row(&*stores.quotas, &item.tenant, CountedQuota::QueueItems).await?;
+    let Err(refusal) = admitted else { return Ok(None) };
+    let found = stores.items.load_items(&[ItemRef::Item(item.clone())]).await?;
+    Ok(if found.into_iter().flatten().next().is_some() { None } else { Some(refusal) })
 }
 
 /// What there is after an attempt to take over an item that was there.

@@ -1,9 +1,14 @@
-//! Quotas at the worker: children end at a depth and wait for their rate, attempts end at a time.
+//! Quotas at the worker: children end at a depth and wait for their rate and for room, attempts end at a time, and the
+//! actions of one tenant leave slots to another.
 
-use millstream_core::id::{Name, TenantId};
+use millstream_core::assignment::{NewItem, QueueConfig};
+use millstream_core::definition::Format;
+use millstream_core::id::{ExecutionId, ExecutionKey, ItemId, Name, TenantId};
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
-use millstream_core::status::EventStatus;
-use millstream_store::views::{ExecutionFilter, ExecutionView};
+use millstream_core::raw::RawJson;
+use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_store::assignments::ItemFilter;
+use millstream_store::views::{ActionView, ExecutionFilter, ExecutionView};
 use millstream_testkit::Sink;
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
@@ -19,7 +24,7 @@ initial: new
 states:
   new: { on: { go: { to: parent, do: [again] } }, after: [ { in: 1ms, send: go } ] }
   parent: { on: { refused: { to: refused } } }
-  refused: {}
+  refused: { on: { look: {} } }
 actions:
   again: { start: { definition: endless }, on_failure: refused }
 "#;
@@ -86,4 +91,120 @@ actions:
     let go = bench.send(&key, "go", "{}").await;
     bench.until_event(go, EventStatus::Completed).await;
     bench.until_state(&key, "b").await;
+}
+
+/// Calls a path, and is done when it answers.
+const CALLER: &str = r#"
+name: caller
+initial: a
+states: { a: { on: { go: { do: [call] }, called: { to: b } } }, b: { final: true } }
+actions:
+  call: { http: { method: POST, url: "URL" }, timeout: 10m, on_success: called }
+"#;
+
+#[tokio::test]
+async fn slow_actions_of_one_tenant_leave_slots_for_another() {
+    let (bench, sink) = (Bench::new(), Sink::start().await);
+    sink.script("/tar", [Answer::Hold(200)]);
+    bench.define(&CALLER.replace("URL", &sink.url("/tar"))).await;
+    let quiet = TenantId::parse("quiet").unwrap();
+    bench.define_for(&quiet, &CALLER.replace("URL", &sink.url("/ok"))).await;
+    let _worker = bench.worker_with(WorkerOptions { action_slots: 4, ..bench.options() });
+    let mut noisy = Vec::new();
+    for n in 0..16 {
+        let key = bench.start("caller", &format!("n-{n}")).await;
+        let go = bench.send(&key, "go", "{}").await;
+        bench.until_event(go, EventStatus::Processing).await;
+        noisy.push(key);
+    }
+    eventually(PATIENCE, || async {
+        let calls = sink.calls_to("/tar").len();
+        if calls >= 3 { Ok(()) } else { Err(calls) }
+    })
+    .await;
+    let key = ExecutionKey { tenant: quiet, execution: ExecutionId::parse("q-1").unwrap() };
+    let key = bench.start_key("caller", key).await;
+    bench.send(&key, "go", "{}").await;
+    bench.until_status(&key, ExecutionStatus::Completed).await;
+    assert_eq!(sink.calls_to("/tar").len(), 3, "three of four slots are the quota");
+    sink.release();
+    for key in &noisy {
+        bench.until_status(key, ExecutionStatus::Completed).await;
+    }
+}
+
+async fn until_action_waits(bench: &Bench, key: &ExecutionKey, quota: &str) -> ActionView {
+    eventually(PATIENCE, || async {
+        let actions = bench.stores.execution_views.actions(key, None, 10).await.unwrap();
+        let waits = |action: &ActionView| {
+            let error = action.error.as_ref().map_or("", RawJson::as_str);
+            action.status == ActionStatus::Ready
+                && error.contains(r#""class":"quota""#)
+                && error.contains(quota)
+        };
+        actions.iter().find(|action| waits(action)).cloned().ok_or(actions)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_child_beyond_the_open_executions_waits_for_room() {
+    let bench = Bench::new();
+    bench
+        .define("{name: child, initial: a, states: {a: {on: {end: {to: b}}, after: [{in: 1ms, send: end}]}, b: {final: true}}}")
+        .await;
+    bench
+        .define(
+            "{name: parent, initial: a, states: {a: {on: {go: {do: [begin]}, ended: {to: b}}}, b: {final: true}}, \
+              actions: {begin: {start: {definition: child}, on_success: ended}}}",
+        )
+        .await;
+    bench.define("{name: other, initial: a, states: {a: {on: {end: {to: b}}}, b: {final: true}}}").await;
+    let _worker = bench.worker_with(within(&bench, QuotaName::OpenExecutions, 2));
+    let other = bench.start("other", "other").await;
+    let parent = bench.start("parent", "parent").await;
+    bench.send(&parent, "go", "{}").await;
+    let waits = until_action_waits(&bench, &parent, "open_executions = 2").await;
+    assert_eq!(waits.attempts, 0, "waiting is no attempt");
+    assert_eq!(executions(&bench, None).await.len(), 2);
+    bench.send(&other, "end", "{}").await;
+    bench.until_status(&parent, ExecutionStatus::Completed).await;
+}
+
+#[tokio::test]
+async fn an_item_beyond_the_quota_waits_for_room() {
+    let bench = Bench::new();
+    let tenant = TenantId::default_tenant();
+    let config = QueueConfig::parse("{name: questions}", Format::Yaml).unwrap();
+    bench.stores.queues.put_queue(&tenant, &config, bench.now()).await.unwrap();
+    bench
+        .define(
+            "{name: asker, initial: a, states: {a: {on: {go: {do: [ask]}}}}, \
+              actions: {ask: {task_for: {queue: questions, payload: {n: '7'}}}}}",
+        )
+        .await;
+    let item = |id: &str| NewItem {
+        id: ItemId::parse(id).unwrap(),
+        payload: RawJson::null(),
+        own: Default::default(),
+        due_at: None,
+        waiter: None,
+    };
+    let queue = Name::parse("questions").unwrap();
+    bench.stores.items.import(&tenant, &queue, &[item("first")], bench.now()).await.unwrap();
+    let worker = bench.worker_with(within(&bench, QuotaName::QueueItems, 1));
+    let key = bench.start("asker", "a-1").await;
+    bench.send(&key, "go", "{}").await;
+    until_action_waits(&bench, &key, "queue_items = 1").await;
+    let asked = || async {
+        bench.stores.assignment_views.list_items(&tenant, &ItemFilter::default(), None, 10).await
+    };
+    assert_eq!(asked().await.unwrap().len(), 1);
+    worker.kill().await;
+    let _worker = bench.worker_with(within(&bench, QuotaName::QueueItems, 2));
+    eventually(PATIENCE, || async {
+        let items = asked().await.unwrap().len();
+        if items == 2 { Ok(()) } else { Err(items) }
+    })
+    .await;
 }

@@ -17,6 +17,7 @@ use super::views::GraphOut;
 use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
 use crate::door::Door;
+use crate::gate::Slot;
 use crate::graphs::create::{self, Made, Wish};
 use crate::graphs::{find, heavy};
 use crate::http::posting;
@@ -64,6 +65,7 @@ async fn post(
     State(door): State<Arc<Door>>,
     caller: Caller,
     trace: Trace,
+    slot: Slot,
     params: Params,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -77,7 +79,7 @@ async fn post(
     let bytes = body.text()?.len();
     // The bytes are paid for until the answer: what was read of them is as large.
     let (wish, _paid) = heavy(bytes, move || (read(&body, idempotency_key), body)).await?;
-    let (made, found) = create::create(&door, &caller, &trace, wish?).await?;
+    let (made, found) = create::create(&door, &caller, &trace, &slot, wish?).await?;
     let status = match made {
         Made::Created => StatusCode::CREATED,
         Made::Existed => StatusCode::OK,

@@ -1,0 +1,166 @@
+//! How many slots of this worker the actions of each tenant hold, nodes of graphs aside.
+//!
+//! A lease is asked for only within the quota `action_slots` of its tenant: what is asked for is set aside first, so that
+//! commits and the lease of due actions together stay within it. Dependents of settled actions take the places of
+//! those.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millstream_core::id::TenantId;
+use tokio::sync::Notify;
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct TenantSlots(Arc<TenantSlotTable>);
+
+#[derive(Debug, Default)]
+struct TenantSlotTable {
+    tenants: Mutex<BTreeMap<TenantId, TenantSlotCount>>,
+    /// A tenant that waited for a slot has one.
+    freed: Notify,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct TenantSlotCount {
+    held: usize,
+    /// For leases that are being asked for.
+    aside: usize,
+    is_awaited: bool,
+}
+
+/// Slots of a tenant that are set aside, free again when dropped.
+#[derive(Debug)]
+pub(crate) struct SlotsAside {
+    slots: TenantSlots,
+    tenant: TenantId,
+    count: usize,
+}
+
+impl TenantSlots {
+    fn tenants(&self) -> MutexGuard<'_, BTreeMap<TenantId, TenantSlotCount>> {
+        self.0.tenants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn held_by_tenant(&self) -> BTreeMap<TenantId, usize> {
+        let tenants = self.tenants();
+        let holding = tenants.iter().filter(|(_, count)| count.held > 0);
+        holding.map(|(tenant, count)| (tenant.clone(), count.held)).collect()
+    }
+
+    /// How many more the tenant may have, of `most`.
+    pub(crate) fn room(&self, tenant: &TenantId, most: usize) -> usize {
+        self.tenants().get(tenant).map_or(most, |count| most.saturating_sub(count.held + count.aside))
+    }
+
+    /// As many of `wanted` as the tenant may have, of `most`.
+    pub(crate) fn set_aside_some(&self, tenant: &TenantId, wanted: usize, most: usize) -> SlotsAside {
+        let mut tenants = self.tenants();
+        let count = tenants.entry(tenant.clone()).or_default();
+        let wanted = wanted.min(most.saturating_sub(count.held + count.aside));
+        count.aside += wanted;
+        SlotsAside { slots: self.clone(), tenant: tenant.clone(), count: wanted }
+    }
+
+    /// All of `wanted`; `None` where that is more than the tenant may have, or where it has more already.
+    pub(crate) fn set_aside_all(&self, tenant: &TenantId, wanted: usize, most: usize) -> Option<SlotsAside> {
+        let mut tenants = self.tenants();
+        let count = tenants.entry(tenant.clone()).or_default();
+        if wanted > most.saturating_sub(count.held + count.aside) || count.held > most {
+            return None;
+        }
+        count.aside += wanted;
+        Some(SlotsAside { slots: self.clone(), tenant: tenant.clone(), count: wanted })
+    }
+
+    pub(super) fn take(&self, tenant: &TenantId) {
+        self.tenants().entry(tenant.clone()).or_default().held += 1;
+    }
+
+    pub(super) fn give_back(&self, tenant: &TenantId) {
+        self.fewer(tenant, |count| count.held = count.held.saturating_sub(1));
+    }
+
+    /// [`freed`](Self::freed) returns when the tenant has room within `most`.
+    pub(crate) fn await_room(&self, tenant: &TenantId, most: usize) {
+        match self.tenants().get_mut(tenant) {
+            Some(count) if count.held + count.aside >= most => count.is_awaited = true,
+            Some(_) | None => self.0.freed.notify_one(),
+        }
+    }
+
+    pub(crate) async fn freed(&self) {
+        self.0.freed.notified().await;
+    }
+
+    fn fewer(&self, tenant: &TenantId, change: impl FnOnce(&mut TenantSlotCount)) {
+        let mut tenants = self.tenants();
+        let Some(count) = tenants.get_mut(tenant) else { return };
+        change(count);
+        if std::mem::take(&mut count.is_awaited) {
+            self.0.freed.notify_one();
+        }
+        if count.held == 0 && count.aside == 0 {
+            tenants.remove(tenant);
+        }
+    }
+}
+
+impl SlotsAside {
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+}
+
+impl Drop for SlotsAside {
+    fn drop(&mut self) {
+        self.slots.fewer(&self.tenant, |count| count.aside = count.aside.saturating_sub(self.count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::parse(name).unwrap()
+    }
+
+    #[test]
+    fn slots_that_are_set_aside_count_against_the_quota() {
+        let (slots, noisy) = (TenantSlots::default(), tenant("noisy"));
+        slots.take(&noisy);
+        let aside = slots.set_aside_some(&noisy, 9, 4);
+        assert_eq!((aside.len(), slots.room(&noisy, 4)), (3, 0));
+        assert!(slots.set_aside_all(&noisy, 1, 4).is_none());
+        assert_eq!(slots.room(&tenant("quiet"), 4), 4);
+        drop(aside);
+        assert_eq!(slots.room(&noisy, 4), 3);
+        assert_eq!(slots.set_aside_all(&noisy, 3, 4).map(|aside| aside.len()), Some(3));
+        assert_eq!(slots.held_by_tenant(), [(noisy.clone(), 1)].into());
+        slots.give_back(&noisy);
+        assert!(slots.tenants().is_empty());
+    }
+
+    #[test]
+    fn a_tenant_beyond_a_lower_quota_gets_nothing_in_exchange() {
+        let (slots, noisy) = (TenantSlots::default(), tenant("noisy"));
+        slots.take(&noisy);
+        slots.take(&noisy);
+        assert!(slots.set_aside_all(&noisy, 0, 1).is_none());
+        slots.give_back(&noisy);
+        assert!(slots.set_aside_all(&noisy, 0, 1).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_slot_that_is_waited_for_is_announced() {
+        let (slots, noisy) = (TenantSlots::default(), tenant("noisy"));
+        slots.take(&noisy);
+        slots.await_room(&noisy, 1);
+        let mut freed = std::pin::pin!(slots.freed());
+        assert!(futures::poll!(&mut freed).is_pending());
+        slots.give_back(&noisy);
+        freed.await;
+        slots.await_room(&noisy, 1);
+        slots.freed().await;
+    }
+}

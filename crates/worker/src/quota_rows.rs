@@ -1,0 +1,135 @@
+//! Rows that children and items add to: open executions and items of queues.
+//!
+//! A count of the store is used for a few seconds, with what this worker added since. At the quota the rows are counted
+//! again at most once a second, and what would be beyond it waits: a quarter of the time that it has waited, so that
+//! many that wait cost little.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use millstream_core::id::TenantId;
+use millstream_core::quota::{CountedQuota, QuotaRefusal};
+use millstream_store::Result;
+use millstream_store::quota_store::{QuotaStore, UsageQuestion};
+use tokio::time::Instant;
+
+use crate::quotas::WorkerQuotas;
+
+#[derive(Debug, Default)]
+pub(crate) struct QuotaRowCounts {
+    counts: Mutex<HashMap<(TenantId, CountedQuota), QuotaRowCount>>,
+    /// One count at a time.
+    counting: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct QuotaRowCount {
+    rows: u64,
+    /// Admitted here since.
+    added: u64,
+    counted_at: Instant,
+    /// The longer the count took, the longer it is used.
+    used_until: Instant,
+}
+
+/// A count is used for at least and at most so long.
+const USED: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(8));
+/// At the quota a count is repeated for so long.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+/// What waits is tried again after at least and at most so long.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Counts beyond this many are forgotten, and made again when they are needed.
+const REMEMBERED: usize = 10_000;
+
+impl WorkerQuotas {
+    /// Admits one more row, or names the quota that the tenant is at.
+    pub(crate) async fn admit_row(
+        &self,
+        store: &dyn QuotaStore,
+        tenant: &TenantId,
+        counted: CountedQuota,
+    ) -> Result<std::result::Result<(), QuotaRefusal>> {
+        let quota = self.quota(tenant).get(counted.name());
+        let Some(most) = quota.value.at_most() else { return Ok(Ok(())) };
+        let admit = || {
+            let admitted = self.rows.admit(tenant, counted, most)?;
+            Some(if admitted { Ok(()) } else { Err(QuotaRefusal::lasting(counted.name(), quota)) })
+        };
+        if let Some(admitted) = admit() {
+            return Ok(admitted);
+        }
+        let _one_at_a_time = self.rows.counting.lock().await;
+        if let Some(admitted) = admit() {
+            return Ok(admitted);
+        }
+        let began = Instant::now();
+        let question = UsageQuestion { tenant: tenant.clone(), counted, at_most: most };
+        let rows = store.count_usage(&[question]).await?.into_iter().next().unwrap_or(0);
+        self.rows.note(tenant, counted, rows, began);
+        Ok(admit().unwrap_or(Ok(())))
+    }
+}
+
+/// How long an action that is beyond a count waits after it has waited so long.
+pub(crate) fn pause_at_quota(waited: Duration) -> Duration {
+    (waited / 4).clamp(PAUSE.0, PAUSE.1)
+}
+
+impl QuotaRowCounts {
+    fn counts(&self) -> MutexGuard<'_, HashMap<(TenantId, CountedQuota), QuotaRowCount>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is room for one more; `None` when the rows have to be counted first.
+    fn admit(&self, tenant: &TenantId, counted: CountedQuota, most: u64) -> Option<bool> {
+        let mut counts = self.counts();
+        let count = counts.get_mut(&(tenant.clone(), counted))?;
+        let has_room = count.rows.saturating_add(count.added) < most;
+        let is_known = match has_room {
+            true => Instant::now() < count.used_until,
+            false => count.counted_at.elapsed() < REFUSED_FOR,
+        };
+        if is_known && has_room {
+            count.added += 1;
+        }
+        is_known.then_some(has_room)
+    }
+
+    fn note(&self, tenant: &TenantId, counted: CountedQuota, rows: u64, began: Instant) {
+        let now = Instant::now();
+        let used_until = now + ((now - began) * 100).clamp(USED.0, USED.1);
+        let mut counts = self.counts();
+        if counts.len() >= REMEMBERED {
+            counts.clear();
+        }
+        let count = QuotaRowCount { rows, added: 0, counted_at: now, used_until };
+        counts.insert((tenant.clone(), counted), count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_admitted_counts_until_the_rows_are_counted_again() {
+        let (counts, tenant) = (QuotaRowCounts::default(), TenantId::default_tenant());
+        let admit = || counts.admit(&tenant, CountedQuota::OpenExecutions, 3);
+        assert_eq!(admit(), None);
+        counts.note(&tenant, CountedQuota::OpenExecutions, 1, Instant::now());
+        assert_eq!([(); 3].map(|()| admit()), [Some(true), Some(true), Some(false)]);
+        tokio::time::advance(REFUSED_FOR).await;
+        assert_eq!(admit(), None);
+        counts.note(&tenant, CountedQuota::OpenExecutions, 0, Instant::now());
+        tokio::time::advance(USED.0).await;
+        assert_eq!(admit(), None, "too old");
+    }
+
+    #[test]
+    fn the_longer_an_action_waits_at_a_quota_the_rarer_it_is_tried() {
+        let second = Duration::from_secs(1);
+        let pauses = [0, 8, 3_600].map(|waited| pause_at_quota(second * waited));
+        assert_eq!(pauses, [second, second * 2, second * 60]);
+    }
+}
