@@ -7,7 +7,8 @@
 //! Reading order: the words ([`id`], [`time`], [`raw`], [`status`], [`problem`]), what is written down
 //! ([`log`]), what users write ([`definition`], [`expr`]), what decides ([`machine`], [`graph`], [`claim`] with
 //! [`election`], [`assignment`], [`action`]), what others are told ([`notice`]), and the small decisions of the
-//! shells ([`retry`], [`lane`], [`fair`], [`sweep`], [`network_policy`], [`permission`]).
+//! shells ([`retry`], [`lane`], [`fair`], [`sweep`], [`network_policy`], [`permission`],
+//! [`key_grant`]).
 
 pub mod action;
 pub mod assignment;
@@ -24,6 +25,7 @@ pub mod fair;
 pub mod graph;
 pub mod id;
 pub mod incident;
+pub mod key_grant;
 pub mod lane;
 pub mod log;
 pub mod machine;

@@ -25,6 +25,7 @@ pub(crate) enum List {
     Items,
     ItemLog,
     Assignments,
+    Keys,
 }
 
 impl List {
@@ -47,6 +48,7 @@ impl List {
         Self::Items,
         Self::ItemLog,
         Self::Assignments,
+        Self::Keys,
     ];
 
     const fn tag(self) -> &'static str {
@@ -69,6 +71,7 @@ impl List {
             Self::Items => "m1:",
             Self::ItemLog => "k1:",
             Self::Assignments => "s1:",
+            Self::Keys => "y1:",
         }
     }
 }

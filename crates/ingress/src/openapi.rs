@@ -99,6 +99,7 @@ fn path_schema(name: &str) -> &'static str {
         "item_id" => "ItemId",
         "assignment_id" => "AssignmentId",
         "tenant" => "TenantId",
+        "key_id" => "KeyId",
         _ => "Text",
     }
 }

@@ -5,7 +5,8 @@ use millstream_core::id::TenantId;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::key_store::{
-    KeyChoice, KeyFilter, KeyHash, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey, rotated_name,
+    KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey,
+    rotated_name,
 };
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
@@ -35,17 +36,39 @@ FROM api_keys WHERE hash = ANY($1) AND revoked_at IS NULL";
         .await
     }
 
-    async fn list_keys(&self, of: &KeyFilter) -> Result<Vec<KeyView>> {
+    async fn list_keys(&self, of: &KeyFilter, after: Option<KeyPlace>, limit: usize) -> Result<Vec<KeyView>> {
         const LIST: &str = "
 SELECT hash, tenant, name, shown_name, role, created_at, revoked_at, expires_at, last_used_at, bound_to, created_by
-FROM api_keys WHERE $1::text IS NULL OR tenant = $1 ORDER BY created_at DESC, hash";
+FROM api_keys
+WHERE ($1::text IS NULL OR tenant = $1)
+    AND ($2::bigint IS NULL OR created_at < $2 OR (created_at = $2 AND hash > $3))
+ORDER BY created_at DESC, hash LIMIT $4";
         let tenant = match of {
             KeyFilter::All => None,
             KeyFilter::Tenant(tenant) => Some(tenant.as_str()),
         };
         self.once(async {
-            let rows = sqlx::query(LIST).bind(tenant).fetch_all(&self.pool).await?;
+            let rows = sqlx::query(LIST)
+                .bind(tenant)
+                .bind(after.map(|after| after.created_at.as_millis()))
+                .bind(after.map(|after| after.id.hashes().1.to_vec()))
+                .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+                .fetch_all(&self.pool)
+                .await?;
             rows.iter().map(view).collect()
+        })
+        .await
+    }
+
+    async fn find_key_by_id(&self, id: KeyId) -> Result<Option<KeyView>> {
+        const FIND_BY_ID: &str = "
+SELECT hash, tenant, name, shown_name, role, created_at, revoked_at, expires_at, last_used_at, bound_to, created_by
+FROM api_keys WHERE hash >= $1 AND hash <= $2 ORDER BY hash LIMIT 1";
+        let (low, high) = id.hashes();
+        self.once(async {
+            let row =
+                sqlx::query(FIND_BY_ID).bind(&low[..]).bind(&high[..]).fetch_optional(&self.pool).await?;
+            row.as_ref().map(view).transpose()
         })
         .await
     }

@@ -81,7 +81,8 @@ impl GraphViews for SqliteStore {
 
     async fn graph_counts(&self) -> Result<GraphCounts> {
         const ACTIVE: &str = "
-            SELECT count(*) FROM executions WHERE definition = 'millstream.graph' AND ended_at IS NULL";
+            SELECT count(*) FROM executions INDEXED BY executions_graphs
+            WHERE definition = 'millstream.graph' AND ended_at IS NULL";
         const NODES: &str = "
             SELECT n.status, count(*)
             FROM executions AS x

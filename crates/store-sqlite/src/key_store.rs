@@ -5,7 +5,8 @@ use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::key_store::{
-    KeyChoice, KeyFilter, KeyHash, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey, rotated_name,
+    KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey,
+    rotated_name,
 };
 use rusqlite::Connection;
 
@@ -39,23 +40,45 @@ impl KeyStore for SqliteStore {
         .await
     }
 
-    async fn list_keys(&self, of: &KeyFilter) -> Result<Vec<KeyView>> {
+    async fn list_keys(&self, of: &KeyFilter, after: Option<KeyPlace>, limit: usize) -> Result<Vec<KeyView>> {
         const LIST_KEYS: &str = "
             SELECT hash, tenant, name, shown_name, role, created_at, revoked_at, expires_at, last_used_at, bound_to,
                 created_by
-            FROM api_keys WHERE ?1 IS NULL OR tenant = ?1 ORDER BY created_at DESC, hash";
+            FROM api_keys
+            WHERE (?1 IS NULL OR tenant = ?1)
+                AND (?2 IS NULL OR created_at < ?2 OR (created_at = ?2 AND hash > ?3))
+            ORDER BY created_at DESC, hash LIMIT ?4";
         let tenant = match of {
             KeyFilter::All => None,
             KeyFilter::Tenant(tenant) => Some(tenant.clone()),
         };
         self.read(move |connection| {
             let mut list = connection.prepare_cached(LIST_KEYS)?;
-            let mut rows = list.query([tenant.as_ref().map(TenantId::as_str)])?;
+            let mut rows = list.query((
+                tenant.as_ref().map(TenantId::as_str),
+                after.map(|after| after.created_at.as_millis()),
+                after.map(|after| after.id.hashes().1),
+                i64::try_from(limit).unwrap_or(i64::MAX),
+            ))?;
             let mut views = Vec::new();
             while let Some(row) = rows.next()? {
                 views.push(key_view(Fields(row))?);
             }
             Ok(views)
+        })
+        .await
+    }
+
+    async fn find_key_by_id(&self, id: KeyId) -> Result<Option<KeyView>> {
+        const FIND_BY_ID: &str = "
+            SELECT hash, tenant, name, shown_name, role, created_at, revoked_at, expires_at, last_used_at, bound_to,
+                created_by
+            FROM api_keys WHERE hash >= ?1 AND hash <= ?2 ORDER BY hash LIMIT 1";
+        let (low, high) = id.hashes();
+        self.read(move |connection| {
+            let mut find = connection.prepare_cached(FIND_BY_ID)?;
+            let mut rows = find.query((low, high))?;
+            rows.next()?.map(|row| key_view(Fields(row))).transpose()
         })
         .await
     }

@@ -22,8 +22,11 @@ pub trait KeyStore: Send + Sync {
     /// The key with each of these hashes, in their order; revoked keys are not found, expired ones are.
     async fn find_keys(&self, hashes: &[KeyHash]) -> Result<Vec<Option<KeyView>>>;
 
-    /// Keys, newest first, revoked ones included: those of one owner, or all.
-    async fn list_keys(&self, of: &KeyFilter) -> Result<Vec<KeyView>>;
+    /// At most `limit` keys, newest first, revoked ones included: those of one tenant, or all.
+    async fn list_keys(&self, of: &KeyFilter, after: Option<KeyPlace>, limit: usize) -> Result<Vec<KeyView>>;
+
+    /// The key with this id, revoked or not.
+    async fn find_key_by_id(&self, id: KeyId) -> Result<Option<KeyView>>;
 
     /// Revoke these live keys of an owner: all of a name, or one by its id. `false` when there was none.
     async fn revoke_key(&self, tenant: Option<&TenantId>, which: &KeyChoice, now: Timestamp) -> Result<bool>;
@@ -133,9 +136,48 @@ pub enum KeySuccession {
     Rotated,
 }
 
+/// What has become of a key; the first two are live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyStatus {
+    Current,
+    /// It has a successor and expires with the overlap.
+    Rotated,
+    Expired,
+    Revoked,
+}
+
+impl KeyStatus {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Rotated => "rotated",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
 impl KeyView {
     pub fn id(&self) -> KeyId {
         KeyId::of(&self.hash)
+    }
+
+    pub fn place(&self) -> KeyPlace {
+        KeyPlace { created_at: self.created_at, id: self.id() }
+    }
+
+    pub fn status(&self, now: Timestamp) -> KeyStatus {
+        let expires_at = self.expires_at;
+        match self.revoked_at {
+            // A key that gave up its name after it had expired is stored as revoked at that time.
+            Some(at) if expires_at.is_none_or(|expires_at| at < expires_at) => KeyStatus::Revoked,
+            Some(_) => KeyStatus::Expired,
+            None if expires_at.is_some_and(|expires_at| expires_at <= now) => KeyStatus::Expired,
+            None => match self.succession {
+                KeySuccession::Current => KeyStatus::Current,
+                KeySuccession::Rotated => KeyStatus::Rotated,
+            },
+        }
     }
 
     /// Neither revoked nor expired.
@@ -149,6 +191,13 @@ impl KeyView {
 pub enum KeyFilter {
     All,
     Tenant(TenantId),
+}
+
+/// Where a list of keys goes on: behind this key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyPlace {
+    pub created_at: Timestamp,
+    pub id: KeyId,
 }
 
 /// Which keys of an owner are revoked.
@@ -186,5 +235,35 @@ mod tests {
         assert!(low <= hash && hash <= high);
         assert_eq!(KeyId::parse("ABABABABABABABABABABABAB"), None);
         assert_eq!(KeyId::parse("é"), None);
+    }
+
+    #[test]
+    fn a_key_is_expired_or_revoked_by_what_came_first() {
+        let at = Timestamp::from_millis;
+        let key = |revoked_at, expires_at, succession| KeyView {
+            hash: [0; 32],
+            tenant: None,
+            name: "ci".to_owned(),
+            role: Role::Operator,
+            created_at: at(0),
+            revoked_at,
+            expires_at,
+            last_used_at: None,
+            bound_to: None,
+            created_by: None,
+            succession,
+        };
+        let (current, rotated) = (KeySuccession::Current, KeySuccession::Rotated);
+        for (key, status) in [
+            (key(None, None, current), KeyStatus::Current),
+            (key(None, Some(at(6)), rotated), KeyStatus::Rotated),
+            (key(None, Some(at(5)), rotated), KeyStatus::Expired),
+            (key(Some(at(3)), Some(at(3)), current), KeyStatus::Expired),
+            (key(Some(at(2)), Some(at(3)), current), KeyStatus::Revoked),
+            (key(Some(at(2)), None, current), KeyStatus::Revoked),
+        ] {
+            assert_eq!(key.status(at(5)), status, "{key:?}");
+            assert_eq!(key.is_live(at(5)), matches!(status, KeyStatus::Current | KeyStatus::Rotated));
+        }
     }
 }

@@ -33,6 +33,7 @@ pub mod housekeeping;
 pub mod incidents;
 pub mod intervention;
 pub mod item_store;
+pub mod key_secret;
 pub mod key_store;
 pub mod log_cap;
 pub mod memory;

@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use millstream_core::id::{DeviceId, PersonId, TenantId};
+use millstream_core::id::TenantId;
+use millstream_core::key_grant::{KeyBindingRefusal, bind_key, check_key_name};
 use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_store::Stores;
-use millstream_store::key_store::{
-    KeyChoice, KeyFilter, KeyHash, KeyRotation, KeySuccession, KeyView, NewKey,
-};
+use millstream_store::key_secret::KeySecret;
+use millstream_store::key_store::{KeyChoice, KeyFilter, KeyRotation, KeyStatus, KeyView, NewKey};
 use serde_json::json;
-use sha2::{Digest, Sha256};
-use uuid::Uuid;
 
 use crate::cli::{KeysCommand, NewKeyArgs};
 use crate::failure::{ExitCode, Failure};
@@ -53,13 +51,6 @@ fn shown(owner: Option<&TenantId>) -> String {
     owner.map_or_else(|| "no tenant (operator)".to_owned(), |tenant| format!("tenant {tenant}"))
 }
 
-/// 244 random bits from the operating system, and their hash.
-fn draw_secret() -> (String, KeyHash) {
-    let secret = format!("ms_{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-    let hash = Sha256::digest(secret.as_bytes()).into();
-    (secret, hash)
-}
-
 /// The roles with what they are for, for an error that asks for one.
 fn roles() -> String {
     Role::ALL.iter().map(|role| format!("\n  {role:9} {}", role.summary())).collect()
@@ -67,8 +58,8 @@ fn roles() -> String {
 
 async fn create(args: &NewKeyArgs, stores: &Stores, now: Timestamp, output: Output) -> Result<()> {
     let NewKeyArgs { name, tenant, role, expires, person, device, once } = args;
-    if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
-        bail!("a key's name has 1 to 100 printable characters");
+    if let Err(error) = check_key_name(name) {
+        bail!("the name of a key {error}");
     }
     let Some(role) = role.as_deref() else { bail!("say what the key is for with --role ROLE:{}", roles()) };
     let Some(role) = Role::parse(role) else { bail!("{role:?} is not a role; the roles are:{}", roles()) };
@@ -76,11 +67,11 @@ async fn create(args: &NewKeyArgs, stores: &Stores, now: Timestamp, output: Outp
         let value = json!({ "created": false });
         return output.show(&value, |_| "a key exists already; none was created".to_owned());
     }
-    let (secret, hash) = draw_secret();
+    let secret = KeySecret::draw();
     let key = NewKey {
         expires_at: expires.map(|length| now.plus(length)),
         bound_to: bound_to(role, person.as_deref(), device.as_deref())?,
-        ..NewKey::of(tenant_id(tenant)?, name.clone(), role, hash)
+        ..NewKey::of(tenant_id(tenant)?, name.clone(), role, secret.hash())
     };
     if !stores.keys.create_key(&key, now).await? {
         let owner = shown(key.tenant.as_ref());
@@ -94,22 +85,19 @@ async fn create(args: &NewKeyArgs, stores: &Stores, now: Timestamp, output: Outp
 
 /// What a key of this role is bound to.
 fn bound_to(role: Role, person: Option<&str>, device: Option<&str>) -> Result<Option<String>> {
-    match (role, person, device) {
-        (Role::Work, Some(person), None) => match PersonId::parse(person) {
-            Ok(person) => Ok(Some(person.as_str().to_owned())),
-            Err(error) => bail!("person {person:?} {error}"),
-        },
-        (Role::Work, None, _) => bail!("a key with the role work is bound to one person: say --person ID"),
-        (Role::Device, None, Some(device)) => match DeviceId::parse(device) {
-            Ok(device) => Ok(Some(device.as_str().to_owned())),
-            Err(error) => bail!("device {device:?} {error}"),
-        },
-        (_, None, None) => Ok(None),
-        (_, _, _) => bail!("--person goes with the role work, --device with the role device"),
-    }
+    bind_key(role, person, device).map_err(|refusal| match refusal {
+        KeyBindingRefusal::PersonMissing => anyhow::anyhow!("{refusal}: say --person ID"),
+        KeyBindingRefusal::Unfitting => {
+            anyhow::anyhow!("--person goes with the role work, --device with the role device")
+        }
+        KeyBindingRefusal::InvalidPerson(_) | KeyBindingRefusal::InvalidDevice(_) => {
+            anyhow::Error::new(refusal)
+        }
+    })
 }
 
-fn show(secret: &str, key: &NewKey, output: Output) -> Result<()> {
+fn show(secret: &KeySecret, key: &NewKey, output: Output) -> Result<()> {
+    let secret = secret.expose();
     let NewKey { tenant, name, role, expires_at, bound_to, .. } = key;
     let value = json!({
         "tenant": tenant, "name": name, "role": role, "key": secret, "expires_at": expires_at, "bound_to": bound_to,
@@ -134,22 +122,18 @@ async fn rotate(
 ) -> Result<()> {
     let none =
         || Failure::new(ExitCode::Refused, format!("{} has no live key {name:?}", shown(owner.as_ref())));
-    let keys = stores.keys.list_keys(&KeyFilter::All).await?;
-    let current = |key: &&KeyView| {
-        key.name == name
-            && key.tenant == owner
-            && key.is_live(now)
-            && key.succession == KeySuccession::Current
-    };
+    let keys = list_all(stores).await?;
+    let current =
+        |key: &&KeyView| key.name == name && key.tenant == owner && key.status(now) == KeyStatus::Current;
     let Some(key) = keys.iter().find(current) else { bail!(none()) };
-    let (secret, hash) = draw_secret();
+    let secret = KeySecret::draw();
     // As long as the predecessor was to live, unless something else is said.
     let lifetime = expires.or_else(|| key.expires_at.map(|at| at.since(key.created_at)));
     let successor = NewKey {
         tenant: key.tenant.clone(),
         name: name.to_owned(),
         role: key.role,
-        hash,
+        hash: secret.hash(),
         expires_at: lifetime.map(|length| now.plus(length)),
         bound_to: key.bound_to.clone(),
         created_by: None,
@@ -161,8 +145,23 @@ async fn rotate(
     show(&secret, &rotation.successor, output)
 }
 
+/// Every key, page by page.
+async fn list_all(stores: &Stores) -> Result<Vec<KeyView>> {
+    const PAGE: usize = 500;
+    let mut keys: Vec<KeyView> = Vec::new();
+    loop {
+        let after = keys.last().map(KeyView::place);
+        let page = stores.keys.list_keys(&KeyFilter::All, after, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        keys.extend(page);
+        if is_last {
+            return Ok(keys);
+        }
+    }
+}
+
 async fn list(stores: &Stores, now: Timestamp, output: Output) -> Result<()> {
-    let keys = stores.keys.list_keys(&KeyFilter::All).await?;
+    let keys = list_all(stores).await?;
     let rows: Vec<_> = keys
         .into_iter()
         .map(|key| {
@@ -170,7 +169,7 @@ async fn list(stores: &Stores, now: Timestamp, output: Output) -> Result<()> {
                 "id": key.id().to_string(), "tenant": key.tenant, "name": key.name, "role": key.role,
                 "bound_to": key.bound_to, "created_at": key.created_at, "created_by": key.created_by,
                 "last_used_at": key.last_used_at, "expires_at": key.expires_at, "revoked_at": key.revoked_at,
-                "live": key.is_live(now),
+                "live": key.is_live(now), "status": key.status(now).as_str(),
             })
         })
         .collect();

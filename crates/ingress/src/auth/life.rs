@@ -78,7 +78,7 @@ impl WatchedKeys {
     }
 
     /// What holds the key open ends; a later holder begins again.
-    fn end(&self, hash: &KeyHash) {
+    pub(super) fn end(&self, hash: &KeyHash) {
         if let Some(watched) = self.lock().remove(hash) {
             watched.ended.cancel();
         }
@@ -134,8 +134,7 @@ async fn end_dead_keys(keys: &KeyLookup) {
                 Err(_) => key.expires_at.is_none_or(|expires_at| now < expires_at),
             };
             if !is_live {
-                keys.forget(&key.hash);
-                keys.watched.end(&key.hash);
+                keys.end_key(&key.hash);
             }
         }
     }

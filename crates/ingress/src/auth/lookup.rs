@@ -116,8 +116,14 @@ impl KeyLookup {
     }
 
     /// No longer believed: the next call with it asks the store.
-    pub(super) fn forget(&self, hash: &KeyHash) {
+    pub(crate) fn forget(&self, hash: &KeyHash) {
         lock(&self.known).pop(hash);
+    }
+
+    /// Ends what the key holds open in this process, and no longer believes it.
+    pub(crate) fn end_key(&self, hash: &KeyHash) {
+        self.forget(hash);
+        self.watched.end(hash);
     }
 
     /// Together with all others that wait: whoever gets the turn asks for them too.

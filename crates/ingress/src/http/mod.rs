@@ -14,6 +14,7 @@ mod history;
 mod incidents;
 mod interventions;
 mod items;
+mod keys;
 mod past;
 mod people;
 pub(crate) mod posting;

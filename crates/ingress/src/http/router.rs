@@ -15,8 +15,8 @@ use axum::routing::MethodRouter;
 use super::route::{Operation, Route};
 use super::{
     assignments, batch, definitions, devices, events, executions, executors, graphs, group_resolutions,
-    health, history, incidents, interventions, items, people, queues, quotas, resolutions, runs, signals,
-    start, tail, task_outcomes, tasks, workers,
+    health, history, incidents, interventions, items, keys, people, queues, quotas, resolutions, runs,
+    signals, start, tail, task_outcomes, tasks, workers,
 };
 use crate::door::{Deps, Door, Life};
 use crate::options::IngressOptions;
@@ -76,6 +76,9 @@ fn api_routes() -> Vec<Route> {
         tail::routes(),
         workers::routes(),
         quotas::routes(),
+        keys::read::routes(),
+        keys::issue::routes(),
+        keys::revoke::routes(),
         tasks::routes(),
         task_outcomes::routes(),
         graphs::create::routes(),

@@ -11,7 +11,9 @@ use millstream_core::status::Role;
 use millstream_core::time::Timestamp;
 use millstream_ingress::{AuthMode, IngressOptions};
 use millstream_store::Result as StoreResult;
-use millstream_store::key_store::{KeyChoice, KeyFilter, KeyHash, KeyRotation, KeyStore, KeyView, NewKey};
+use millstream_store::key_store::{
+    KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeyView, NewKey,
+};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tower::ServiceExt;
@@ -306,8 +308,17 @@ impl KeyStore for CountedKeys {
         self.inner.find_keys(hashes).await
     }
 
-    async fn list_keys(&self, of: &KeyFilter) -> StoreResult<Vec<KeyView>> {
-        self.inner.list_keys(of).await
+    async fn list_keys(
+        &self,
+        of: &KeyFilter,
+        after: Option<KeyPlace>,
+        limit: usize,
+    ) -> StoreResult<Vec<KeyView>> {
+        self.inner.list_keys(of, after, limit).await
+    }
+
+    async fn find_key_by_id(&self, id: KeyId) -> StoreResult<Option<KeyView>> {
+        self.inner.find_key_by_id(id).await
     }
 
     async fn revoke_key(

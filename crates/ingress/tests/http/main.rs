@@ -17,6 +17,7 @@ mod groups;
 mod hostile;
 mod incidents;
 mod interventions;
+mod keys;
 mod lists;
 mod openapi;
 mod performers;

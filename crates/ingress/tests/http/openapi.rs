@@ -121,6 +121,10 @@ const ROUTES: &[(&str, &str)] = &[
     ("get", "/v1/tenants/{tenant}/quota"),
     ("put", "/v1/tenants/{tenant}/quota"),
     ("get", "/v1/tenants/{tenant}/usage"),
+    ("get", "/v1/keys"),
+    ("post", "/v1/keys"),
+    ("post", "/v1/keys/{key_id}/rotate"),
+    ("delete", "/v1/keys/{key_id}"),
     ("get", "/metrics"),
     ("get", "/openapi.json"),
 ];

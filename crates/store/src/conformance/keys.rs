@@ -71,9 +71,40 @@ pub async fn keys_are_listed_newest_first_with_the_revoked_ones(bench: Bench) {
         create(&bench, &key("acme", name, n)).await;
     }
     bench.stores.keys.revoke_key(Some(&tenant("acme")), &named("b"), bench.now().await).await.unwrap();
-    let listed = bench.stores.keys.list_keys(&KeyFilter::All).await.unwrap();
+    let listed = bench.stores.keys.list_keys(&KeyFilter::All, None, 10).await.unwrap();
     let shown: Vec<_> = listed.iter().map(|key| (key.name.as_str(), key.revoked_at.is_some())).collect();
     assert_eq!(shown, [("c", false), ("b", true), ("a", false)]);
+}
+
+pub async fn keys_are_listed_page_by_page_also_those_of_one_moment(bench: Bench) {
+    let keys = &bench.stores.keys;
+    let now = bench.now().await;
+    for n in 1..=5 {
+        assert!(keys.create_key(&key("acme", &n.to_string(), n), now).await.unwrap());
+    }
+    assert!(create(&bench, &key("rival", "other", 9)).await);
+    let of = KeyFilter::Tenant(tenant("acme"));
+    let (mut listed, mut after) = (Vec::new(), None);
+    for most in [2, 2, 1, 0] {
+        let page = keys.list_keys(&of, after, 2).await.unwrap();
+        assert_eq!(page.len(), most);
+        after = page.last().map(|key| key.place());
+        listed.extend(page.into_iter().map(|key| key.hash[0]));
+    }
+    assert_eq!(listed, [1, 2, 3, 4, 5]);
+    assert_eq!(keys.list_keys(&KeyFilter::All, None, 10).await.unwrap().len(), 6);
+}
+
+pub async fn a_key_is_found_by_its_id_also_after_it_is_revoked(bench: Bench) {
+    let keys = &bench.stores.keys;
+    assert!(create(&bench, &key("acme", "ci", 1)).await);
+    assert!(create(&bench, &key("acme", "other", 2)).await);
+    let id = KeyId::of(&[1; 32]);
+    let now = bench.now().await;
+    assert!(keys.revoke_key(Some(&tenant("acme")), &KeyChoice::Id(id), now).await.unwrap());
+    let found = keys.find_key_by_id(id).await.unwrap().unwrap();
+    assert_eq!((found.hash, found.name.as_str(), found.revoked_at), ([1; 32], "ci", Some(now)));
+    assert_eq!(keys.find_key_by_id(KeyId::of(&[3; 32])).await.unwrap(), None);
 }
 
 pub async fn an_operators_key_belongs_to_no_tenant(bench: Bench) {
@@ -83,7 +114,7 @@ pub async fn an_operators_key_belongs_to_no_tenant(bench: Bench) {
     assert!(!create(&bench, &NewKey { hash: [2; 32], ..operator.clone() }).await, "its name is taken");
     let found = keys.find_key(&[1; 32]).await.unwrap().unwrap();
     assert_eq!((found.tenant, found.role), (None, Role::Operator));
-    let of_tenant = keys.list_keys(&KeyFilter::Tenant(tenant("acme"))).await.unwrap();
+    let of_tenant = keys.list_keys(&KeyFilter::Tenant(tenant("acme")), None, 10).await.unwrap();
     assert_eq!(of_tenant, []);
     let now = bench.now().await;
     assert!(!keys.revoke_key(Some(&tenant("acme")), &named("ops"), now).await.unwrap());

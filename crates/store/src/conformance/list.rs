@@ -186,6 +186,8 @@ macro_rules! conformance_tests {
                 a_name_is_given_once_however_many_ask,
                 keys_exist_from_the_first_one_on_revoked_or_not,
                 keys_are_listed_newest_first_with_the_revoked_ones,
+                keys_are_listed_page_by_page_also_those_of_one_moment,
+                a_key_is_found_by_its_id_also_after_it_is_revoked,
                 an_operators_key_belongs_to_no_tenant,
                 keys_of_every_role_are_read_back_whole,
                 a_rotated_key_keeps_its_name_and_expires_after_the_overlap,

@@ -6,7 +6,7 @@ use millstream_core::time::Timestamp;
 use super::Memory;
 use crate::Result;
 use crate::key_store::{
-    KeyChoice, KeyFilter, KeyHash, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey,
+    KeyChoice, KeyFilter, KeyHash, KeyId, KeyPlace, KeyRotation, KeyStore, KeySuccession, KeyView, NewKey,
 };
 
 #[async_trait::async_trait]
@@ -25,13 +25,22 @@ impl KeyStore for Memory {
         Ok(hashes.iter().map(find).collect())
     }
 
-    async fn list_keys(&self, of: &KeyFilter) -> Result<Vec<KeyView>> {
+    async fn list_keys(&self, of: &KeyFilter, after: Option<KeyPlace>, limit: usize) -> Result<Vec<KeyView>> {
         let tables = self.tables();
         let wanted = |view: &&KeyView| match of {
             KeyFilter::All => true,
             KeyFilter::Tenant(tenant) => view.tenant.as_ref() == Some(tenant),
         };
-        Ok(tables.api_keys.iter().rev().filter(wanted).cloned().collect())
+        let behind = |view: &&KeyView| after.is_none_or(|after| order(after) < order(view.place()));
+        let mut listed: Vec<KeyView> =
+            tables.api_keys.iter().filter(wanted).filter(behind).cloned().collect();
+        listed.sort_by_key(|view| order(view.place()));
+        listed.truncate(limit);
+        Ok(listed)
+    }
+
+    async fn find_key_by_id(&self, id: KeyId) -> Result<Option<KeyView>> {
+        Ok(self.tables().api_keys.iter().find(|view| view.id() == id).cloned())
     }
 
     async fn revoke_key(&self, tenant: Option<&TenantId>, which: &KeyChoice, now: Timestamp) -> Result<bool> {
@@ -76,6 +85,11 @@ impl KeyStore for Memory {
         }
         Ok(())
     }
+}
+
+/// Newest first.
+fn order(place: KeyPlace) -> (std::cmp::Reverse<Timestamp>, KeyId) {
+    (std::cmp::Reverse(place.created_at), place.id)
 }
 
 fn insert(keys: &mut Vec<KeyView>, key: &NewKey, now: Timestamp) -> bool {

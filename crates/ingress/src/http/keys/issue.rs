@@ -1,0 +1,264 @@
+//! Keys that issue keys: create and rotate. What a key may issue is decided by `millstream_core::key_grant`.
+//!
+//! The key of the caller is read from the store again before it issues anything: a key that was revoked a moment ago
+//! and is still believed by this process leaves no other key behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use millstream_core::duration;
+use millstream_core::id::TenantId;
+use millstream_core::key_grant::{
+    KeyBindingRefusal, KeyGrantRefusal, KeyIssuer, KeyPredecessor, KeyRelation, bind_key, check_key_name,
+};
+use millstream_core::permission::Permission;
+use millstream_core::problem::Problem as Fault;
+use millstream_core::status::Role;
+use millstream_core::time::Timestamp;
+use millstream_store::key_secret::KeySecret;
+use millstream_store::key_store::{KeyId, KeyRotation, KeyView, NewKey};
+use serde::Serialize;
+
+use super::read::KeyOut;
+use crate::auth::Identity;
+use crate::body::{Allowance, Body, Media};
+use crate::door::Door;
+use crate::fields::Fields;
+use crate::http::problem::{Kind, Problem};
+use crate::http::route::Route;
+use crate::http::tasks;
+use crate::query::Params;
+
+const BODY_BYTES: usize = 16 * 1024;
+/// How long a rotated key works on unless the request says otherwise, as with `millstream keys rotate`.
+const OVERLAP: Duration = Duration::from_secs(7 * 86_400);
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/keys", "create_key", create)
+            .summary("Create an API key; an operator names the tenant")
+            .needs(Permission::ManageKeys)
+            .body("application/json", "NewApiKey")
+            .answer(201, "IssuedApiKey", "The key; its secret is shown this once")
+            .problems(&[404, 409])
+            .leads_to("rotate_key", &["key_id"])
+            .leads_to("revoke_key", &["key_id"]),
+        Route::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
+            .summary("Create the successor of a key; the key expires after the overlap")
+            .needs(Permission::ManageKeys)
+            .body("application/json", "ApiKeyRotation")
+            .body_optional()
+            .answer(201, "IssuedApiKey", "The successor; its secret is shown this once")
+            .problems(&[404, 409])
+            .leads_to("revoke_key", &["key_id"]),
+    ]
+}
+
+/// A key with its secret.
+#[derive(Serialize)]
+struct IssuedKeyOut<'a> {
+    #[serde(flatten)]
+    view: KeyOut,
+    key: &'a str,
+}
+
+async fn create(
+    State(door): State<Arc<Door>>,
+    identity: Identity,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let body = tasks::read(&door, request, BODY_BYTES).await?;
+    let wanted = WantedKey::read(body.json()?)?;
+    let caller = confirm_caller(&door, &identity).await?;
+    let issuer = issuer_of(&caller);
+    let now = door.clock.now();
+    let tenant = issuer.tenant_of_new(wanted.role, wanted.tenant).map_err(refused)?;
+    issuer.check_grant(wanted.role, tenant.as_ref()).map_err(refused)?;
+    let expires_at = wanted.expires_in.map(|length| now.plus(length));
+    let secret = KeySecret::draw();
+    let key = NewKey {
+        tenant,
+        name: wanted.name,
+        role: wanted.role,
+        hash: secret.hash(),
+        expires_at: issuer.expiry_of_new(expires_at).map_err(refused)?,
+        bound_to: wanted.bound_to,
+        created_by: Some(caller.name),
+    };
+    if !door.stores.keys.create_key(&key, now).await? {
+        let detail =
+            format!("there is a live key {:?}: rotate it, revoke it or choose another name", key.name);
+        return Err(Problem::new(Kind::Conflict, detail));
+    }
+    show_issued(&door, &secret, now).await
+}
+
+async fn rotate(
+    State(door): State<Arc<Door>>,
+    identity: Identity,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Response, Problem> {
+    params.finish()?;
+    let WantedRotation { overlap, expires_in } = WantedRotation::read(&door, request).await?;
+    let caller = confirm_caller(&door, &identity).await?;
+    let key = find_managed(&door, &caller, &id).await?;
+    let now = door.clock.now();
+    let of = KeyPredecessor {
+        relation: if key.hash == caller.hash { KeyRelation::Issuer } else { KeyRelation::OtherKey },
+        lifetime: key.expires_at.map(|at| at.since(key.created_at)),
+    };
+    let expires_at = issuer_of(&caller).expiry_of_successor(of, expires_in, now).map_err(refused)?;
+    let secret = KeySecret::draw();
+    let status = key.status(now).as_str();
+    let successor = NewKey {
+        tenant: key.tenant,
+        name: key.name,
+        role: key.role,
+        hash: secret.hash(),
+        expires_at,
+        bound_to: key.bound_to,
+        created_by: Some(caller.name),
+    };
+    let rotation = KeyRotation { predecessor: key.hash, expires_at: now.plus(overlap), successor };
+    if !door.stores.keys.rotate_key(&rotation, now).await? {
+        let detail = format!("only a current key is rotated, and this one is {status}");
+        return Err(Problem::new(Kind::Conflict, detail));
+    }
+    // Its new end is read at its next use.
+    door.keys.forget(&key.hash);
+    show_issued(&door, &secret, now).await
+}
+
+async fn show_issued(door: &Door, secret: &KeySecret, now: Timestamp) -> Result<Response, Problem> {
+    let view = door.stores.keys.find_key(&secret.hash()).await?;
+    let view = view.ok_or_else(|| Problem::new(Kind::Conflict, "the key was revoked meanwhile"))?;
+    let shown = Json(IssuedKeyOut { view: KeyOut::of(view, now), key: secret.expose() });
+    Ok((StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], shown).into_response())
+}
+
+/// The key of the caller as the store has it now.
+pub(super) async fn confirm_caller(door: &Door, identity: &Identity) -> Result<KeyView, Problem> {
+    let Some(key) = identity.key() else {
+        let detail = "while no key exists, the first one is created on the store: `millstream keys create`";
+        return Err(Problem::new(Kind::Forbidden, detail));
+    };
+    let found = door.stores.keys.find_key(&key.hash).await?;
+    let live = found.filter(|view| view.is_live(door.clock.now()));
+    live.ok_or_else(|| Problem::new(Kind::Unauthorized, "the API key was revoked or has expired"))
+}
+
+/// A key that the caller may manage; one of another tenant does not exist for it.
+pub(super) async fn find_managed(door: &Door, caller: &KeyView, id: &str) -> Result<KeyView, Problem> {
+    let absent = || Problem::not_found("key", id);
+    let found = door.stores.keys.find_key_by_id(KeyId::parse(id).ok_or_else(absent)?).await?;
+    let is_visible = |key: &KeyView| caller.tenant.is_none() || caller.tenant == key.tenant;
+    let key = found.filter(is_visible).ok_or_else(absent)?;
+    issuer_of(caller).check_grant(key.role, key.tenant.as_ref()).map_err(refused)?;
+    Ok(key)
+}
+
+fn issuer_of(caller: &KeyView) -> KeyIssuer {
+    KeyIssuer { role: caller.role, tenant: caller.tenant.clone(), expires_at: caller.expires_at }
+}
+
+fn refused(refusal: KeyGrantRefusal) -> Problem {
+    let detail = refusal.to_string();
+    match refusal {
+        // It does not exist for a key of a tenant.
+        KeyGrantRefusal::OtherTenant => Problem::new(Kind::NotFound, detail),
+        KeyGrantRefusal::TenantMissing | KeyGrantRefusal::OperatorHasNoTenant => {
+            Problem::invalid(vec![Fault::new("tenant", detail)])
+        }
+        KeyGrantRefusal::StrongerRole { .. }
+        | KeyGrantRefusal::OutlivesIssuer(_)
+        | KeyGrantRefusal::OutlivesPredecessor => Problem::new(Kind::Forbidden, detail),
+    }
+}
+
+/// A key as a request describes it.
+struct WantedKey {
+    name: String,
+    role: Role,
+    tenant: Option<TenantId>,
+    expires_in: Option<Duration>,
+    bound_to: Option<String>,
+}
+
+impl WantedKey {
+    fn read(text: &str) -> Result<Self, Problem> {
+        let mut fields = Fields::of(text, "").map_err(Problem::invalid)?;
+        let name = fields.required("name");
+        let name = fields.parsed("name", name, |name| check_key_name(name).map(|()| name.to_owned()));
+        let role = fields.required("role");
+        let role = fields.parsed("role", role, |role| {
+            let words = || Role::ALL.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
+            Role::parse(role).ok_or_else(|| format!("is not one of {}", words()))
+        });
+        let tenant = fields.text("tenant");
+        let tenant = fields.parsed("tenant", tenant, |tenant| TenantId::parse(tenant));
+        let expires_in = read_length(&mut fields, "expires_in");
+        let (person, device) = (fields.text("person"), fields.text("device"));
+        let bound_to = role.map(|role| bind_key(role, person.as_deref(), device.as_deref()));
+        if let Some(Err(refusal)) = &bound_to {
+            fields.fault(field_of(refusal), refusal);
+        }
+        fields.finish().map_err(Problem::invalid)?;
+        match (name, role, bound_to) {
+            (Some(name), Some(role), Some(Ok(bound_to))) => {
+                Ok(Self { name, role, tenant, expires_in, bound_to })
+            }
+            // Without them there was a fault.
+            (_, _, _) => Err(Problem::bad_request("the key has no name or no role")),
+        }
+    }
+}
+
+fn field_of(refusal: &KeyBindingRefusal) -> &'static str {
+    match refusal {
+        KeyBindingRefusal::PersonMissing | KeyBindingRefusal::InvalidPerson(_) => "person",
+        KeyBindingRefusal::InvalidDevice(_) => "device",
+        KeyBindingRefusal::Unfitting => "role",
+    }
+}
+
+struct WantedRotation {
+    overlap: Duration,
+    expires_in: Option<Duration>,
+}
+
+impl WantedRotation {
+    async fn read(door: &Door, request: Request) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let allowed = Allowance { bytes: BODY_BYTES, time: door.options.limits.body_timeout };
+        let body =
+            Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
+        if body.is_empty() {
+            return Ok(Self { overlap: OVERLAP, expires_in: None });
+        }
+        Media::of(&parts.headers, &[Media::Json])?;
+        let mut fields = Fields::of(body.json()?, "").map_err(Problem::invalid)?;
+        let overlap = read_length(&mut fields, "overlap");
+        let expires_in = read_length(&mut fields, "expires_in");
+        fields.finish().map_err(Problem::invalid)?;
+        Ok(Self { overlap: overlap.unwrap_or(OVERLAP), expires_in })
+    }
+}
+
+fn read_length(fields: &mut Fields<'_>, field: &'static str) -> Option<Duration> {
+    let text = fields.text(field)?;
+    match duration::parse(&text) {
+        Ok(length) => Some(length),
+        Err(error) => {
+            fields.fault(field, error);
+            None
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The list of keys, and how a key is shown: never with its secret, of which the store has the hash only.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use millstream_core::id::TenantId;
+use millstream_core::permission::Permission;
+use millstream_core::status::Role;
+use millstream_core::time::Timestamp;
+use millstream_store::key_store::{KeyFilter, KeyId, KeyPlace, KeyView};
+use serde::Serialize;
+
+use crate::auth::Identity;
+use crate::cursor::{self, List};
+use crate::door::Door;
+use crate::http::problem::Problem;
+use crate::http::route::Route;
+use crate::http::views::Page;
+use crate::query::Params;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/keys", "list_keys", list)
+            .summary("API keys, newest first, expired and revoked ones included; secrets are not shown")
+            .needs(Permission::ManageKeys)
+            .query(&[("tenant", "TenantId"), ("limit", "Limit"), ("cursor", "Cursor")])
+            .answer(200, "ApiKeyPage", "One page; an operator who names no tenant sees all keys")
+            .problems(&[404]),
+    ]
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct KeyOut {
+    key_id: String,
+    /// Null for an operator.
+    tenant: Option<TenantId>,
+    name: String,
+    role: Role,
+    status: &'static str,
+    bound_to: Option<String>,
+    created_at: Timestamp,
+    /// The name of the key that issued it; null for one that was created on the store.
+    created_by: Option<String>,
+    last_used_at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+}
+
+impl KeyOut {
+    pub(super) fn of(view: KeyView, now: Timestamp) -> Self {
+        Self {
+            key_id: view.id().to_string(),
+            status: view.status(now).as_str(),
+            tenant: view.tenant,
+            name: view.name,
+            role: view.role,
+            bound_to: view.bound_to,
+            created_at: view.created_at,
+            created_by: view.created_by,
+            last_used_at: view.last_used_at,
+            expires_at: view.expires_at,
+            revoked_at: view.revoked_at,
+        }
+    }
+}
+
+async fn list(
+    State(door): State<Arc<Door>>,
+    identity: Identity,
+    mut params: Params,
+) -> Result<Json<Page<KeyOut>>, Problem> {
+    let tenant = params.parsed("tenant", |text| TenantId::parse(text));
+    let limit = params.limit(50, 500);
+    let after = params.cursor(List::Keys, place_of);
+    params.finish()?;
+    let of = match (identity.caller().map(|caller| caller.tenant), tenant) {
+        (None, None) => KeyFilter::All,
+        (None, Some(named)) => KeyFilter::Tenant(named),
+        // Another tenant does not exist for a key of a tenant.
+        (Some(own), Some(named)) if own != named => return Err(Problem::not_found("tenant", named)),
+        (Some(own), _) => KeyFilter::Tenant(own),
+    };
+    let now = door.clock.now();
+    let found = door.stores.keys.list_keys(&of, after, limit + 1).await?;
+    let cursor = |last: &KeyView| {
+        let KeyPlace { created_at, id } = last.place();
+        cursor::encode(List::Keys, format_args!("{}/{id}", created_at.as_millis()))
+    };
+    Ok(Json(Page::of(found, limit, cursor, |view| KeyOut::of(view, now))))
+}
+
+fn place_of(text: &str) -> Option<KeyPlace> {
+    let (created_at, id) = text.split_once('/')?;
+    Some(KeyPlace { created_at: Timestamp::from_millis(created_at.parse().ok()?), id: KeyId::parse(id)? })
+}

@@ -1,0 +1,42 @@
+//! Revoking a key. It works for at most 5 s more in other processes, and not at all in the one that answers.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use millstream_core::permission::Permission;
+use millstream_store::key_store::KeyChoice;
+
+use super::issue::{confirm_caller, find_managed};
+use super::read::KeyOut;
+use crate::auth::Identity;
+use crate::door::Door;
+use crate::http::problem::Problem;
+use crate::http::route::Route;
+use crate::query::Params;
+
+pub(in crate::http) fn routes() -> Vec<Route> {
+    vec![
+        Route::delete("/v1/keys/{key_id}", "revoke_key", revoke)
+            .summary("Revoke an API key; what it holds open ends within 5 s")
+            .needs(Permission::ManageKeys)
+            .answer(200, "ApiKey", "The key, which is revoked; also if it was before")
+            .problems(&[404]),
+    ]
+}
+
+async fn revoke(
+    State(door): State<Arc<Door>>,
+    identity: Identity,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Json<KeyOut>, Problem> {
+    params.finish()?;
+    let caller = confirm_caller(&door, &identity).await?;
+    let key = find_managed(&door, &caller, &id).await?;
+    let now = door.clock.now();
+    door.stores.keys.revoke_key(key.tenant.as_ref(), &KeyChoice::Id(key.id()), now).await?;
+    door.keys.end_key(&key.hash);
+    let revoked = door.stores.keys.find_key_by_id(key.id()).await?.unwrap_or(key);
+    Ok(Json(KeyOut::of(revoked, now)))
+}
