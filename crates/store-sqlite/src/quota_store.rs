@@ -78,7 +78,7 @@ fn quota_set(text: &str) -> Attempt<QuotaSet> {
     QuotaSet::of_stored(text).map_err(|error| StoreError::Corrupt(format!("quota {text:?}: {error}")).into())
 }
 
-/// Counts from an index, and no further than the limit. Bytes are those of the newest 100,000 rows of each kind.
+/// Counts from an index, and no further than the limit. Bytes are those of at most 100,000 rows of each kind.
 const fn statement(counted: CountedQuota) -> &'static str {
     match counted {
         CountedQuota::OpenExecutions => {
