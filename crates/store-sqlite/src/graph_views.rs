@@ -85,7 +85,7 @@ impl GraphViews for SqliteStore {
             WHERE definition = 'millstream.graph' AND ended_at IS NULL";
         const NODES: &str = "
             SELECT n.status, count(*)
-            FROM executions AS x
+            FROM executions AS x INDEXED BY executions_graphs
             CROSS JOIN graph_nodes AS n ON n.tenant = x.tenant AND n.execution_id = x.execution_id
             WHERE x.definition = 'millstream.graph' AND x.ended_at IS NULL
             GROUP BY n.status";

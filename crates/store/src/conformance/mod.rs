@@ -73,6 +73,8 @@ pub mod work_races;
 pub mod workers;
 
 #[macro_use]
+mod expand;
+#[macro_use]
 mod list;
 
 pub use bench::Bench;

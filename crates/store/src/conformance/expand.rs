@@ -1,0 +1,21 @@
+//! How the list of cases becomes tests.
+
+/// One module per topic, one test per case.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! expand_conformance_tests {
+    ($bench:expr; $($topic:ident { $($case:ident,)+ })+) => {
+        $(
+            mod $topic {
+                use super::*;
+                $(
+                    #[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $case() {
+                        let bench: $crate::conformance::Bench = $bench;
+                        $crate::conformance::$topic::$case(bench).await;
+                    }
+                )+
+            }
+        )+
+    };
+}
