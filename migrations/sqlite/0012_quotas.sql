@@ -16,10 +16,10 @@ CREATE TABLE quota_revision (
 ) STRICT;
 INSERT INTO quota_revision (one, revision) VALUES (1, 1);
 
--- What is open, for counting by tenant from the index alone. The expression comes first, so that no other statement
--- takes these indexes for its rows (see executions_position); only an end changes ended_at.
-CREATE INDEX executions_open ON executions ((tenant || ''), tenant) WHERE ended_at IS NULL;
-CREATE INDEX items_open ON items ((tenant || ''), tenant) WHERE ended_at IS NULL;
+-- What is open, for counting by tenant from the index alone. The expression comes first, and a condition that only the
+-- statements which count have, so that no other statement takes these indexes for its rows; only an end changes ended_at.
+CREATE INDEX executions_open ON executions ((tenant || ''), tenant) WHERE ended_at IS NULL AND tenant >= '';
+CREATE INDEX items_open ON items ((tenant || ''), tenant) WHERE ended_at IS NULL AND tenant >= '';
 -- Tasks that external workers hold: only their actions have attempt_ms.
 CREATE INDEX actions_lent_by_tenant ON actions ((tenant || ''), tenant)
-    WHERE status = 'leased' AND attempt_ms IS NOT NULL;
+    WHERE status = 'leased' AND attempt_ms IS NOT NULL AND tenant >= '';

@@ -82,7 +82,8 @@ fn quota_set(text: &str) -> Attempt<QuotaSet> {
 const fn statement(counted: CountedQuota) -> &'static str {
     match counted {
         CountedQuota::OpenExecutions => {
-            "SELECT count(*) FROM (SELECT 1 FROM executions WHERE (tenant || '') = ?1 AND ended_at IS NULL LIMIT ?2)"
+            "SELECT count(*) FROM (SELECT 1 FROM executions WHERE (tenant || '') = ?1 AND ended_at IS NULL
+                AND tenant >= '' LIMIT ?2)"
         }
         CountedQuota::Definitions => {
             "SELECT count(*) FROM (SELECT 1 FROM definitions WHERE tenant = ?1 LIMIT ?2)"
@@ -92,11 +93,12 @@ const fn statement(counted: CountedQuota) -> &'static str {
         }
         CountedQuota::Devices => "SELECT count(*) FROM (SELECT 1 FROM devices WHERE tenant = ?1 LIMIT ?2)",
         CountedQuota::QueueItems => {
-            "SELECT count(*) FROM (SELECT 1 FROM items WHERE (tenant || '') = ?1 AND ended_at IS NULL LIMIT ?2)"
+            "SELECT count(*) FROM (SELECT 1 FROM items WHERE (tenant || '') = ?1 AND ended_at IS NULL
+                AND tenant >= '' LIMIT ?2)"
         }
         CountedQuota::TaskLeases => {
             "SELECT count(*) FROM (SELECT 1 FROM actions WHERE (tenant || '') = ?1 AND status = 'leased'
-                AND attempt_ms IS NOT NULL LIMIT ?2)"
+                AND attempt_ms IS NOT NULL AND tenant >= '' LIMIT ?2)"
         }
         CountedQuota::StoredBytes => {
             "SELECT coalesce(sum(bytes), 0) FROM (

@@ -461,10 +461,13 @@ macro_rules! conformance_tests {
                 taking_and_taking_back_at_once_get_along,
             }
             quotas {
-                a_quota_row_is_replaced_as_a_whole, quota_rows_are_read_when_their_revision_changes,
-                many_quota_changes_at_once_are_all_seen, rows_of_every_counted_kind_are_counted,
+                a_quota_row_is_replaced_as_a_whole,
+                quota_rows_are_read_when_their_revision_changes,
+                many_quota_changes_at_once_are_all_seen,
+                rows_of_every_counted_kind_are_counted,
                 leases_of_external_workers_are_counted_until_they_end,
-                open_executions_are_counted_by_tenant_up_to_the_limit, stored_bytes_grow_with_what_is_stored,
+                open_executions_are_counted_by_tenant_up_to_the_limit,
+                stored_bytes_grow_with_what_is_stored,
             }
             workers {
                 a_worker_is_known_by_its_last_beat,
