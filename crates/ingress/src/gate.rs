@@ -200,24 +200,35 @@ fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> 
 const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
 /// While calls need no key a web page must not reach the ingress: neither by a name that was made to point here (DNS
-/// rebinding), nor by a request across origins. Nor must a request that a proxy passes on.
+/// rebinding), nor by a request across origins, also from another port of this machine. Nor must a request that a
+/// proxy passes on, or one that does not say which host it is for.
 fn foreign(uri: &Uri, headers: &HeaderMap, door: &Door) -> Option<Problem> {
     // HTTP/2 has the host in the address.
     let authority = uri.authority().map(|authority| authority.as_str());
     let hosts = headers.get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or(""));
+    let named: Vec<&str> = authority.into_iter().chain(hosts).collect();
     let origins = headers.get_all(header::ORIGIN).iter().map(|value| value.to_str().unwrap_or(""));
-    let origins = origins.map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
-    let named = authority.into_iter().chain(hosts).chain(origins).find(|name| !is_ours(name, door));
-    let detail = match (named, PROXY_HEADERS.iter().find(|name| headers.contains_key(**name))) {
-        (Some(name), _) => format!(
+    let mut origins = origins.map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
+    let is_own = |origin: &str| {
+        let listed = door.options.allowed_hosts.iter().map(String::as_str);
+        named.iter().copied().chain(listed).any(|name| origin.eq_ignore_ascii_case(name))
+    };
+    let detail = if named.is_empty() {
+        "while no key is needed, a request must name its host".to_owned()
+    } else if let Some(name) = named.iter().find(|name| !is_ours(name, door)) {
+        format!(
             "{name:?} is not served while no key is needed; use 127.0.0.1 or localhost, or list it in ingress.allowed_hosts"
-        ),
-        (None, Some(header)) => {
-            format!(
-                "the request comes through a proxy ({header}); that needs a key, see `millstream keys create`"
-            )
-        }
-        (None, None) => return None,
+        )
+    } else if let Some(origin) = origins.find(|origin| !is_own(origin)) {
+        format!(
+            "pages of {origin:?} are not served while no key is needed: it is another origin; list it with its port in ingress.allowed_hosts"
+        )
+    } else if let Some(header) = PROXY_HEADERS.iter().find(|name| headers.contains_key(**name)) {
+        format!(
+            "the request comes through a proxy ({header}); that needs a key, see `millstream keys create`"
+        )
+    } else {
+        return None;
     };
     Some(Problem::new(Kind::HostRefused, detail))
 }

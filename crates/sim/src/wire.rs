@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use axum::http::{Request, StatusCode, header};
+use axum::http::{HeaderValue, Request, StatusCode, header};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -70,6 +70,8 @@ impl Wire {
         }
         let answered = async {
             door.role.alive().await;
+            let mut request = request;
+            request.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
             let response = door.router.clone().oneshot(request).await.ok()?;
             let status = response.status();
             let bytes = to_bytes(response.into_body(), LONGEST_ANSWER).await.ok()?;

@@ -2,10 +2,11 @@
 //! details as well (see `millstream_rpc::refusal`).
 
 use axum::body::Body;
-use axum::http::{HeaderMap, Response, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use millstream_core::id::EventId;
 use millstream_core::problem::{Problem as Fault, Problems};
 use millstream_rpc::refusal;
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
 use crate::http::problem::{HolderOut, Kind, Problem};
@@ -15,11 +16,33 @@ pub(super) fn status(problem: Problem) -> Status {
     if let Some(holder) = &problem.holder {
         return taken(code, &problem, holder);
     }
-    if problem.faults.is_empty() {
+    if code == Code::Internal {
+        let mut status = Status::new(code, problem.detail);
+        status.metadata_mut().insert(OWN_FAILURE, MetadataValue::from_static("1"));
+        status
+    } else if problem.faults.is_empty() {
         Status::new(code, problem.detail)
     } else {
         refusal::refused(code, &Problems(problem.faults))
     }
+}
+
+/// Marks an `INTERNAL` that the engine means. It is taken off before the answer leaves.
+const OWN_FAILURE: &str = "millstream-own-failure";
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// Settles the code of an answer, in its headers or its trailers.
+///
+/// The gRPC library answers a message that it cannot decode, and one that is framed wrongly or missing, with
+/// `INTERNAL`: that is a failure of the server. Here it is the caller's, `INVALID_ARGUMENT`.
+pub(super) fn settle_code(headers: &mut HeaderMap) -> Option<Code> {
+    let code = Code::from_bytes(headers.get(GRPC_STATUS)?.as_bytes());
+    let is_own = headers.remove(OWN_FAILURE).is_some();
+    if code == Code::Internal && !is_own {
+        headers.insert(GRPC_STATUS, HeaderValue::from(i32::from(Code::InvalidArgument)));
+        return Some(Code::InvalidArgument);
+    }
+    Some(code)
 }
 
 /// With who has it, for programs.
@@ -98,6 +121,22 @@ mod tests {
         ] {
             assert_eq!(status(Problem::new(kind, "x")).code(), code);
         }
+    }
+
+    #[test]
+    fn an_undecodable_message_is_the_callers_fault_and_a_failure_stays_internal() {
+        let settled = |status: Status| {
+            let (mut parts, _) = status.into_http::<Body>().into_parts();
+            let code = settle_code(&mut parts.headers);
+            assert!(!parts.headers.contains_key(OWN_FAILURE));
+            assert_eq!(code, Some(Code::from_bytes(parts.headers["grpc-status"].as_bytes())));
+            code
+        };
+        let undecodable = Status::internal("failed to decode Protobuf message: invalid wire type");
+        assert_eq!(settled(undecodable), Some(Code::InvalidArgument));
+        assert_eq!(settled(status(Problem::new(Kind::Internal, "x"))), Some(Code::Internal));
+        assert_eq!(settled(Status::not_found("x")), Some(Code::NotFound));
+        assert_eq!(settle_code(&mut HeaderMap::new()), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
@@ -47,7 +47,7 @@ pub(super) async fn layer(State(door): State<Arc<Door>>, mut request: Request, n
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    let code = code_in(response.headers());
+    let code = status::settle_code(response.headers_mut());
     let call = Called { span, method, who, begun };
     response.map(|body| Body::new(Told { body, code, call: Some(call) }))
 }
@@ -99,11 +99,11 @@ impl hyper::body::Body for Told {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
-        match &frame {
+        let mut frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
+        match &mut frame {
             Some(Ok(frame)) => {
-                if let Some(trailers) = frame.trailers_ref() {
-                    self.code = code_in(trailers).or(self.code);
+                if let Some(trailers) = frame.trailers_mut() {
+                    self.code = status::settle_code(trailers).or(self.code);
                     self.tell(Code::Ok);
                 }
             }
@@ -127,8 +127,4 @@ impl Drop for Told {
     fn drop(&mut self) {
         self.tell(Code::Cancelled);
     }
-}
-
-fn code_in(headers: &HeaderMap) -> Option<Code> {
-    headers.get("grpc-status").map(|value| Code::from_bytes(value.as_bytes()))
 }

@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use tower::ServiceExt;
 
 use crate::bench::{Bench, ORDER, get, header, open_options, post, yaml};
+use crate::wire::serve;
 
 fn keyed(request: Request<Body>, secret: &str) -> Request<Body> {
     header(request, "authorization", &format!("Bearer {secret}"))
@@ -232,11 +233,64 @@ async fn an_open_door_serves_no_foreign_host_and_no_foreign_origin() {
     {
         bench.send(header(get("/v1/workers"), "host", host)).await.problem(403, "host-refused");
     }
-    let from = |origin: &str| header(header(get("/v1/workers"), "host", "localhost"), "origin", origin);
-    assert_eq!(bench.send(from("http://localhost:3000")).await.status, 200);
-    for origin in ["http://evil.test", "null", "https://evil.test:7400"] {
+}
+
+#[tokio::test]
+async fn an_open_ingress_serves_pages_of_its_own_origin_only() {
+    let mut options = open_options();
+    options.allowed_hosts = vec!["mill.test".to_owned(), "localhost:3000".to_owned()];
+    let bench = Bench::with(options, |stores, streams| (stores, streams));
+    let from = |origin: &str| header(header(get("/v1/workers"), "host", "localhost:7400"), "origin", origin);
+    for origin in ["http://localhost:7400", "https://LOCALHOST:7400", "http://localhost:3000"] {
+        assert_eq!(bench.send(from(origin)).await.status, 200, "{origin}");
+    }
+    let foreign = [
+        "http://localhost:9999",
+        "http://localhost",
+        "http://127.0.0.1:7400",
+        "http://[::1]:7400",
+        "http://mill.test:3000",
+        "http://evil.test",
+        "https://evil.test:7400",
+        "null",
+        "",
+    ];
+    for origin in foreign {
         bench.send(from(origin)).await.problem(403, "host-refused");
     }
+    let two = header(from("http://localhost:7400"), "origin", "http://localhost:9999");
+    bench.send(two).await.problem(403, "host-refused");
+}
+
+#[tokio::test]
+async fn an_open_ingress_refuses_a_request_that_names_no_host() {
+    let door = serve(open_options()).await;
+    for version in ["HTTP/1.0", "HTTP/1.1"] {
+        for (host, status) in [("", "403"), ("host: \r\n", "403"), ("host: localhost\r\n", "200")] {
+            let mut wire = door.connect().await;
+            wire.send(&format!("GET /v1/workers {version}\r\n{host}connection: close\r\n\r\n")).await;
+            let answer = wire.rest().await;
+            let begin = format!("{version} {status} ");
+            assert!(answer.starts_with(&begin), "{version} with {host:?}: {answer}");
+        }
+    }
+    // With a key there is nothing that a web page could do in its place.
+    door.deps
+        .stores
+        .keys
+        .create_key(
+            &NewKey::of(TenantId::default_tenant(), "k", Role::Read, Sha256::digest(b"ms_k").into()),
+            door.deps.clock.now(),
+        )
+        .await
+        .unwrap();
+    millstream_testkit::eventually(Duration::from_secs(5), || async {
+        let mut wire = door.connect().await;
+        wire.send("GET /v1/workers HTTP/1.0\r\nauthorization: Bearer ms_k\r\n\r\n").await;
+        let answer = wire.rest().await;
+        if answer.starts_with("HTTP/1.0 200") { Ok(()) } else { Err(answer) }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{HeaderMap, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use axum::middleware::map_request;
 use millstream_core::definition::{Format, parse};
 use millstream_core::entropy::Entropy;
 use millstream_core::id::{ActionKey, ExecutionId, ExecutionKey, TenantId, WorkerId};
@@ -92,7 +93,7 @@ impl Bench {
         let clock = deps.clock.clone();
         let draining = CancellationToken::new();
         let deps = Deps { stores: stores.clone(), streams: streams.clone(), ..deps };
-        let app = router(deps, options, &Life::until(draining.clone()));
+        let app = router(deps, options, &Life::until(draining.clone())).layer(map_request(name_host));
         Self { app, stores, streams, clock, draining }
     }
 
@@ -141,6 +142,15 @@ impl Bench {
     pub(crate) async fn decide(&self, id: &str) {
         decide(&self.stores, &self.streams, &*self.clock, id).await;
     }
+}
+
+/// As every client does. What no client does is sent over a socket.
+async fn name_host(mut request: Request<Body>) -> Request<Body> {
+    if request.uri().authority().is_none() {
+        let host = request.headers_mut().entry("host");
+        host.or_insert_with(|| HeaderValue::from_static("localhost"));
+    }
+    request
 }
 
 pub(crate) fn deps() -> Deps {

@@ -1,10 +1,17 @@
 //! Mutated byte streams of HTTP/1.1, HTTP/2 and gRPC, some with a valid key: nothing is a 5xx, and the ingress lives.
 //! `scripts/fuzz edge` does the same to a process, for as long as one likes.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Request};
+use hyper::body::Body as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use millstream_core::status::Role;
 use millstream_fuzz::edge::{EdgeInputs, is_server_error, throw};
 use millstream_ingress::{AuthMode, IngressOptions};
+use tower::ServiceExt;
 
 use crate::bench::{Bench, deps, open_options};
 use crate::wire::serve_on;
@@ -44,9 +51,47 @@ async fn hostile_bytes_are_never_answered_with_5xx() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let page = recorder.handle().render();
     assert!(page.contains("method=\"POST\"") && page.contains("code=\"Ok\""), "nothing got through:\n{page}");
-    // `Internal` is what gRPC prescribes for a message that cannot be decoded.
-    let failed = ["status=\"5", "code=\"Unknown\"", "code=\"DataLoss\"", "code=\"Unavailable\""];
+    let failed =
+        ["status=\"5", "code=\"Internal\"", "code=\"Unknown\"", "code=\"DataLoss\"", "code=\"Unavailable\""];
     let failed: Vec<&str> =
         page.lines().filter(|line| failed.iter().any(|code| line.contains(code))).collect();
     assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// Of a call that is answered in full.
+async fn grpc_code(bench: &Bench, path: &str, message: &[u8]) -> Option<String> {
+    let request = Request::post(path).header("content-type", "application/grpc");
+    let request = request.body(Body::from(message.to_vec())).unwrap();
+    let (parts, mut body) = bench.app.clone().oneshot(request).await.unwrap().into_parts();
+    let mut trailers = HeaderMap::new();
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        trailers.extend(frame.unwrap().into_trailers().unwrap_or_default());
+    }
+    let code = parts.headers.get("grpc-status").or(trailers.get("grpc-status"));
+    code.map(|code| code.to_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_decoded_is_an_invalid_argument() {
+    let bench = Bench::open();
+    let undecodable: [(&str, &[u8]); 5] = [
+        ("no message", &[]),
+        ("a wire type that does not exist", &[0, 0, 0, 0, 1, 0x0f]),
+        ("an unknown flag", &[7, 0, 0, 0, 0]),
+        ("a compressed message without an encoding", &[1, 0, 0, 0, 1, 0]),
+        ("half a message", &[0, 0, 0, 0, 9, 0x0a]),
+    ];
+    for path in [
+        "/millstream.v1.WorkflowService/CreateWorkflow",
+        "/millstream.v1.WorkflowService/WatchWorkflow",
+        "/millstream.v1.TaskService/LeaseTasks",
+        "/millstream.v1.DeviceService/RegisterDevice",
+        "/grpc.health.v1.Health/Check",
+    ] {
+        for (what, message) in &undecodable {
+            let code = grpc_code(&bench, path, message).await;
+            assert_eq!(code.as_deref(), Some("3"), "{path} with {what}");
+        }
+    }
+    assert_eq!(grpc_code(&bench, "/grpc.health.v1.Health/Check", &[0; 5]).await.as_deref(), Some("0"));
 }
