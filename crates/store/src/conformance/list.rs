@@ -4,7 +4,7 @@
 #[macro_export]
 macro_rules! conformance_tests {
     ($bench:expr) => {
-        $crate::conformance_tests! { @expand $bench;
+        $crate::expand_conformance_tests! { $bench;
             append {
                 accept_no_grows_in_batch_order_and_across_batches,
                 an_accepted_event_is_pending_and_reads_back_byte_for_byte,
@@ -489,19 +489,5 @@ macro_rules! conformance_tests {
                 time_passes_and_does_not_go_back,
             }
         }
-    };
-    (@expand $bench:expr; $($topic:ident { $($case:ident,)+ })+) => {
-        $(
-            mod $topic {
-                use super::*;
-                $(
-                    #[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                    async fn $case() {
-                        let bench: $crate::conformance::Bench = $bench;
-                        $crate::conformance::$topic::$case(bench).await;
-                    }
-                )+
-            }
-        )+
     };
 }

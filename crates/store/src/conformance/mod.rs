@@ -73,6 +73,7 @@ pub mod work_races;
 pub mod workers;
 
 #[macro_use]
+mod expand;
 mod list;
 
 pub use bench::Bench;

@@ -1,0 +1,20 @@
+//! How the list of cases becomes tests: a module per topic, a test per case, a bench of its own for each.
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! expand_conformance_tests {
+    ($bench:expr; $($topic:ident { $($case:ident,)+ })+) => {
+        $(
+            mod $topic {
+                use super::*;
+                $(
+                    #[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $case() {
+                        let bench: $crate::conformance::Bench = $bench;
+                        $crate::conformance::$topic::$case(bench).await;
+                    }
+                )+
+            }
+        )+
+    };
+}
