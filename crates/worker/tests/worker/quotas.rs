@@ -71,7 +71,15 @@ async fn children_beyond_the_rate_wait_and_are_started_later() {
         executions(&bench, Some("refused")).await.pop().ok_or("nothing was refused")
     })
     .await;
-    assert_eq!(executions(&bench, None).await.len(), 5, "none was lost to the rate");
+    let all = executions(&bench, None).await;
+    assert_eq!(all.len(), 5, "none was lost to the rate");
+    let mut waited = 0;
+    for view in all {
+        let actions = bench.stores.execution_views.actions(&view.execution, None, 10).await.unwrap();
+        let error = |action: &ActionView| action.error.as_ref().map_or("", RawJson::as_str).to_owned();
+        waited += actions.iter().filter(|action| error(action).contains("children_per_second = 2")).count();
+    }
+    assert!(waited > 0, "the burst is two, and four were started");
 }
 
 #[tokio::test]
