@@ -80,6 +80,19 @@ pub struct Parent {
     pub seq: Seq,
     pub action: Name,
     pub close: ParentClose,
+    /// How many executions the child is below the one that has no parent.
+    #[serde(default = "first_level", skip_serializing_if = "is_first_level")]
+    pub depth: u64,
+}
+
+/// Of children that were started before depths were recorded.
+const fn first_level() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+const fn is_first_level(depth: &u64) -> bool {
+    *depth == first_level()
 }
 
 /// Whether a transition entered a state.

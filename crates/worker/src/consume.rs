@@ -115,8 +115,10 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
             visits.spawn(guarded(Arc::clone(worker), VisitPlace::Regular, batch));
         }
         let free = bearable && under_way.len() < worker.options.visits;
-        if bearable && extra_is_free && (!free || hold.is_some()) {
-            let batch = kept.take_newcomers(worker.options.batch, Instant::now());
+        if extra_is_free && (!free || hold.is_some()) {
+            // Deciding waits for the settling of tenants that hold slots, and for that of no other tenant.
+            let passes = |tenant: &TenantId| bearable || worker.holds_few_slots(tenant);
+            let batch = kept.take_newcomers(worker.options.batch, Instant::now(), passes);
             if !batch.is_empty() {
                 extra_is_free = false;
                 visits.spawn(guarded(Arc::clone(worker), VisitPlace::Extra, batch));

@@ -212,11 +212,16 @@ impl Kept {
         visits
     }
 
-    /// Up to `max` executions of tenants of whom nothing is being visited.
-    pub(crate) fn take_newcomers(&mut self, max: usize, now: Instant) -> Vec<Visit> {
+    /// Up to `max` executions of tenants that pass and of whom nothing is being visited.
+    pub(crate) fn take_newcomers(
+        &mut self,
+        max: usize,
+        now: Instant,
+        passes: impl Fn(&TenantId) -> bool,
+    ) -> Vec<Visit> {
         self.promote(now);
-        let busy: HashSet<TenantId> =
-            self.ready.tenants().filter(|tenant| self.shares.is_visited(tenant)).cloned().collect();
+        let is_busy = |tenant: &&TenantId| self.shares.is_visited(tenant) || !passes(tenant);
+        let busy: HashSet<TenantId> = self.ready.tenants().filter(is_busy).cloned().collect();
         let mut visits = Vec::new();
         while visits.len() < max
             && let Some((_, execution)) = self.ready.pop_where(|tenant| !busy.contains(tenant))

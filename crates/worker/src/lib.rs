@@ -47,6 +47,7 @@ mod renew;
 pub mod replay;
 mod run;
 mod settle;
+mod settle_queue;
 mod shares;
 mod states;
 mod succession;

@@ -71,9 +71,13 @@ impl WorkerQuotas {
     }
 }
 
-/// How long an action that is beyond a count waits after it has waited so long.
-pub(crate) fn pause_at_quota(waited: Duration) -> Duration {
-    (waited / 4).clamp(PAUSE.0, PAUSE.1)
+/// How long an action that is beyond a quota waits after it has waited so long. Beyond a rate it waits as long again,
+/// and at least for the next token: were it tried with every token, all that wait would be tried for each of them.
+pub(crate) fn pause_at_quota(waited: Duration, next_token: Option<Duration>) -> Duration {
+    match next_token {
+        Some(next_token) => waited.clamp(next_token.min(PAUSE.1), PAUSE.1),
+        None => (waited / 4).clamp(PAUSE.0, PAUSE.1),
+    }
 }
 
 impl QuotaRowCounts {
@@ -129,7 +133,10 @@ mod tests {
     #[test]
     fn the_longer_an_action_waits_at_a_quota_the_rarer_it_is_tried() {
         let second = Duration::from_secs(1);
-        let pauses = [0, 8, 3_600].map(|waited| pause_at_quota(second * waited));
+        let pauses = [0, 8, 3_600].map(|waited| pause_at_quota(second * waited, None));
         assert_eq!(pauses, [second, second * 2, second * 60]);
+        let token = Some(second / 100);
+        let pauses = [0, 8, 3_600].map(|waited| pause_at_quota(second * waited, token));
+        assert_eq!(pauses, [second / 100, second * 8, second * 60]);
     }
 }

@@ -73,11 +73,6 @@ impl WorkerQuotas {
             Some(_) | None => Ok(()),
         }
     }
-
-    /// How many ancestors are worth looking for.
-    pub(crate) fn depth_looked_for(&self, tenant: &TenantId) -> u64 {
-        self.quota(tenant).value(QuotaName::ChildDepth).at_most().unwrap_or(0)
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Settling: recording what came of attempts, in batches.
 //!
-//! Whatever was reported while the last settlement was in flight is the next batch. A report keeps
-//! its lease and its slot until the store has taken it; the slot is then used for a dependent that
+//! What was reported while the last settlement was in flight is the next batch, in turn between tenants
+//! ([`crate::settle_queue`]). A report keeps its lease and its slot until the store has taken it; the slot is then used for a dependent that
 //! became ready, if there is one. While the store is away reports are kept and tried again; the epoch
 //! makes a late one harmless, and only the store's word that the lease has passed on makes it void.
 
@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use millstream_core::action::ErrorClass;
 use millstream_core::id::{IncidentId, TenantId};
 use millstream_core::incident::NewIncident;
@@ -25,12 +27,10 @@ use crate::perform::leases::Held;
 use crate::perform::outcome::internal;
 use crate::perform::slots::{Reserved, Slot};
 use crate::perform::tenant_slots::SlotsAside;
+use crate::settle_queue::{BATCH, SettleQueue};
 use crate::worker::Worker;
 
 const REFUSED: &str = "its outcome could not be stored";
-
-/// One transaction settles at most this many.
-const BATCH: usize = 256;
 
 /// How many attempts have ended and are not settled yet.
 ///
@@ -82,17 +82,37 @@ pub(crate) struct Report {
 }
 
 pub(crate) async fn run(worker: Arc<Worker>, mut reports: mpsc::Receiver<Report>) {
-    let mut batch = Vec::new();
+    let mut queue = SettleQueue::default();
+    let mut under_way = FuturesUnordered::new();
+    let mut arrived = Vec::new();
+    let mut is_open = true;
     loop {
+        while let Some((place, batch)) = queue.next_batch() {
+            let worker = &worker;
+            under_way.push(async move {
+                let reports = batch.len();
+                settle(worker, batch).await;
+                (place, reports)
+            });
+        }
+        if !is_open && under_way.is_empty() {
+            return;
+        }
         tokio::select! {
             biased;
-            taken = reports.recv_many(&mut batch, BATCH) => if taken == 0 { return },
-            () = worker.halt.cancelled() => return,
+            taken = reports.recv_many(&mut arrived, BATCH), if is_open => is_open = taken > 0,
+            Some((place, reports)) = under_way.next() => {
+                queue.batch_ended(place);
+                worker.unsettled.settled(reports);
+            }
+            () = worker.halt.cancelled() => break,
         }
-        let reports = batch.len();
-        settle(&worker, std::mem::take(&mut batch)).await;
-        worker.unsettled.settled(reports);
+        for report in arrived.drain(..) {
+            let tenant = report.settlement.lease.key.execution.tenant.clone();
+            queue.push(&tenant, report);
+        }
     }
+    while under_way.next().await.is_some() {}
 }
 
 /// Settles a batch for good: recorded, stale, or refused one by one.

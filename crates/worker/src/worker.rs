@@ -105,6 +105,9 @@ pub(crate) struct Work {
     pub(crate) wishes: mpsc::Receiver<Wish>,
 }
 
+/// One part in so many of the slots is few.
+const FEW: usize = 8;
+
 impl Worker {
     pub(crate) fn new(
         deps: Deps,
@@ -241,6 +244,11 @@ impl Worker {
     /// How many more they may hold.
     pub(crate) fn slot_room(&self, tenant: &TenantId) -> usize {
         self.leases.tenants().room(tenant, self.slot_quota(tenant))
+    }
+
+    /// Whether its actions hold so few slots that they hold up no other tenant.
+    pub(crate) fn holds_few_slots(&self, tenant: &TenantId) -> bool {
+        self.leases.tenants().room(tenant, self.options.leases() / FEW) > 0
     }
 
     /// Sets slots aside for leases that are about to be asked for, by tenant. Tenants whose quota does not leave as many

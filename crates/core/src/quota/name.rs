@@ -71,7 +71,7 @@ names! {
     /// How deep executions may start executions.
     ChildDepth = "child_depth", Number, QuotaValue::AtMost(100);
     /// Children that executions of the tenant start, per worker process.
-    ChildrenPerSecond = "children_per_second", Number, QuotaValue::AtMost(500);
+    ChildrenPerSecond = "children_per_second", Number, QuotaValue::AtMost(200);
     /// How long one import may take in all.
     ImportDuration = "import_duration", Duration, QuotaValue::AtMost(900_000);
 }

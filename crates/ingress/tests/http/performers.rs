@@ -70,6 +70,7 @@ async fn an_execution_tells_its_correlation_and_its_parent_if_it_has_them() {
         seq: Seq(3),
         action: Name::parse("ask").unwrap(),
         close: millstream_core::definition::ParentClose::Cancel,
+        depth: 1,
     };
     let event_id = millstream_core::entropy::derived_event_id("child");
     let input = RawJson::parse(r#"{"order":"o-2"}"#).unwrap();

@@ -180,7 +180,13 @@ pub async fn children_are_found_by_their_parent(bench: Bench) {
     let parent = execution("parent");
     bench.start(&parent).await;
     let now = bench.now().await;
-    let of = |close| Parent { execution: parent.execution.clone(), seq: Seq(2), action: name("sub"), close };
+    let of = |close| Parent {
+        execution: parent.execution.clone(),
+        seq: Seq(2),
+        action: name("sub"),
+        close,
+        depth: 1,
+    };
     for (id, close) in
         [("c-2", ParentClose::Cancel), ("c-1", ParentClose::Cancel), ("c-3", ParentClose::Abandon)]
     {
@@ -207,7 +213,7 @@ pub async fn children_that_have_ended_are_not_found(bench: Bench) {
     bench.start(&parent).await;
     let mut new = new_execution(&bench, &child, bench.now().await);
     let (close, action) = (ParentClose::Cancel, name("sub"));
-    let of = Parent { execution: parent.execution.clone(), seq: Seq(2), action, close };
+    let of = Parent { execution: parent.execution.clone(), seq: Seq(2), action, close, depth: 2 };
     new.applied.transition.decision.parent = Some(of.clone());
     new.state.parent = Some(of);
     let state = bench.start_as(new).await;

@@ -44,6 +44,7 @@ impl FleetUnderTest {
             hostile: create_key(&fleet, "hostile", &["--tenant", "hostile", "--role", "admin"]),
             operator: create_key(&fleet, "operator", &["--role", "operator"]),
         };
+        await_closed(&Client::new(&fleet.url())).await;
         Self {
             url: fleet.url(),
             hostile: Client::new(&fleet.url()).with_key(&keys.hostile),
@@ -119,6 +120,13 @@ impl FleetUnderTest {
         let url = self.fleet.lock().await.redis().url.clone();
         let client = redis::Client::open(url).expect("an address of Redis");
         client.get_multiplexed_async_connection().await.expect("connect to Redis")
+    }
+}
+
+/// Returns when a call without a key is refused: an ingress believes for a second that no key exists.
+async fn await_closed(anonymous: &Client) {
+    while anonymous.get("/v1/definitions").await.status != 401 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }
 

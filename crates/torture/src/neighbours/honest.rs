@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use millstream_testkit::Client;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -102,7 +102,11 @@ actions:
         let request = self.client.request(Method::POST, &path).timeout(ANSWER).json(&event);
         let answer = match request.send().await {
             Ok(answer) if answer.status().as_u16() == 202 => Ok(()),
-            Ok(answer) => Err(format!("status {}", answer.status().as_u16())),
+            Ok(answer) => {
+                let status = answer.status().as_u16();
+                let problem: Value = answer.json().await.unwrap_or_default();
+                Err(format!("status {status} {}", problem["detail"].as_str().unwrap_or("")))
+            }
             Err(error) if error.is_timeout() => Err("no answer in time".to_owned()),
             Err(_) => Err("no connection".to_owned()),
         };

@@ -72,6 +72,8 @@ async fn lease(worker: &Worker) -> Result<(), Undone> {
             })
             .collect();
         let slots = aside.iter().map(SlotsAside::len).fold(slots, usize::min);
+        // What these owners may not have is free for commits meanwhile.
+        reserved.keep(slots);
         let grant = worker.grant_of(&owners, slots);
         let leased = worker.deps.stores.actions.lease(&worker.options.worker, &grant, worker.now()).await?;
         if leased.len() < slots {

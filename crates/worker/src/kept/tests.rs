@@ -166,14 +166,14 @@ fn newcomers_are_those_of_whom_nothing_is_visited() {
     let (mut kept, now) = (Kept::default(), Instant::now());
     backlog(&mut kept, "busy", 20);
     let under_way = kept.take(5, now);
-    assert!(kept.take_newcomers(10, now).is_empty());
+    assert!(kept.take_newcomers(10, now, |_| true).is_empty());
     backlog(&mut kept, "quiet", 2);
-    assert_eq!(tenants(&kept.take_newcomers(10, now)), ["quiet", "quiet"]);
-    assert!(kept.take_newcomers(10, now).is_empty());
+    assert_eq!(tenants(&kept.take_newcomers(10, now, |_| true)), ["quiet", "quiet"]);
+    assert!(kept.take_newcomers(10, now, |_| true).is_empty());
     for visit in under_way {
         kept.ended(visit, End::Answered, now, 0.5);
     }
-    assert_eq!(kept.take_newcomers(10, now).len(), 10, "nothing of it is visited now");
+    assert_eq!(kept.take_newcomers(10, now, |_| true).len(), 10, "nothing of it is visited now");
 }
 
 #[test]

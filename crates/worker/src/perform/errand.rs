@@ -82,9 +82,8 @@ impl Done {
     /// For an action that is beyond a quota.
     pub(super) fn over_quota(worker: &Worker, action: &LeasedAction, refusal: QuotaRefusal) -> Self {
         let now = worker.now();
-        let pause = refusal.retry_after;
-        let pause = pause.unwrap_or_else(|| worker.around(pause_at_quota(now.since(action.ready_at))));
-        Self::OverQuota { at: now.plus(pause), refusal }
+        let pause = pause_at_quota(now.since(action.ready_at), refusal.retry_after);
+        Self::OverQuota { at: now.plus(worker.around(pause)), refusal }
     }
 }
 

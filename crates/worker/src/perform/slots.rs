@@ -91,6 +91,11 @@ impl Reserved {
         self.0.len()
     }
 
+    /// Keeps so many; the others are free again.
+    pub(crate) fn keep(&mut self, slots: usize) {
+        self.0.truncate(slots);
+    }
+
     pub(crate) fn take(&mut self) -> Slot {
         Slot::Action(self.0.pop())
     }

@@ -198,8 +198,8 @@ async fn create(
         return Ok(Begun::OverQuota(refusal));
     }
     let new = match wanted {
-        Child::Execution(input) => execution(worker, action, input, credentials, &child).await?,
-        Child::Graph(spec) => graph(worker, action, (**spec).clone(), credentials, &child),
+        Child::Execution(input) => execution(worker, (action, depth), input, credentials, &child).await?,
+        Child::Graph(spec) => graph(worker, (action, depth), (**spec).clone(), credentials, &child),
     };
     let new = match new {
         Ok(new) => new,
@@ -214,23 +214,17 @@ async fn create(
     }
 }
 
-/// How deep a child of `parent` is: 1 of one that has no parent itself. Looks no further than the quota asks.
+/// How deep a child of `parent` is: 1 of one that has no parent itself.
 async fn depth(worker: &Worker, parent: &ExecutionKey) -> Result<u64> {
-    let most = worker.quotas.depth_looked_for(&parent.tenant);
-    let (mut depth, mut key) = (1, parent.clone());
-    while depth <= most {
-        let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(&key)).await?;
-        let above = found.into_iter().flatten().next().and_then(|view| view.state.parent);
-        let Some(above) = above else { return Ok(depth) };
-        key.execution = above.execution;
-        depth += 1;
-    }
-    Ok(depth)
+    let found = worker.deps.stores.execution_views.executions(std::slice::from_ref(parent)).await?;
+    let above = found.into_iter().flatten().next().and_then(|view| view.state.parent);
+    Ok(above.map_or(1, |above| above.depth.saturating_add(1)))
 }
 
-fn parent(action: &LeasedAction, close: ParentClose) -> Parent {
+fn parent(action: &LeasedAction, close: ParentClose, depth: u64) -> Parent {
     let key = &action.lease.key;
-    Parent { execution: key.execution.execution.clone(), seq: key.seq, action: key.action.clone(), close }
+    let execution = key.execution.execution.clone();
+    Parent { execution, seq: key.seq, action: key.action.clone(), close, depth }
 }
 
 fn input_hash(credentials: &Credentials) -> [u8; 32] {
@@ -239,7 +233,7 @@ fn input_hash(credentials: &Credentials) -> [u8; 32] {
 
 fn graph(
     worker: &Worker,
-    action: &LeasedAction,
+    (action, depth): (&LeasedAction, u64),
     spec: GraphSpec,
     credentials: &Credentials,
     child: &ExecutionKey,
@@ -250,7 +244,7 @@ fn graph(
         event_ids: [worker.event_id(), worker.event_id()],
         input_hash: input_hash(credentials),
         idempotency: None,
-        parent: Some(parent(action, ParentClose::Cancel)),
+        parent: Some(parent(action, ParentClose::Cancel, depth)),
         actor: Some(format!("action:{}", action.lease.key.action)),
         traceparent: action.traceparent.clone(),
     };
@@ -259,7 +253,7 @@ fn graph(
 
 async fn execution(
     worker: &Worker,
-    action: &LeasedAction,
+    (action, depth): (&LeasedAction, u64),
     input: &StartInput,
     credentials: &Credentials,
     child: &ExecutionKey,
@@ -278,7 +272,7 @@ async fn execution(
             return Ok(Err(refused(format!("start.definition: {reason}"))));
         }
     };
-    let parent = parent(action, input.parent_close);
+    let parent = parent(action, input.parent_close, depth);
     let event_id = worker.event_id();
     let now = worker.now();
     let (applied, state) = match machine::create_child(&machine, event_id, &input.input, Some(parent), now) {

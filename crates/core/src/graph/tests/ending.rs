@@ -109,6 +109,7 @@ fn a_child_tells_its_parent_and_closes_its_own_children() {
         seq: Seq(7),
         action: name("step"),
         close: ParentClose::Cancel,
+        depth: 1,
     };
     let source = "{name: g, nodes: [{id: a}, {id: b, execution: {definition: order}}]}";
     let now = Timestamp::EPOCH;
