@@ -1,7 +1,7 @@
 //! Quotas of tenants, at the edge: rates, shares of what this process has, and counts of rows.
 //!
 //! A request costs one lookup of its tenant and a few atomic operations; counting rows is the work of a task
-//! ([`follow`]). Rates and shares are of this process; counts are of the whole store, seconds old, with what this
+//! ([`mod@follow`]). Rates and shares are of this process; counts are of the whole store, seconds old, with what this
 //! process admitted since added to them ([`counts`]). What the engine produces does not pass here.
 
 mod admission;
