@@ -2,8 +2,8 @@
 //!
 //! A commit is answered as durable, so `synchronous_commit` has to be `on` or stronger, whatever the role, the database
 //! or the server says. And the session has to be one: behind a pooler that hands a server's connection to another
-//! client after each transaction, prepared statements and session settings belong to nobody. Both are looked at in a
-//! transaction after the one that has set them.
+//! client after each transaction, prepared statements and session settings do not stay with their session. Both are
+//! looked at in a transaction after the one that has set them.
 
 use sqlx::{PgConnection, Row};
 

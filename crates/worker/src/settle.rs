@@ -1,9 +1,10 @@
 //! Settling: recording what came of attempts, in batches.
 //!
 //! What was reported while the last settlement was in flight is the next batch, in turn between tenants
-//! ([`crate::settle_queue`]). A report keeps its lease and its slot until the store has taken it; the slot is then used for a dependent that
-//! became ready, if there is one. While the store is away reports are kept and tried again; the epoch
-//! makes a late one harmless, and only the store's word that the lease has passed on makes it void.
+//! ([`crate::settle_queue`]). A report keeps its lease and its slot until the store has taken it; the slot is
+//! then used for a dependent that became ready, if there is one. While the store is away reports are kept and
+//! tried again; the epoch makes a late one harmless, and only the store's word that the lease has passed on
+//! makes it void.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

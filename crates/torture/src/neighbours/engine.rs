@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Output;
+use std::time::Duration;
 
 use millstream_testkit::daemon::Daemon;
 use millstream_testkit::fleet::Postgres;
@@ -125,9 +126,12 @@ impl FleetUnderTest {
 
 /// Returns when a call without a key is refused: an ingress believes for a second that no key exists.
 async fn await_closed(anonymous: &Client) {
-    while anonymous.get("/v1/definitions").await.status != 401 {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    let refused = async {
+        while anonymous.get("/v1/definitions").await.status != 401 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), refused).await.expect("a call without a key is refused");
 }
 
 fn create_key(fleet: &Fleet, name: &str, arguments: &[&str]) -> String {
