@@ -101,7 +101,7 @@ pub(crate) struct Worker {
 /// What the loops of a worker take in.
 #[derive(Debug)]
 pub(crate) struct Work {
-    pub(crate) errands: mpsc::Receiver<Errand>,
+    pub(crate) errands: mpsc::Receiver<(TenantId, Errand)>,
     pub(crate) wishes: mpsc::Receiver<Wish>,
 }
 

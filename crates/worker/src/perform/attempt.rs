@@ -17,6 +17,7 @@ use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::ActionSpec;
 use millstream_core::expr::StopRule;
+use millstream_core::id::TenantId;
 use millstream_core::machine::{self, ActionInput, Machine, RenderError};
 use millstream_core::program::Program;
 use millstream_core::quota::caps;
@@ -26,13 +27,12 @@ use millstream_core::sealed::Filled;
 use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_store::action_store::{LeasedAction, Settlement, Settling};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::errand::{Credentials, Done, Errand};
 use super::leases::Held;
 use super::outcome::{compensated, conclude, internal, unusable};
-use super::{answer, secrets, trace};
+use super::{answer, secrets, start_queue, trace};
 use crate::process::panic_text;
 use crate::programs::{Unusable, Usable};
 use crate::settle::Report;
@@ -45,23 +45,12 @@ const FOREIGN_PATIENCE: Duration = Duration::from_secs(2);
 /// Performs what is handed over until the drain's time is up.
 pub(crate) async fn run(
     worker: Arc<Worker>,
-    mut errands: mpsc::Receiver<Errand>,
+    errands: mpsc::Receiver<(TenantId, Errand)>,
     reports: mpsc::Sender<Report>,
 ) {
-    let mut running = JoinSet::new();
-    loop {
-        tokio::select! {
-            biased;
-            () = worker.halt.cancelled() => return,
-            Some(_) = running.join_next(), if !running.is_empty() => {}
-            errand = errands.recv() => match errand {
-                Some(errand) => {
-                    running.spawn(perform(Arc::clone(&worker), errand, reports.clone()));
-                }
-                None => return,
-            },
-        }
-    }
+    let (halt, weights) = (worker.halt.clone(), worker.options.weights.clone());
+    start_queue::run(errands, weights, &halt, |errand| perform(Arc::clone(&worker), errand, reports.clone()))
+        .await;
 }
 
 async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Report>) {

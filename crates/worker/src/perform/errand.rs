@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::assignment::Told;
 use millstream_core::definition::{ActionSpec, Method, StatusPattern};
-use millstream_core::id::Name;
+use millstream_core::id::{Name, TenantId};
 use millstream_core::machine::{ActionInput, CallInput, HttpInput};
 use millstream_core::quota::QuotaRefusal;
 use millstream_core::raw::RawJson;
@@ -50,7 +50,7 @@ impl Errand {
 /// Who performs: the way in, and one performer per kind of action.
 #[derive(Debug)]
 pub(crate) struct Performers {
-    hand_over: mpsc::Sender<Errand>,
+    hand_over: mpsc::Sender<(TenantId, Errand)>,
     http: Arc<dyn PerformHttp>,
     calls: Option<Arc<dyn PerformCalls>>,
 }
@@ -151,7 +151,7 @@ impl Performers {
         http: Option<Arc<dyn PerformHttp>>,
         calls: Option<Arc<dyn PerformCalls>>,
         options: &HttpOptions,
-        hand_over: mpsc::Sender<Errand>,
+        hand_over: mpsc::Sender<(TenantId, Errand)>,
     ) -> Result<Self, WorkerError> {
         let http = match http {
             Some(http) => http,
@@ -163,7 +163,8 @@ impl Performers {
     /// Never waits: there is room for as many errands as there are slots. An errand that nobody takes
     /// any more is dropped, and its lease runs out.
     pub(crate) fn hand_over(&self, errand: Errand) {
-        if let Err(error) = self.hand_over.try_send(errand) {
+        let tenant = errand.action.lease.key.execution.tenant.clone();
+        if let Err(error) = self.hand_over.try_send((tenant, errand)) {
             tracing::warn!(error = %error, "an action was leased and cannot be performed here");
         }
     }

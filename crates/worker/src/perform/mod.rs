@@ -2,8 +2,8 @@
 //!
 //! An action arrives here leased, as an [`Errand`]; it leaves as a report to [`crate::settle`]. In
 //! between nothing is locked and no transaction is open. Reading order: [`slots`] and [`leases`] (what
-//! an errand holds), [`errand`], [`attempt`] (one attempt from beginning to end), then one file per
-//! kind of action.
+//! an errand holds), [`errand`], [`start_queue`] (which attempt begins next), [`attempt`] (one attempt from beginning
+//! to end), then one file per kind of action.
 
 pub(crate) mod address_guard;
 pub(crate) mod answer;
@@ -26,6 +26,7 @@ pub(crate) mod outcome;
 pub(crate) mod secrets;
 pub(crate) mod slots;
 pub(crate) mod start;
+pub(crate) mod start_queue;
 pub(crate) mod task_for;
 pub(crate) mod tenant_slots;
 pub(crate) mod trace;
