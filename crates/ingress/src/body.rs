@@ -1,8 +1,9 @@
 //! Bodies: read within a limit, a deadline and a budget shared by all requests.
 //!
-//! The budget is what keeps a thousand clients with 8 MiB each from becoming 8 GiB: bytes are paid
-//! for as they arrive and given back when the request is answered; when the budget is spent the answer
-//! is 429. The content type is checked before a byte is read.
+//! The budget is what keeps a thousand clients with 8 MiB each from becoming 8 GiB. A body whose length is announced is
+//! paid for before a byte of it is read, so that one that does not fit costs neither memory nor time; others are paid
+//! for as they arrive. Bytes are given back when the request is answered; when the budget is spent the answer is 429.
+//! The content type is checked before a byte is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +106,8 @@ impl Body {
         if announced.is_some_and(|length: usize| length > allowed.bytes) {
             return Err(too_large(allowed.bytes));
         }
-        match tokio::time::timeout(allowed.time, collect(body, allowed.bytes, budget)).await {
+        let announced = announced.unwrap_or(0);
+        match tokio::time::timeout(allowed.time, collect(body, announced, allowed.bytes, budget)).await {
             Ok(read) => read,
             Err(_) => Err(Problem::new(
                 Kind::BodyTimeout,
@@ -132,18 +134,19 @@ impl Body {
     }
 }
 
-async fn collect(body: Incoming, limit: usize, budget: &Budget) -> Result<Body, Problem> {
+async fn collect(body: Incoming, announced: usize, limit: usize, budget: &Budget) -> Result<Body, Problem> {
+    let mut paid_kib = announced.div_ceil(1024);
+    let mut paid = if paid_kib > 0 { Some(budget.pay(paid_kib)?) } else { None };
     let mut stream = body.into_data_stream();
-    let mut bytes = BytesMut::new();
-    let mut paid: Option<PaidBytes> = None;
-    let mut paid_kib = 0;
+    // Only what arrives is resident.
+    let mut bytes = BytesMut::with_capacity(announced);
     while let Some(chunk) = stream.next().await {
         let chunk =
             chunk.map_err(|error| Problem::bad_request(format!("the body could not be read: {error}")))?;
         if bytes.len() + chunk.len() > limit {
             return Err(too_large(limit));
         }
-        let due = (bytes.len() + chunk.len()).div_ceil(1024) - paid_kib;
+        let due = (bytes.len() + chunk.len()).div_ceil(1024).saturating_sub(paid_kib);
         if due > 0 {
             let more = budget.pay(due)?;
             paid_kib += due;
@@ -195,5 +198,68 @@ impl Media {
             Self::Ndjson => "application/x-ndjson",
             Self::Yaml => "application/yaml",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use axum::http::HeaderValue;
+    use futures::stream;
+    use millstream_core::quota::QuotaSettings;
+    use millstream_store::memory::Memory;
+
+    use super::*;
+    use crate::options::Limits;
+
+    const ALLOWED: Allowance = Allowance { bytes: 1024 * 1024, time: Duration::from_secs(60) };
+
+    fn budget(kib: usize) -> Budget {
+        let quotas = TenantQuotas::of(Memory::new(), QuotaSettings::default(), &Limits::default());
+        Budget::of(kib * 1024, Arc::new(quotas))
+    }
+
+    fn announcing(bytes: usize) -> HeaderMap {
+        HeaderMap::from_iter([(header::CONTENT_LENGTH, HeaderValue::from(bytes))])
+    }
+
+    /// Pieces of 1 KiB, and whether one was asked for.
+    fn pieces(kib: usize) -> (Incoming, Arc<AtomicBool>) {
+        let read = Arc::new(AtomicBool::new(false));
+        let note = read.clone();
+        let pieces = stream::iter(0..kib).map(move |_| {
+            note.store(true, Ordering::Relaxed);
+            Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 1024]))
+        });
+        (Incoming::from_stream(pieces), read)
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_fit_the_budget_is_refused_before_it_is_read() {
+        let budget = budget(10);
+        let (body, read) = pieces(11);
+        let refused = Body::read(body, &announcing(11 * 1024), ALLOWED, &budget).await.unwrap_err();
+        assert_eq!(refused.kind, Kind::Busy);
+        assert!(!read.load(Ordering::Relaxed), "nothing of it was read");
+        let (body, _) = pieces(10);
+        assert!(
+            Body::read(body, &announcing(10 * 1024), ALLOWED, &budget).await.is_ok(),
+            "all of it is free"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_body_of_unknown_length_is_paid_for_as_it_arrives() {
+        let budget = budget(10);
+        let (body, read) = pieces(11);
+        let refused = Body::read(body, &HeaderMap::new(), ALLOWED, &budget).await.unwrap_err();
+        assert_eq!((refused.kind, read.load(Ordering::Relaxed)), (Kind::Busy, true));
+        let (body, _) = pieces(8);
+        let held = Body::read(body, &HeaderMap::new(), ALLOWED, &budget).await.unwrap();
+        assert!(budget.pay(3).is_err(), "8 of 10 are held");
+        drop(held);
+        assert!(budget.pay(10).is_ok());
     }
 }
