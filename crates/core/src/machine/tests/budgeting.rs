@@ -57,6 +57,9 @@ fn reading_a_text_is_paid_for_by_its_length() {
     assert!(end.is_none() || refused >= STEP_UNITS, "{refused}");
 }
 
+/// The text to parse, with so many zeros in it.
+type TextOf = fn(&str) -> String;
+
 #[test]
 fn parsing_a_text_is_paid_for_by_its_length_and_a_long_one_is_refused_unread() {
     let spent = |text: &str, guard: &str| {
@@ -68,7 +71,7 @@ fn parsing_a_text_is_paid_for_by_its_length_and_a_long_one_is_refused_unread() {
         budget.spent()
     };
     let zeros = |count: usize| "0".repeat(count);
-    let texts: [(&str, fn(&str) -> String); 5] = [
+    let texts: [(&str, TextOf); 5] = [
         ("int(event.payload.s) == 1", |zeros| format!("{zeros}1")),
         ("double(event.payload.s) == 1.0", |zeros| format!("{zeros}1")),
         ("bool(event.payload.s)", |zeros| format!("{zeros}true")),
