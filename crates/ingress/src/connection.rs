@@ -240,3 +240,28 @@ impl Ends<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_leaves_when_it_is_idle_or_anonymous_for_too_long() {
+        let (limits, goodbye) =
+            (Limits::default(), Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() });
+        let verdict =
+            |connection: &ConnectionUse| Ends { connection, limits: &limits, goodbye: &goodbye }.verdict();
+        let (idle, limit) = (ConnectionUse::begun_before(limits.idle_timeout), limits.idle_timeout);
+        assert_eq!(verdict(&idle), Verdict::AskToLeave);
+        let in_progress = idle.begin_request();
+        assert_eq!(verdict(&idle), Verdict::Keep(limit), "a request is in progress");
+        drop(in_progress);
+
+        // A stream that its client does not read keeps a connection busy.
+        let old = ConnectionUse::begun_before(UNPROVEN_LIFE);
+        let _in_progress = old.begin_request();
+        assert_eq!(verdict(&old), Verdict::AskToLeave);
+        old.prove();
+        assert_eq!(verdict(&old), Verdict::Keep(limit), "an identified caller uses it");
+    }
+}

@@ -126,6 +126,23 @@ impl ConnectionUse {
     }
 }
 
+#[cfg(test)]
+impl ConnectionUse {
+    /// A connection that began so long ago.
+    pub(crate) fn begun_before(age: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            id: 1,
+            network: ClientNetwork::of(IpAddr::from([10, 0, 0, 1])),
+            lane: ConnectionLane::Main,
+            begun: Instant::now().checked_sub(age).unwrap(),
+            requests: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(0),
+            proven: AtomicBool::new(false),
+            evicted: CancellationToken::new(),
+        })
+    }
+}
+
 /// A request that is counted as in progress.
 #[derive(Debug)]
 pub(crate) struct RequestInProgress(Arc<ConnectionUse>);

@@ -153,3 +153,59 @@ impl std::fmt::Debug for Machines {
         f.debug_struct("Machines").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use millstream_core::time::Timestamp;
+    use millstream_store::definition_store::{NewDefinition, PutDefinition};
+    use tokio_util::task::TaskTracker;
+
+    use super::*;
+
+    /// Has every definition, and counts how often one is read.
+    #[derive(Debug, Default)]
+    struct EveryDefinition(AtomicUsize);
+
+    #[async_trait::async_trait]
+    impl DefinitionStore for EveryDefinition {
+        async fn put(&self, _: &TenantId, _: &NewDefinition, _: Timestamp) -> Result<PutDefinition> {
+            Err(StoreError::Unavailable("nothing is written here".to_owned()))
+        }
+
+        async fn get(
+            &self,
+            _: &TenantId,
+            name: &Name,
+            version: Option<i32>,
+        ) -> Result<Option<StoredDefinition>> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            let definition = DefinitionRef { name: name.clone(), version: version.unwrap_or(1) };
+            let source = format!(r#"{{"name":"{name}","initial":"a","states":{{"a":{{"final":true}}}}}}"#);
+            let (dialect, checksum, created_at) = (1, String::new(), Timestamp::EPOCH);
+            Ok(Some(StoredDefinition { definition, dialect, source, checksum, created_at }))
+        }
+
+        async fn list(&self, _: &TenantId, _: Option<&Name>, _: usize) -> Result<Vec<StoredDefinition>> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[tokio::test]
+    async fn machines_are_kept_by_what_they_occupy_and_not_by_their_number() {
+        let tenant = TenantId::default_tenant();
+        for (kept_bytes, reads) in [(1 << 20, 2), (2_000, 4)] {
+            let store = Arc::new(EveryDefinition::default());
+            let query = |keys: Vec<ExecutionKey>| async move { Ok(vec![None; keys.len()]) };
+            let lookup = Lookup::start(query, &TaskTracker::new());
+            let mut machines = Machines::of(lookup, store.clone(), EvaluationPlace::Threads);
+            machines.machines = Mutex::new(WeighedCache::with_capacity(kept_bytes));
+            for name in ["one", "one", "two", "one", "one", "two"] {
+                let found = machines.find(&tenant, &Name::parse(name).unwrap(), Some(1)).await.unwrap();
+                assert!(found.is_some(), "{name}");
+            }
+            assert_eq!(store.0.load(Ordering::SeqCst), reads, "{kept_bytes} bytes");
+        }
+    }
+}

@@ -85,6 +85,8 @@ fn went_on(error: JoinError) -> PoolClosed {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use millstream_core::expr::STEP_UNITS;
+
     use super::*;
 
     #[tokio::test]
@@ -103,6 +105,22 @@ mod tests {
         });
         futures::future::join_all(runs).await;
         assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
+    }
+
+    #[test]
+    fn a_dear_evaluation_is_given_up_inline_long_before_its_budget_ends() {
+        assert!(EvaluationPool::inline().units <= STEP_UNITS / 10);
+        assert!(!(EvaluationPool::inline().is_overdue)(), "no clock: what is cheap is never given up");
+    }
+
+    #[tokio::test]
+    async fn an_evaluation_leaves_the_thread_of_its_caller_where_threads_are_its_place() {
+        let here = std::thread::current().id();
+        for (place, stays) in [(EvaluationPlace::Threads, false), (EvaluationPlace::Caller, true)] {
+            let pool = EvaluationPool::new(Duration::from_secs(60), place);
+            let ran_on = pool.run(|_| std::thread::current().id()).await.unwrap();
+            assert_eq!(ran_on == here, stays, "{place:?}");
+        }
     }
 
     #[tokio::test]

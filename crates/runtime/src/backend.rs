@@ -198,3 +198,97 @@ fn warn_of_newer_tables(unknown: &[i64]) {
         "a newer release has migrated this database; this one works on it until `migrate --finish` is run there"
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use millstream_testkit::captured_log::CapturedLog;
+    use millstream_testkit::pooler::{Pooler, StartupOptions};
+    use millstream_testkit::postgres;
+
+    use super::*;
+    use crate::config::{Flags, load};
+
+    fn with(env: &[(&str, &str)]) -> Config {
+        let env = env.iter().map(|(key, value)| (format!("MILLSTREAM_{key}"), (*value).to_owned()));
+        load(None, env, &Flags::default()).unwrap()
+    }
+
+    async fn open(url: &str) -> Database {
+        Database::open(&with(&[("DATABASE_URL", url)])).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_role_does_not_start_on_tables_that_a_newer_release_has_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Database::open_sqlite(&dir.path().join("millstream.db")).await.unwrap();
+        database.migrate().await.unwrap();
+        require_usable(&database).await.unwrap();
+        let newer = Release { minor: Release::OURS.minor + 1, ..Release::OURS };
+        match &database {
+            Database::Sqlite(store) => store.finish_upgrade(newer).await.unwrap(),
+            Database::Postgres(store) => store.finish_upgrade(newer).await.unwrap(),
+        };
+        let advice = format!("start {newer} or newer");
+        for refused in [require_usable(&database).await, database.migrate().await] {
+            let refusal = refused.unwrap_err().to_string();
+            assert!(refusal.contains(&advice), "{refusal}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_role_starts_on_tables_that_a_newer_release_has_added_to_and_warns() {
+        const NEWER: &str =
+            "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+                             VALUES (99, 'newer', true, '\\x00', 0)";
+        let server = postgres::database().await;
+        let database = open(&server.url).await;
+        database.migrate().await.unwrap();
+        postgres::execute(&server.url, NEWER).await;
+        let log = CapturedLog::begin();
+        require_usable(&database).await.unwrap();
+        assert!(log.text().contains("a newer release has migrated this database"), "{}", log.text());
+        assert!(log.text().contains("0099"), "{}", log.text());
+    }
+
+    #[tokio::test]
+    async fn a_role_does_not_start_behind_a_pooler_in_transaction_mode() {
+        let server = postgres::database().await;
+        open(&server.url).await.migrate().await.unwrap();
+        let (_pooler, url) = Pooler::in_front_of(&server.url, StartupOptions::Forwarded).await;
+        let refusal = require_usable(&open(&url).await).await.unwrap_err().to_string();
+        assert!(refusal.contains("this database cannot be used"), "{refusal}");
+        assert!(refusal.contains("transaction mode"), "{refusal}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_survives_no_power_failure_is_named_in_the_log_at_the_start() {
+        // Clusters of tests do not flush.
+        let server = postgres::cluster().await;
+        let database = open(&server.url("postgres")).await;
+        database.migrate().await.unwrap();
+        let log = CapturedLog::begin();
+        require_usable(&database).await.unwrap();
+        assert!(log.text().contains("UNSAFE: PostgreSQL runs with fsync=off"), "{}", log.text());
+    }
+
+    #[tokio::test]
+    async fn passwords_that_cross_the_network_in_clear_text_are_warned_about() {
+        let database = "postgres://me:pw@db.example/millstream?sslmode=";
+        for (mode, warning) in [
+            ("disable", Some("cross the network in clear text")),
+            ("prefer", Some("only if the server offers it")),
+            ("verify-full", None),
+        ] {
+            let log = CapturedLog::begin();
+            open_fleet_database(&with(&[("DATABASE_URL", &format!("{database}{mode}"))])).await.unwrap();
+            let text = log.text();
+            assert!(warning.map_or(text.is_empty(), |warning| text.contains(warning)), "{mode}: {text}");
+        }
+        for (url, warning) in [("redis://:pw@redis.example", true), ("redis://redis.example", false)] {
+            let log = CapturedLog::begin();
+            open_fleet_streams(&with(&[("REDIS_URL", url)])).unwrap();
+            let warned = log.text().contains("the password of Redis crosses the network in clear text");
+            assert_eq!(warned, warning, "{url}: {}", log.text());
+        }
+    }
+}

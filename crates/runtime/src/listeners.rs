@@ -62,6 +62,8 @@ fn tls_files(config: &Config) -> Result<TlsFiles> {
 
 #[cfg(test)]
 mod tests {
+    use millstream_testkit::captured_log::CapturedLog;
+
     use crate::config::{Flags, load};
 
     use super::*;
@@ -94,5 +96,14 @@ mod tests {
             [("LISTEN_TLS", "127.0.0.1:0"), ("TLS__CERTIFICATE", "/no/x.crt"), ("TLS__KEY", "/no/x.key")];
         let error = bind_listeners(&with(&unreadable)).await.unwrap_err();
         assert!(format!("{error:#}").contains("/no/x.crt cannot be read"), "{error:#}");
+    }
+
+    #[tokio::test]
+    async fn a_listener_beyond_loopback_without_tls_is_warned_about() {
+        for (address, warned) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+            let log = CapturedLog::begin();
+            bind_listeners(&with(&[("LISTEN", address)])).await.unwrap();
+            assert_eq!(log.text().contains("this listener has no TLS"), warned, "{address}: {}", log.text());
+        }
     }
 }

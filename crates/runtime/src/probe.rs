@@ -109,3 +109,57 @@ async fn ready(stores: Stores, shutdown: CancellationToken) -> (StatusCode, Stri
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use millstream_core::id::TenantId;
+    use millstream_core::status::Role;
+    use millstream_store::key_secret::KeySecret;
+    use millstream_store::key_store::NewKey;
+    use millstream_stream::Streams;
+    use millstream_stream::embedded::EmbeddedStream;
+
+    use super::*;
+    use crate::backend::Database;
+    use crate::entropy::SystemEntropy;
+
+    const LOOPBACK: &str = "127.0.0.1:9100";
+    const BEYOND: &str = "10.1.2.3:9100";
+
+    async fn refusal(shared: &Shared, address: &str, host: &str, key: Option<&KeySecret>) -> Option<u16> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(key) = key {
+            headers.insert(header::AUTHORIZATION, format!("Bearer {}", key.expose()).parse().unwrap());
+        }
+        refused(address.parse().unwrap(), shared, &headers).await.map(|(status, _)| status.as_u16())
+    }
+
+    async fn create_key(shared: &Shared, role: Role) -> KeySecret {
+        let secret = KeySecret::draw();
+        let key = NewKey::of(TenantId::default_tenant(), role.to_string(), role, secret.hash());
+        assert!(shared.stores.keys.create_key(&key, shared.clock.now()).await.unwrap());
+        secret
+    }
+
+    #[tokio::test]
+    async fn metrics_of_a_worker_need_its_own_host_or_the_key_of_an_operator() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Database::open_sqlite(&dir.path().join("millstream.db")).await.unwrap();
+        database.migrate().await.unwrap();
+        let streams = Streams::of(EmbeddedStream::new(&SystemEntropy::seeded()));
+        let shared = Shared::new(database.stores(), streams).await;
+        for address in [LOOPBACK, BEYOND] {
+            assert_eq!(refusal(&shared, address, "evil.example", None).await, Some(403), "{address}");
+            assert_eq!(refusal(&shared, address, address, None).await, None, "{address}");
+        }
+        let (operator, read) =
+            (create_key(&shared, Role::Operator).await, create_key(&shared, Role::Read).await);
+        assert_eq!(refusal(&shared, BEYOND, BEYOND, None).await, Some(401));
+        assert_eq!(refusal(&shared, BEYOND, BEYOND, Some(&KeySecret::draw())).await, Some(401));
+        assert_eq!(refusal(&shared, BEYOND, BEYOND, Some(&read)).await, Some(403));
+        assert_eq!(refusal(&shared, BEYOND, "mill.example", Some(&operator)).await, None);
+        assert_eq!(refusal(&shared, LOOPBACK, LOOPBACK, None).await, None, "scrapers of the machine itself");
+        assert_eq!(refusal(&shared, LOOPBACK, "evil.example", None).await, Some(403));
+    }
+}

@@ -11,6 +11,7 @@
     reason = "the whole crate is test support: a panic is how a test says that it failed"
 )]
 
+pub mod captured_log;
 pub mod certificates;
 pub mod client;
 pub mod daemon;

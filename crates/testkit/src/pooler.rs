@@ -17,6 +17,8 @@ pub enum StartupOptions {
     Forwarded,
     /// As PgBouncer does with `ignore_startup_parameters = options`.
     Dropped,
+    /// As PgBouncer does unless it is told otherwise.
+    Refused,
 }
 
 /// Accepts until it is dropped.
@@ -52,6 +54,7 @@ async fn serve(mut client: TcpStream, server: &str, options: StartupOptions) -> 
     let startup = match options {
         StartupOptions::Forwarded => startup,
         StartupOptions::Dropped => without_options(&startup),
+        StartupOptions::Refused => return client.write_all(&refusal_of_options()).await,
     };
     let mut backends = [TcpStream::connect(server).await?, TcpStream::connect(server).await?];
     for (number, backend) in backends.iter_mut().enumerate() {
@@ -95,6 +98,13 @@ async fn read_startup(client: &mut TcpStream) -> io::Result<Vec<u8>> {
         }
         client.write_all(b"N").await?;
     }
+}
+
+/// An `ErrorResponse`.
+fn refusal_of_options() -> Vec<u8> {
+    let fields = b"SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter: options\0\0";
+    let length = u32::try_from(fields.len() + 4).expect("a short message");
+    [&b"E"[..], &length.to_be_bytes(), fields].concat()
 }
 
 /// Names and values, each ended by a zero, and a zero at the end.

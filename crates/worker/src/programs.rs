@@ -110,3 +110,74 @@ fn compile(source: &str, definition: &DefinitionRef) -> (Usable, usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use millstream_core::id::Name;
+    use millstream_core::time::Timestamp;
+    use millstream_store::Result;
+    use millstream_store::definition_store::{NewDefinition, PutDefinition, StoredDefinition};
+
+    use super::*;
+
+    /// Has every definition, and counts how often one is read.
+    #[derive(Debug, Default)]
+    struct EveryDefinition(AtomicUsize);
+
+    #[async_trait::async_trait]
+    impl DefinitionStore for EveryDefinition {
+        async fn put(&self, _: &TenantId, _: &NewDefinition, _: Timestamp) -> Result<PutDefinition> {
+            Err(StoreError::Unavailable("nothing is written here".to_owned()))
+        }
+
+        async fn get(
+            &self,
+            _: &TenantId,
+            name: &Name,
+            version: Option<i32>,
+        ) -> Result<Option<StoredDefinition>> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            let definition = DefinitionRef { name: name.clone(), version: version.unwrap_or(1) };
+            let source = format!(r#"{{"name":"{name}","initial":"a","states":{{"a":{{"final":true}}}}}}"#);
+            let (dialect, checksum, created_at) = (1, String::new(), Timestamp::EPOCH);
+            Ok(Some(StoredDefinition { definition, dialect, source, checksum, created_at }))
+        }
+
+        async fn list(&self, _: &TenantId, _: Option<&Name>, _: usize) -> Result<Vec<StoredDefinition>> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn programs(kept_bytes: usize) -> Programs {
+        let compilations = EvaluationPool::new(NO_HURRY, EvaluationPlace::Threads);
+        Programs { kept: Mutex::new(Kept::with_capacity(kept_bytes)), compilations }
+    }
+
+    async fn get(programs: &Programs, store: &EveryDefinition, name: &str) {
+        let definition = DefinitionRef { name: Name::parse(name).unwrap(), version: 1 };
+        let found = programs.get(store, &TenantId::default_tenant(), &definition).await.unwrap();
+        assert!(found.is_ok(), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn programs_are_kept_by_what_they_occupy_and_not_by_their_number() {
+        for (kept_bytes, reads) in [(1 << 20, 2), (2_000, 4)] {
+            let (programs, store) = (programs(kept_bytes), EveryDefinition::default());
+            for name in ["one", "one", "two", "one", "one", "two"] {
+                get(&programs, &store, name).await;
+            }
+            assert_eq!(store.0.load(Ordering::SeqCst), reads, "{kept_bytes} bytes");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_definition_is_compiled_off_the_runtime() {
+        let (programs, store) = (programs(1 << 20), EveryDefinition::default());
+        let mut compiling = std::pin::pin!(get(&programs, &store, "one"));
+        // The store answers at once, so it is the thread of the pool that is waited for.
+        assert!(futures::poll!(&mut compiling).is_pending());
+        compiling.await;
+    }
+}

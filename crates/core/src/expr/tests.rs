@@ -1,7 +1,9 @@
 //! What expressions mean, and what they refuse.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::function::{self, Function};
 use super::template::{Compiled, CompiledText, Target};
 use super::*;
 use crate::definition::{Template, Text};
@@ -272,6 +274,21 @@ fn work_is_bounded() {
     let text = "x".repeat(1_500);
     let doubling = format!("{list}.map(a, {list}.map(b, '{text}' + '{text}'))");
     assert!(eval(&doubling).starts_with("error:"), "{}", eval(&doubling).len());
+}
+
+#[test]
+fn string_copies_no_text_and_pays_for_what_it_writes() {
+    let budget = Budget::default();
+    let string =
+        |value: &Value| function::call(Function::Text, std::slice::from_ref(value), &budget).unwrap();
+    let text = Value::text("x".repeat(1_000));
+    match (&text, &string(&text)) {
+        (Value::Text(text), Value::Text(again)) => assert!(Arc::ptr_eq(text, again)),
+        (text, again) => panic!("{text:?} became {again:?}"),
+    }
+    assert_eq!(budget.peak_bytes(), 0);
+    string(&Value::Int(7));
+    assert!(budget.peak_bytes() >= 64 && budget.spent() > 0, "{budget:?}");
 }
 
 #[test]

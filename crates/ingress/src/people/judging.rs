@@ -293,6 +293,17 @@ mod tests {
         assert_eq!(schemas.judge(&raw(honest), &raw("\"x\"")).await, []);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_schema_waits_for_one_of_a_few_threads_and_is_refused_while_none_is_free() {
+        let schemas = Schemas::default();
+        let all = schemas.threads.clone().acquire_many_owned(u32::try_from(THREADS).unwrap()).await.unwrap();
+        let schema = raw(r#"{"type":"string"}"#);
+        let busy = schemas.check(&schema).await.unwrap_err();
+        assert!(busy.message.contains("no thread is free"), "{busy:?}");
+        drop(all);
+        schemas.check(&schema).await.unwrap();
+    }
+
     #[tokio::test]
     async fn data_that_is_used_as_a_schema_is_refused() {
         let schema = r##"{"const":{"a":{"type":"string"}},"properties":{"b":{"$ref":"#/const/a"}}}"##;

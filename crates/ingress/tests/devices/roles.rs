@@ -41,3 +41,23 @@ async fn what_belongs_to_another_tenant_is_not_there() {
     let theirs = send(&bench, "POST", "/v1/runs", &json!({"run_id": "r-1", "kind": "k"}), "ms_other").await;
     assert_eq!((theirs.status.as_u16(), &theirs.json()["status"]), (201, &json!("reassigning")));
 }
+
+#[tokio::test]
+async fn a_device_key_acts_as_its_own_device_only() {
+    let bench = keyed().await;
+    let key = json!({"name": "one", "role": "device", "device": "one"});
+    let issued = send(&bench, "POST", "/v1/keys", &key, "ms_admin").await.json();
+    let own = issued["key"].as_str().unwrap();
+    for device in ["one", "two"] {
+        let answer = send(&bench, "PUT", &format!("/v1/devices/{device}"), &json!({}), "ms_admin").await;
+        assert!(answer.status.is_success(), "{answer:?}");
+    }
+    let run = json!({"run_id": "r-1", "kind": "k", "assign": "manual"});
+    assert_eq!(send(&bench, "POST", "/v1/runs", &run, "ms_submit").await.status, 201);
+    let claim = |device: &str| json!({ "device": device });
+    send(&bench, "PUT", "/v1/devices/two", &json!({}), own).await.problem(403, "forbidden");
+    send(&bench, "POST", "/v1/devices/two/heartbeat", &json!({}), own).await.problem(403, "forbidden");
+    send(&bench, "POST", "/v1/runs/r-1/claim", &claim("two"), own).await.problem(403, "forbidden");
+    assert!(send(&bench, "POST", "/v1/devices/one/heartbeat", &json!({}), own).await.status.is_success());
+    assert_eq!(send(&bench, "POST", "/v1/runs/r-1/claim", &claim("one"), own).await.status, 200);
+}

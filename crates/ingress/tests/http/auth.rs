@@ -397,8 +397,8 @@ impl KeyStore for CountedKeys {
     }
 }
 
-#[tokio::test]
-async fn five_hundred_guesses_cost_a_handful_of_lookups_and_an_honest_key_gets_in() {
+/// A door that needs keys, and how often it asked the store for some.
+fn with_counted_lookups() -> (Bench, Arc<AtomicUsize>) {
     let lookups = Arc::new(AtomicUsize::new(0));
     let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
     let counted = lookups.clone();
@@ -406,6 +406,12 @@ async fn five_hundred_guesses_cost_a_handful_of_lookups_and_an_honest_key_gets_i
         stores.keys = Arc::new(CountedKeys { inner: stores.keys.clone(), lookups: counted });
         (stores, streams)
     });
+    (bench, lookups)
+}
+
+#[tokio::test]
+async fn five_hundred_guesses_cost_a_handful_of_lookups_and_an_honest_key_gets_in() {
+    let (bench, lookups) = with_counted_lookups();
     bench.key("ms_honest", "tenant-a", Role::Read).await;
     let guess = |n: usize| {
         let secret = if n == 250 { "ms_honest".to_owned() } else { format!("ms_guess_{n}") };
@@ -417,4 +423,14 @@ async fn five_hundred_guesses_cost_a_handful_of_lookups_and_an_honest_key_gets_i
     assert_eq!(admitted, [250]);
     assert!(answers.iter().filter(|status| **status == 401).count() == 499);
     assert!(lookups.load(Ordering::Relaxed) <= 10, "{lookups:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_key_that_is_sent_again_costs_no_further_lookup() {
+    let (bench, lookups) = with_counted_lookups();
+    bench.key("ms_honest", "tenant-a", Role::Read).await;
+    for _ in 0..20 {
+        bench.send(keyed(get("/v1/workers"), "ms_wrong")).await.problem(401, "unauthorized");
+    }
+    assert_eq!(lookups.load(Ordering::Relaxed), 1);
 }

@@ -89,3 +89,14 @@ async fn names_and_versions_that_do_not_exist_are_404() {
         bench.get(&format!("/v1/definitions/{path}")).await.problem(404, "not-found");
     }
 }
+
+#[tokio::test]
+async fn a_definition_is_compiled_off_the_runtime() {
+    let bench = Bench::open();
+    bench.get("/v1/definitions").await;
+    // The store of the test answers at once: what compiles nothing is answered when it is first polled.
+    assert!(futures::poll!(std::pin::pin!(bench.get("/v1/definitions"))).is_ready());
+    let mut put = std::pin::pin!(bench.send(yaml("/v1/definitions", ORDER)));
+    assert!(futures::poll!(&mut put).is_pending());
+    assert_eq!(put.await.status, 201);
+}

@@ -9,7 +9,7 @@ use millstream_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, header, key, open_options, post};
-use crate::faulty::{FaultyBells, FaultyLog};
+use crate::faulty::{FaultyBells, FaultyLog, ReadOnlyHousekeeping};
 
 fn faulty(prepare: impl FnOnce(&mut FaultyLog)) -> (Bench, Arc<FaultyLog>) {
     let mut kept = None;
@@ -51,6 +51,16 @@ async fn an_ingress_whose_writes_fail_is_not_ready_although_the_store_answers() 
     assert_eq!(bench.get("/v1/executions/o-1").await.status, 200);
     assert_eq!(bench.post("/v1/executions/o-1/events", &note).await.status, 202);
     assert_eq!(bench.get("/readyz").await.status, 200);
+}
+
+#[tokio::test]
+async fn an_ingress_without_traffic_is_not_ready_while_the_store_takes_no_writes() {
+    let bench = Bench::with(open_options(), |mut stores, streams| {
+        stores.housekeeping = Arc::new(ReadOnlyHousekeeping);
+        (stores, streams)
+    });
+    assert_eq!(bench.get("/v1/executions").await.status, 200, "reads work");
+    bench.get("/readyz").await.problem(503, "store-unavailable");
 }
 
 #[tokio::test]

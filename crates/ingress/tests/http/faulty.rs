@@ -8,6 +8,7 @@ use millstream_core::lane::Lane;
 use millstream_core::sweep::Band;
 use millstream_core::time::Timestamp;
 use millstream_store::event_log::{Append, Appended, EventLog, Idempotency};
+use millstream_store::housekeeping::{Housekeeping, Outlived};
 use millstream_store::{Result, StoreError};
 use millstream_stream::StreamError;
 use millstream_stream::doorbell::{Bell, BellReader, Delivery, Doorbells, EntryId};
@@ -125,5 +126,36 @@ impl Doorbells for FaultyBells {
 
     async fn replenish(&self, _: &[TenantId]) -> millstream_stream::Result<()> {
         Ok(())
+    }
+}
+
+/// Of a store that answers questions and takes no write.
+#[derive(Debug)]
+pub(crate) struct ReadOnlyHousekeeping;
+
+fn read_only<T>() -> Result<T> {
+    Err(StoreError::Unavailable("the database is read-only".to_owned()))
+}
+
+#[async_trait::async_trait]
+impl Housekeeping for ReadOnlyHousekeeping {
+    async fn ping(&self) -> Result<Timestamp> {
+        read_only()
+    }
+
+    async fn purge_executions(&self, _: Outlived, _: usize) -> Result<u64> {
+        read_only()
+    }
+
+    async fn purge_keys(&self, _: Timestamp, _: usize) -> Result<u64> {
+        read_only()
+    }
+
+    async fn purge_runs(&self, _: Outlived, _: usize) -> Result<u64> {
+        read_only()
+    }
+
+    async fn purge_workers(&self, _: Timestamp) -> Result<u64> {
+        read_only()
     }
 }

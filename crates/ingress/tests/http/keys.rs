@@ -7,14 +7,15 @@ use axum::body::Body;
 use axum::http::Request;
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
-use millstream_ingress::{AuthMode, IngressOptions};
+use millstream_ingress::{AuthMode, Deps, IngressOptions};
 use millstream_store::key_store::{KeyFilter, NewKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tower::ServiceExt;
 
-use crate::bench::{Answer, Bench, ORDER, get, header, open_options, post, yaml};
+use crate::bench::{Answer, Bench, ORDER, deps, get, header, open_options, post, yaml};
 use crate::schema::mismatches;
+use crate::wire::serve_on;
 
 const OPERATOR: &str = "ms_operator";
 
@@ -273,4 +274,23 @@ async fn a_key_that_expires_renews_itself_for_its_own_lifetime() {
     assert!(renewed.json()["expires_at"].is_string());
     let request = header(get("/v1/keys"), "authorization", &format!("Bearer {secret}"));
     assert_eq!(bench.app.clone().oneshot(request).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn the_last_use_of_a_key_is_recorded_when_the_ingress_ends() {
+    let bench = managed().await;
+    let (id, secret) = issued(&create(&bench, "ms_a", json!({"name": "x", "role": "read"})).await);
+    let last_use = async || {
+        let keys = listed(&bench, "ms_a", "").await;
+        keys.into_iter().find(|key| key["key_id"] == id).unwrap()["last_used_at"].clone()
+    };
+    assert_eq!(last_use().await, Value::Null);
+    let deps = Deps { stores: bench.stores.clone(), ..deps() };
+    let door = serve_on(deps, IngressOptions { auth: AuthMode::Keys, ..open_options() }).await;
+    let authorization = format!("authorization: Bearer {secret}\r\n");
+    let answer = door.request("GET", "/v1/workers", &authorization, "").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    door.shutdown.cancel();
+    door.ended.await.unwrap().unwrap();
+    assert!(last_use().await.is_string());
 }

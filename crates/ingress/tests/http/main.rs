@@ -26,6 +26,7 @@ mod quotas;
 mod repeats;
 mod resolutions;
 mod roles;
+mod row_quotas;
 mod schema;
 mod scraping;
 mod signals;

@@ -22,7 +22,7 @@ use tower::ServiceExt;
 
 use crate::bench::{Answer, Bench, ORDER, get, header, open_options, post, with_type, yaml};
 
-fn at_most(quotas: &[(QuotaName, u64)]) -> QuotaSettings {
+pub(crate) fn at_most(quotas: &[(QuotaName, u64)]) -> QuotaSettings {
     let mut set = QuotaSet::default();
     for (name, most) in quotas {
         set = set.with(*name, QuotaValue::AtMost(*most));
@@ -31,7 +31,7 @@ fn at_most(quotas: &[(QuotaName, u64)]) -> QuotaSettings {
 }
 
 /// A door with the tenants `noisy` and `quiet`, each with a key.
-async fn two_tenants(limits: Limits, quotas: QuotaSettings) -> Bench {
+pub(crate) async fn two_tenants(limits: Limits, quotas: QuotaSettings) -> Bench {
     let options = IngressOptions { auth: AuthMode::Keys, limits, quotas, ..open_options() };
     let bench = Bench::with(options, |stores, streams| (stores, streams));
     for tenant in ["noisy", "quiet"] {
@@ -40,17 +40,17 @@ async fn two_tenants(limits: Limits, quotas: QuotaSettings) -> Bench {
     bench
 }
 
-fn of(tenant: &str, request: Request<Body>) -> Request<Body> {
+pub(crate) fn of(tenant: &str, request: Request<Body>) -> Request<Body> {
     header(request, "authorization", &format!("Bearer ms_{tenant}"))
 }
 
-async fn order(bench: &Bench, tenant: &str, id: &str) -> Answer {
+pub(crate) async fn order(bench: &Bench, tenant: &str, id: &str) -> Answer {
     bench.send(of(tenant, yaml("/v1/definitions", ORDER))).await;
     bench.send(of(tenant, post("/v1/executions", &json!({"definition": "order", "execution_id": id})))).await
 }
 
 /// What the tenant uses of a quota, as the API shows it.
-async fn used(bench: &Bench, tenant: &str, name: &str) -> u64 {
+pub(crate) async fn used(bench: &Bench, tenant: &str, name: &str) -> u64 {
     let path = format!("/v1/tenants/{tenant}/usage");
     let answer = bench.send(of(tenant, get(&path))).await.json();
     let items = answer["items"].as_array().unwrap();
@@ -65,7 +65,7 @@ async fn until_used(bench: &Bench, tenant: &str, name: &str, count: u64) {
     .await;
 }
 
-fn refused(answer: &Answer, status: u16, kind: &str, quota: &str) -> Value {
+pub(crate) fn refused(answer: &Answer, status: u16, kind: &str, quota: &str) -> Value {
     let problem = answer.problem(status, kind);
     assert_eq!(problem["quota"]["name"], quota, "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains(quota), "{problem}");
@@ -280,7 +280,7 @@ fn dripping(tenant: &str) -> Request<Body> {
     of(tenant, with_type("/v1/queues/q/items", "application/x-ndjson", Body::from_stream(stream)))
 }
 
-async fn queue(bench: &Bench, tenant: &str) {
+pub(crate) async fn queue(bench: &Bench, tenant: &str) {
     let mut request = of(tenant, post("/v1/queues/q", &json!({})));
     *request.method_mut() = Method::PUT;
     let answer = bench.send(request).await;
@@ -409,6 +409,19 @@ async fn events_beyond_the_rate_are_throttled_and_a_known_key_is_answered() {
     let many =
         bench.send(of("noisy", post("/v1/events", &json!([{"execution_id": "o-1", "name": "note"}])))).await;
     refused(&many, 429, "quota-throttled", "events_per_second");
+}
+
+#[tokio::test]
+async fn repeats_beyond_the_request_rate_have_a_rate_as_well() {
+    let quotas = at_most(&[(QuotaName::RequestsPerSecond, 1), (QuotaName::RequestsBurst, 3)]);
+    let bench = two_tenants(Limits::default(), quotas).await;
+    assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
+    let mut answers = Vec::new();
+    while answers.len() < 100 && answers.last() != Some(&429) {
+        let note = of("noisy", post("/v1/executions/o-1/events", &json!({"name": "note"})));
+        answers.push(bench.send(header(note, "idempotency-key", "k-1")).await.status.as_u16());
+    }
+    assert!(answers.starts_with(&[202, 202, 202, 202]) && answers.ends_with(&[429]), "{answers:?}");
 }
 
 #[tokio::test]

@@ -144,3 +144,29 @@ async fn an_open_door_refuses_to_stand_on_a_public_address() {
     assert!(matches!(keyless, Err(IngressError::NoKeys(_))), "{keyless:?}");
     assert!(refused(AuthMode::InsecureNoAuth).await.is_ok());
 }
+
+#[tokio::test]
+async fn insecure_no_auth_is_warned_about_on_every_start_with_keys_or_without() {
+    use millstream_core::status::Role;
+    use millstream_ingress::{AuthMode, IngressOptions, run};
+    use millstream_testkit::captured_log::CapturedLog;
+    let bench = crate::bench::Bench::open();
+    let log_of_start = async |auth: AuthMode| {
+        let log = CapturedLog::begin();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stopped = tokio_util::sync::CancellationToken::new();
+        stopped.cancel();
+        let deps = millstream_ingress::Deps { stores: bench.stores.clone(), ..crate::bench::deps() };
+        run(deps, IngressOptions { auth, ..open_options() }, listener, stopped).await.unwrap();
+        log.text()
+    };
+    let flag = "--insecure-no-auth";
+    assert!(!log_of_start(AuthMode::OpenOnLoopback).await.contains(flag));
+    for _ in 0..2 {
+        let log = log_of_start(AuthMode::InsecureNoAuth).await;
+        assert!(log.contains("every call without an API key is admin"), "{log}");
+    }
+    bench.key("ms_a", "default", Role::Read).await;
+    let log = log_of_start(AuthMode::InsecureNoAuth).await;
+    assert!(log.contains("--insecure-no-auth has no effect"), "{log}");
+}

@@ -26,6 +26,7 @@ macro_rules! stream_conformance_tests {
                 a_backlog_arrives_whole_and_in_its_order,
                 a_backlog_is_counted_whole,
                 of_a_tenant_that_is_full_little_comes_until_more_is_wanted,
+                a_backlog_that_was_left_behind_is_found_by_a_reader_with_nothing_to_read,
                 a_backlog_that_one_reader_left_is_taken_by_another,
                 a_recount_changes_nothing_that_is_right,
             }

@@ -94,6 +94,26 @@ pub async fn of_a_tenant_that_is_full_little_comes_until_more_is_wanted(bench: B
     assert_eq!(heard.len(), BACKLOG);
 }
 
+pub async fn a_backlog_that_was_left_behind_is_found_by_a_reader_with_nothing_to_read(bench: Bench) {
+    let (busy, _) = neighbours();
+    let full = FullTenants::default();
+    full.replace([busy.clone()].into());
+    let mut reader = bench.join(&worker("w")).await;
+    reader.heed(&full);
+    bench.ring(&bells_of(&busy, BACKLOG)).await;
+    let mut heard = 0;
+    loop {
+        let more = reader.read(1_000, SLICE).await.unwrap();
+        if more.is_empty() {
+            break;
+        }
+        heard += more.len();
+    }
+    // Nothing asks for more: the reader is the one to look.
+    full.replace([].into());
+    hear(&mut reader, BACKLOG - heard).await;
+}
+
 pub async fn a_backlog_that_one_reader_left_is_taken_by_another(bench: Bench) {
     let (busy, _) = neighbours();
     let full = FullTenants::default();

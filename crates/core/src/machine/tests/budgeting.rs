@@ -57,6 +57,41 @@ fn reading_a_text_is_paid_for_by_its_length() {
     assert!(end.is_none() || refused >= STEP_UNITS, "{refused}");
 }
 
+/// The text to parse, with so many zeros in it.
+type TextOf = fn(&str) -> String;
+
+#[test]
+fn parsing_a_text_is_paid_for_by_its_length_and_a_long_one_is_refused_unread() {
+    let spent = |text: &str, guard: &str| {
+        let machine = guarded(1, guard);
+        let budget = Budget::default();
+        let payload = format!(r#"{{"s":"{text}"}}"#);
+        let outcome = step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
+        assert!(matches!(outcome, Outcome::Applied(_)), "{guard}: {outcome:?}");
+        budget.spent()
+    };
+    let zeros = |count: usize| "0".repeat(count);
+    let texts: [(&str, TextOf); 5] = [
+        ("int(event.payload.s) == 1", |zeros| format!("{zeros}1")),
+        ("double(event.payload.s) == 1.0", |zeros| format!("{zeros}1")),
+        ("bool(event.payload.s)", |zeros| format!("{zeros}true")),
+        ("timestamp(event.payload.s) > now", |zeros| format!("2000-01-01T00:00:00.{zeros}Z")),
+        ("duration(event.payload.s) > duration('2h')", |zeros| format!("{zeros}1h")),
+    ];
+    for (guard, text) in texts {
+        let guard = format!("{guard} || true");
+        let parsing = |text: &str| spent(text, &guard) - spent(text, "dyn(event.payload.s) == 1 || true");
+        let short = parsing(&text(&zeros(900)));
+        assert!(short >= 900 / 4, "{guard}: {short}");
+        let long = text(&zeros(200_000));
+        assert!((250..1_000).contains(&parsing(&long)), "{guard}: {}", parsing(&long));
+        let is_parsed = guarded(1, &guard.replace(" || true", " || false"));
+        let payload = format!(r#"{{"s":"{long}"}}"#);
+        let refused = reason(step(&is_parsed, &start(&is_parsed, "{}"), &event(1, "e", &payload), at(1)));
+        assert!(refused.contains("the string is n"), "{guard}: {refused}");
+    }
+}
+
 #[test]
 fn what_is_built_and_held_is_bounded() {
     let machine = machine(

@@ -1,0 +1,75 @@
+//! Quotas that count rows and bytes of a tenant: devices, items of queues, stored bytes.
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use millstream_core::quota::QuotaName;
+use millstream_ingress::Limits;
+use serde_json::{Value, json};
+
+use crate::bench::{Answer, Bench, ORDER, header, post, with_type, yaml};
+use crate::quotas::{at_most, of, order, queue, refused, two_tenants, used};
+
+fn device(tenant: &str, id: &str) -> Request<Body> {
+    let mut request = of(tenant, post(&format!("/v1/devices/{id}"), &json!({"capabilities": ["render"]})));
+    *request.method_mut() = Method::PUT;
+    request
+}
+
+#[tokio::test]
+async fn a_tenant_has_no_more_devices_than_its_quota_and_those_are_heard() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::Devices, 2)])).await;
+    for id in ["d1", "d2"] {
+        assert!(bench.send(device("noisy", id)).await.status.is_success());
+    }
+    refused(&bench.send(device("noisy", "d3")).await, 403, "quota-exceeded", "devices");
+    assert!(bench.send(device("noisy", "d1")).await.status.is_success(), "one that is known");
+    let heartbeat = of("noisy", post("/v1/devices/d1/heartbeat", &json!({})));
+    assert!(bench.send(heartbeat).await.status.is_success());
+    assert!(bench.send(device("quiet", "d3")).await.status.is_success());
+    assert_eq!(used(&bench, "noisy", "devices").await, 2);
+}
+
+async fn import(bench: &Bench, tenant: &str, ids: &[&str], payload: &Value) -> Answer {
+    let line = |id: &&str| format!("{}\n", json!({"item_id": id, "payload": payload}));
+    let lines: String = ids.iter().map(line).collect();
+    bench.send(of(tenant, with_type("/v1/queues/q/items", "application/x-ndjson", Body::from(lines)))).await
+}
+
+#[tokio::test]
+async fn an_import_ends_at_the_quota_of_items_and_items_that_are_there_may_come_again() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::QueueItems, 2)])).await;
+    for tenant in ["noisy", "quiet"] {
+        queue(&bench, tenant).await;
+    }
+    let payload = json!({"n": 1});
+    assert_eq!(import(&bench, "noisy", &["i1", "i2"], &payload).await.status, 200);
+    refused(&import(&bench, "noisy", &["i3"], &payload).await, 403, "quota-exceeded", "queue_items");
+    let again = import(&bench, "noisy", &["i1", "i2"], &payload).await;
+    assert_eq!((again.status.as_u16(), &again.json()["repeated"]), (200, &json!(2)));
+    assert_eq!(import(&bench, "quiet", &["i3"], &payload).await.status, 200);
+    assert_eq!(used(&bench, "noisy", "queue_items").await, 2);
+}
+
+#[tokio::test]
+async fn payloads_beyond_the_stored_bytes_are_refused_and_known_keys_are_answered() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::StoredBytes, 64 * 1024)])).await;
+    assert_eq!(order(&bench, "noisy", "o-1").await.status, 201);
+    queue(&bench, "noisy").await;
+    let long = json!({"text": "x".repeat(128 * 1024)});
+    let note = |key: &str, payload: &Value| {
+        let request = post("/v1/executions/o-1/events", &json!({"name": "note", "payload": payload}));
+        header(of("noisy", request), "idempotency-key", key)
+    };
+    let first = bench.send(note("k-1", &json!({"n": 1}))).await;
+    assert_eq!(first.status, 202);
+    refused(&bench.send(note("k-2", &long)).await, 403, "quota-exceeded", "stored_bytes");
+    let start = json!({"definition": "order", "input": long});
+    let started = bench.send(of("noisy", post("/v1/executions", &start))).await;
+    refused(&started, 403, "quota-exceeded", "stored_bytes");
+    refused(&import(&bench, "noisy", &["i1"], &long).await, 403, "quota-exceeded", "stored_bytes");
+    let again = bench.send(note("k-1", &json!({"n": 1}))).await;
+    assert_eq!((again.status.as_u16(), &again.json()["event_id"]), (202, &first.json()["event_id"]));
+    assert_eq!(bench.send(of("quiet", yaml("/v1/definitions", ORDER))).await.status, 201);
+    let start = bench.send(of("quiet", post("/v1/executions", &json!({"definition": "order"})))).await;
+    assert_eq!(start.status, 201);
+}
