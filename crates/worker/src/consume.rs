@@ -8,9 +8,9 @@
 //!
 //! `drive` owns everything that is held and never waits for the network itself. The reader is a task
 //! of its own because a read must never be cancelled: the server may have handed an entry to it.
-//! While all visits are taken by a tenant's backlog, one extra visit takes the executions of tenants of whom nothing is
-//! being visited, so that they do not wait for a large commit to end. Doorbells for actions are acknowledged at once, they only make the worker hungry; the store knows
-//! which actions are left.
+//! Beside a tenant's backlog one extra visit takes the executions of tenants that have few of them, so that they neither
+//! share a large commit nor wait for one to end. Doorbells for actions are acknowledged at once, they only make the
+//! worker hungry; the store knows which actions are left.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -96,6 +96,13 @@ pub(crate) async fn drive(worker: &Arc<Worker>, arrivals: &mut mpsc::Receiver<Ar
     refresh.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let bearable = worker.unsettled.is_bearable();
+        if bearable && extra_is_free {
+            let batch = kept.take_beside_backlog(worker.options.batch, Instant::now());
+            if !batch.is_empty() {
+                extra_is_free = false;
+                visits.spawn(guarded(Arc::clone(worker), VisitPlace::Extra, batch));
+            }
+        }
         let mut hold = None;
         while bearable && under_way.len() < worker.options.visits {
             let now = Instant::now();

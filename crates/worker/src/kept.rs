@@ -6,8 +6,9 @@
 //! and those that could not be decided are kept and tried again together.
 //!
 //! Executions that are ready wait in a fair queue over tenants ([`millstream_core::fair`]): a backlog of one tenant
-//! does not stand in front of the others. While all visits are taken, the executions of tenants of whom nothing is
-//! being visited may go in an extra visit ([`Kept::take_newcomers`]).
+//! does not stand in front of the others. A large visit takes long, so the executions of tenants with few of them go in
+//! an extra visit beside it: before a backlog is taken ([`Kept::take_beside_backlog`]), and while all visits are taken
+//! ([`Kept::take_newcomers`]).
 //!
 //! Suspects that have to be decided alone are visited one at a time, each in a visit of its own, in
 //! turn with the others: if one of them takes the process down, no other was being tried.
@@ -25,6 +26,9 @@ use millstream_stream::doorbell::EntryId;
 use tokio::time::Instant;
 
 use crate::shares::TenantShares;
+
+/// A tenant with more executions ready than this has a backlog.
+const FEW_EXECUTIONS: usize = 16;
 
 /// An execution to be visited.
 #[derive(Debug, Clone)]
@@ -212,6 +216,21 @@ impl Kept {
         visits
     }
 
+    /// Up to `max` executions of tenants that have few of them ready while another has a backlog, and of whom nothing is
+    /// being visited.
+    pub(crate) fn take_beside_backlog(&mut self, max: usize, now: Instant) -> Vec<Visit> {
+        self.promote(now);
+        let (mut few, mut has_backlog) = (HashSet::new(), false);
+        for tenant in self.ready.tenants() {
+            if self.ready.len_of(tenant) > FEW_EXECUTIONS {
+                has_backlog = true;
+            } else if !self.shares.is_visited(tenant) {
+                few.insert(tenant.clone());
+            }
+        }
+        if has_backlog { self.take_of(max, |tenant| few.contains(tenant)) } else { Vec::new() }
+    }
+
     /// Up to `max` executions of tenants that pass and of whom nothing is being visited.
     pub(crate) fn take_newcomers(
         &mut self,
@@ -222,9 +241,13 @@ impl Kept {
         self.promote(now);
         let is_busy = |tenant: &&TenantId| self.shares.is_visited(tenant) || !passes(tenant);
         let busy: HashSet<TenantId> = self.ready.tenants().filter(is_busy).cloned().collect();
+        self.take_of(max, |tenant| !busy.contains(tenant))
+    }
+
+    fn take_of(&mut self, max: usize, passes: impl Fn(&TenantId) -> bool) -> Vec<Visit> {
         let mut visits = Vec::new();
         while visits.len() < max
-            && let Some((_, execution)) = self.ready.pop_where(|tenant| !busy.contains(tenant))
+            && let Some((_, execution)) = self.ready.pop_where(&passes)
         {
             visits.extend(self.begin_in_company(execution));
         }

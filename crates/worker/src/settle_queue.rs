@@ -1,8 +1,9 @@
 //! Which outcomes are recorded next.
 //!
 //! Tenants take turns, so that the outcomes of one do not wait for all outcomes of another. One batch is on its way at
-//! a time, so that the next one grows meanwhile; an extra one may go for tenants that have nothing in it. What is
-//! recorded of one tenant at a time is one batch: its outcomes keep their order.
+//! a time, so that the next one grows meanwhile. A large transaction takes long, so tenants with few outcomes do not
+//! share one with the backlog of another tenant: an extra batch beside it is theirs. What is recorded of one tenant at
+//! a time is one batch: its outcomes keep their order.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +12,9 @@ use millstream_core::id::TenantId;
 
 /// One transaction settles at most this many.
 pub(crate) const BATCH: usize = 256;
+
+/// A tenant with more outcomes waiting than this has a backlog.
+const FEW_OUTCOMES: usize = 16;
 
 /// Which of the two a batch is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,27 +46,39 @@ impl<T> SettleQueue<T> {
 
     /// The next batch; `None` while there is nothing to record, or what there is has to wait for a batch on its way.
     pub(crate) fn next_batch(&mut self) -> Option<(SettlePlace, Vec<T>)> {
-        let (place, elsewhere) = match (&self.regular, &self.extra) {
-            (None, extra) => (SettlePlace::Regular, extra.as_ref()),
-            (Some(regular), None) => (SettlePlace::Extra, Some(regular)),
-            (Some(_), Some(_)) => return None,
-        };
-        let (mut tenants, mut batch) = (BTreeSet::new(), Vec::new());
-        let passes = |tenant: &TenantId| elsewhere.is_none_or(|elsewhere| !elsewhere.contains(tenant));
-        while batch.len() < BATCH
-            && let Some((tenant, outcome)) = self.waiting.pop_where(passes)
-        {
-            tenants.insert(tenant);
-            batch.push(outcome);
+        let few = |queue: &Self, tenant: &TenantId| queue.waiting.len_of(tenant) <= FEW_OUTCOMES;
+        let has_backlog = self.waiting.tenants().any(|tenant| !few(self, tenant));
+        if self.extra.is_none() && (has_backlog || self.regular.is_some()) {
+            let tenants = self.tenants_where(|tenant| few(self, tenant) && !is_in(&self.regular, tenant));
+            if let Some(batch) = self.take(tenants) {
+                self.extra = Some(batch.0);
+                return Some((SettlePlace::Extra, batch.1));
+            }
         }
-        if batch.is_empty() {
+        if self.regular.is_some() {
             return None;
         }
-        match place {
-            SettlePlace::Regular => self.regular = Some(tenants),
-            SettlePlace::Extra => self.extra = Some(tenants),
+        let tenants =
+            self.tenants_where(|tenant| !is_in(&self.extra, tenant) && !(has_backlog && few(self, tenant)));
+        let batch = self.take(tenants)?;
+        self.regular = Some(batch.0);
+        Some((SettlePlace::Regular, batch.1))
+    }
+
+    fn tenants_where(&self, passes: impl Fn(&TenantId) -> bool) -> BTreeSet<TenantId> {
+        self.waiting.tenants().filter(|tenant| passes(tenant)).cloned().collect()
+    }
+
+    /// A batch of these tenants, with those that have something in it.
+    fn take(&mut self, tenants: BTreeSet<TenantId>) -> Option<(BTreeSet<TenantId>, Vec<T>)> {
+        let (mut taken, mut batch) = (BTreeSet::new(), Vec::new());
+        while batch.len() < BATCH
+            && let Some((tenant, outcome)) = self.waiting.pop_where(|tenant| tenants.contains(tenant))
+        {
+            taken.insert(tenant);
+            batch.push(outcome);
         }
-        Some((place, batch))
+        (!batch.is_empty()).then_some((taken, batch))
     }
 
     pub(crate) fn batch_ended(&mut self, place: SettlePlace) {
@@ -71,6 +87,10 @@ impl<T> SettleQueue<T> {
             SettlePlace::Extra => self.extra = None,
         }
     }
+}
+
+fn is_in(batch: &BatchTenants, tenant: &TenantId) -> bool {
+    batch.as_ref().is_some_and(|tenants| tenants.contains(tenant))
 }
 
 #[cfg(test)]
@@ -93,11 +113,29 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_does_not_wait_for_the_outcomes_of_another_tenant() {
-        let mut queue = queue(&[("busy", 1_000), ("quiet", 1)]);
+    fn few_outcomes_do_not_share_the_transaction_of_a_backlog() {
+        let mut queue = queue(&[("busy", 1_000), ("quiet", 1), ("third", 2)]);
+        let (place, batch) = queue.next_batch().unwrap();
+        assert_eq!((place, batch.len()), (SettlePlace::Extra, 3));
         let (place, batch) = queue.next_batch().unwrap();
         assert_eq!((place, batch.len()), (SettlePlace::Regular, BATCH));
-        assert!(batch[..2].contains(&"quiet0".to_owned()), "{:?}", &batch[..2]);
+        assert!(batch.iter().all(|outcome| outcome.starts_with("busy")));
+    }
+
+    #[test]
+    fn backlogs_take_turns_in_a_batch() {
+        let mut queue = queue(&[("a", 1_000), ("b", 1_000)]);
+        let (place, batch) = queue.next_batch().unwrap();
+        assert_eq!((place, batch.len()), (SettlePlace::Regular, BATCH));
+        assert_eq!(batch.iter().filter(|outcome| outcome.starts_with('a')).count(), BATCH / 2);
+        assert!(queue.next_batch().is_none(), "the extra batch is for few outcomes");
+    }
+
+    #[test]
+    fn without_a_backlog_all_tenants_share_one_batch() {
+        let mut queue = queue(&[("a", 3), ("b", 16)]);
+        let (place, batch) = queue.next_batch().unwrap();
+        assert_eq!((place, batch.len()), (SettlePlace::Regular, 19));
     }
 
     #[test]
@@ -109,6 +147,11 @@ mod tests {
         assert_eq!(queue.next_batch(), Some((SettlePlace::Extra, vec!["quiet0".into(), "quiet1".into()])));
         add(&mut queue, "third", 1);
         assert!(queue.next_batch().is_none(), "two are on their way");
+        queue.batch_ended(SettlePlace::Regular);
+        let (place, batch) = queue.next_batch().unwrap();
+        assert_eq!((place, batch.len()), (SettlePlace::Regular, BATCH), "it waits for the short one");
+        queue.batch_ended(SettlePlace::Extra);
+        assert_eq!(queue.next_batch(), Some((SettlePlace::Extra, vec!["third0".into()])));
     }
 
     #[test]
@@ -124,5 +167,16 @@ mod tests {
         assert_eq!((&*batch[0], &*batch[43]), ("busy256", "busy299"));
         queue.batch_ended(SettlePlace::Extra);
         assert_eq!(queue.next_batch(), Some((SettlePlace::Extra, vec!["quiet0".into()])));
+    }
+
+    #[test]
+    fn every_outcome_is_in_a_batch_in_the_end() {
+        let mut queue = queue(&[("a", 700), ("b", 17), ("c", 16), ("d", 1)]);
+        let mut recorded = 0;
+        while let Some((place, batch)) = queue.next_batch() {
+            recorded += batch.len();
+            queue.batch_ended(place);
+        }
+        assert_eq!(recorded, 734);
     }
 }

@@ -85,8 +85,8 @@ Examples:
   millstream bench fairness --fleet 2 --backlog 20000 …
 
 The busy tenant has a backlog of events, and then of HTTP actions whose target answers after 50 ms. The quiet tenant sends
-one event after the other and waits for each to be completed: first while nothing else happens, then beside the
-backlog. Both are measured with the two tenants in one lane of the stream and in two. The backlog is made while the
+one event after the other and waits for each to be completed: first while nothing else happens, then, from four clients,
+beside the backlog. Both are measured with the two tenants in one lane of the stream and in two. The backlog is made while the
 workers are stopped, so that all of it waits when they go on; it is worked off once more without the quiet tenant, to
 compare the throughput.";
 

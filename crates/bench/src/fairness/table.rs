@@ -36,7 +36,7 @@ pub(crate) fn tables(report: &FairnessReport) -> Vec<String> {
         ]));
     }
     let text = format!(
-        "A tenant has {} events waiting, or as many HTTP actions; another sends one event after the other and waits for each to be completed.",
+        "A tenant has {} events waiting, or as many HTTP actions; four clients of another send one event after the other and wait for each to be completed.",
         whole(as_f64(report.backlog))
     );
     vec![table.trim_fmt(), text]

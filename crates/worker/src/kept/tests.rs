@@ -177,6 +177,18 @@ fn newcomers_are_those_of_whom_nothing_is_visited() {
 }
 
 #[test]
+fn few_executions_do_not_share_the_visit_of_a_backlog() {
+    let (mut kept, now) = (Kept::default(), Instant::now());
+    backlog(&mut kept, "quiet", 2);
+    assert!(kept.take_beside_backlog(10, now).is_empty(), "there is no backlog");
+    backlog(&mut kept, "busy", 300);
+    assert_eq!(tenants(&kept.take_beside_backlog(10, now)), ["quiet", "quiet"]);
+    backlog(&mut kept, "quiet", 4);
+    assert!(kept.take_beside_backlog(10, now).is_empty(), "the tenant is being visited");
+    assert!(tenants(&kept.take(4, now)).contains(&"quiet"), "it takes turns with the backlog then");
+}
+
+#[test]
 fn a_tenant_is_full_until_enough_of_it_is_answered() {
     let (mut kept, now) = (Kept::default(), Instant::now());
     backlog(&mut kept, "busy", 50);
