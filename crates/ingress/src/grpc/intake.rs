@@ -2,7 +2,7 @@
 //! paid for out of the same budget as the bodies of HTTP.
 //!
 //! A call that answers with a stream is in flight until the stream begins. From then on it holds no place,
-//! and what it is still sent is bounded by the size of a message.
+//! and what it is still sent is bounded by the size of a message: 32 KiB where clients stream (`routes`).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
