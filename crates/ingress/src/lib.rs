@@ -14,6 +14,7 @@
 //! `grpc` (the services, on the same port).
 
 mod accept;
+mod answer_body;
 mod auth;
 mod body;
 mod clock;

@@ -132,7 +132,11 @@ pub struct Limits {
     pub connections_reserved: usize,
     /// Requests at once on one HTTP/2 connection.
     pub streams_per_connection: u32,
-    /// gRPC health checks at once. They need no key, as the next two.
+    /// Answers of `/healthz` and `/readyz` that are being prepared. They need no key, as the next four.
+    pub probes: usize,
+    /// Answers of `/openapi.json` that are not sent yet.
+    pub documents: usize,
+    /// gRPC health checks at once.
     pub health_checks: usize,
     /// Open `Health.Watch` streams.
     pub health_watches: usize,
@@ -174,6 +178,8 @@ impl Default for Limits {
             connections_per_address: 4_096,
             connections_reserved: 64,
             streams_per_connection: 256,
+            probes: 256,
+            documents: 32,
             health_checks: 256,
             health_watches: 256,
             reflections: 32,
