@@ -1,6 +1,6 @@
 //! Fair queueing between tenants: start-time fair queueing (SFQ), pure and in memory.
 //!
-//! Every item costs its tenant one unit of service, divided by the tenant's weight. A tenant that has items waiting
+//! Every item costs its tenant one unit of service, or as many as the caller says, divided by the tenant's weight. A tenant that has items waiting
 //! carries a *start tag*: the virtual time at which its first item may be served. The queue serves the smallest tag
 //! and the virtual time follows it. A tenant that was idle starts at the virtual time, so it gains nothing from
 //! having waited and loses nothing either: one item of a tenant that has nothing else waiting is served after at most
@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! start tag  = max(virtual time, finish tag of the tenant's item before)
-//! finish tag = start tag + 1 / weight
+//! finish tag = start tag + cost / weight
 //! ```
 //!
 //! Serving costs O(log active tenants). Within a tenant the order is first in, first out. A tenant leaves no state
@@ -30,8 +30,9 @@ pub const MAX_WEIGHT: u32 = 1_000;
 struct VirtualTime(u64);
 
 impl VirtualTime {
-    fn after_one_of(self, weight: u32) -> Self {
-        Self(self.0.saturating_add(UNIT / u64::from(weight.clamp(1, MAX_WEIGHT))))
+    fn after(self, cost: u64, weight: u32) -> Self {
+        let one = UNIT / u64::from(weight.clamp(1, MAX_WEIGHT));
+        Self(self.0.saturating_add(one.saturating_mul(cost)))
     }
 }
 
@@ -125,7 +126,18 @@ impl<T> FairQueue<T> {
 
     /// The next item of a tenant that passes.
     pub fn pop_where(&mut self, passes: impl Fn(&TenantId) -> bool) -> Option<(TenantId, T)> {
-        let next = self.order.iter().find(|(_, tenant)| passes(tenant))?.clone();
+        self.pop_costing(|tenant, _| passes(tenant), |_| 1)
+    }
+
+    /// The next item of a tenant whose first item passes; it costs the tenant so many units of service.
+    pub fn pop_costing(
+        &mut self,
+        passes: impl Fn(&TenantId, &T) -> bool,
+        cost: impl Fn(&T) -> u64,
+    ) -> Option<(TenantId, T)> {
+        let first = |tenant: &TenantId| self.waiting.get(tenant)?.items.front();
+        let mut order = self.order.iter();
+        let next = order.find(|(_, tenant)| first(tenant).is_some_and(|item| passes(tenant, item)))?.clone();
         self.order.remove(&next);
         let (start, tenant) = next;
         let backlog = self.waiting.get_mut(&tenant)?;
@@ -133,7 +145,7 @@ impl<T> FairQueue<T> {
         self.len -= 1;
         // One that was passed over keeps its smaller tag.
         self.now = self.now.max(start);
-        let finish = start.after_one_of(self.weights.of(&tenant));
+        let finish = start.after(cost(&item), self.weights.of(&tenant));
         if backlog.items.is_empty() {
             self.waiting.remove(&tenant);
             self.resting.insert(tenant.clone(), finish);
@@ -161,6 +173,11 @@ impl<T> FairQueue<T> {
 
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// How many tenants have items waiting.
+    pub fn tenant_count(&self) -> usize {
+        self.waiting.len()
     }
 
     /// How many items of the tenant wait.

@@ -2,7 +2,8 @@
 //!
 //! Generic over the stream, so that it serves a plain socket and one behind a handshake alike. A connection ends
 //! when its client leaves, when it has been idle for `idle_timeout` (pings are no use), when its place is given
-//! to another one, at the drain, and, as long as no identified caller has used it, after [`UNPROVEN_LIFE`].
+//! to another one, when its client takes nothing of a complete answer for `stall_timeout`, at the drain, and, as long as
+//! no identified caller has used it, after [`UNPROVEN_LIFE`].
 
 use std::convert::Infallible;
 use std::io;
@@ -24,10 +25,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::answer_body::AnswerBody;
 use crate::connections::{
-    ConnectionLane, ConnectionPlace, ConnectionRegistry, ConnectionUse, OnReserve, RequestInProgress,
+    BeyondUnproven, ConnectionLane, ConnectionPlace, ConnectionRegistry, ConnectionUse, OnReserve,
 };
-use crate::held_body::HeldBody;
 use crate::metrics;
 use crate::options::Limits;
 use crate::preface::{self, Version};
@@ -57,6 +58,8 @@ const HEAD_BYTES: u32 = 64 * 1024;
 /// How long a connection may be used by anonymous callers alone: they need none for longer, and a client that
 /// opens a stream and never reads it would keep its connection.
 const UNPROVEN_LIFE: Duration = Duration::from_secs(600);
+/// How long a request waits for a place on a connection that no identified caller has used.
+const PLACE_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a client has to close a connection that it was asked to close.
 const LEAVING: Duration = Duration::from_secs(5);
 
@@ -76,7 +79,8 @@ impl ConnectionServer {
         };
         let Ok(Ok((version, stream))) = told else { return };
         let stream = TokioIo::new(stream);
-        let service = counted_service(self.router, Arc::clone(connection));
+        let patience = PLACE_PATIENCE.min(self.limits.head_timeout);
+        let service = counted_service(self.router, Arc::clone(connection), patience);
         let ends = Ends { connection, limits: &self.limits, goodbye: &self.goodbye };
         match version {
             Version::Http1 => {
@@ -127,15 +131,16 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
 fn counted_service(
     router: Router,
     connection: Arc<ConnectionUse>,
+    patience: Duration,
 ) -> impl HttpService<
     Incoming,
-    ResBody = HeldBody<RequestInProgress>,
+    ResBody = AnswerBody,
     Error = Infallible,
-    Future = impl Future<Output = Result<Response<HeldBody<RequestInProgress>>, Infallible>> + Send + 'static,
+    Future = impl Future<Output = Result<Response<AnswerBody>, Infallible>> + Send + 'static,
 > {
     let router = TowerToHyperService::new(router);
     service_fn(move |mut request: Request<Incoming>| {
-        let in_progress = connection.begin_request();
+        let mut in_progress = connection.begin_request();
         if connection.lane == ConnectionLane::Reserve {
             request.extensions_mut().insert(OnReserve);
         }
@@ -143,12 +148,19 @@ fn counted_service(
         if !connection.is_proven() {
             request.extensions_mut().insert(Arc::clone(&connection));
         }
-        let answering = router.call(request);
-        async move { answering.await.map(|answer| answer.map(|body| HeldBody::new(body, in_progress))) }
+        let (router, connection) = (router.clone(), Arc::clone(&connection));
+        async move {
+            if !in_progress.take_place(patience).await {
+                request.extensions_mut().insert(BeyondUnproven);
+            }
+            let answer = router.call(request).await?;
+            Ok(AnswerBody::attach(answer, &connection, in_progress))
+        }
     })
 }
 
 /// What ends a connection from this side.
+#[derive(Clone, Copy)]
 struct Ends<'a> {
     connection: &'a ConnectionUse,
     limits: &'a Limits,
@@ -161,6 +173,8 @@ enum Verdict {
     /// Look again after this time.
     Keep(Duration),
     AskToLeave,
+    /// A client that does not read its answers hears no goodbye either.
+    CutOff,
 }
 
 impl Ends<'_> {
@@ -170,7 +184,7 @@ impl Ends<'_> {
         C::Error: std::fmt::Display,
     {
         tokio::pin!(serving);
-        let look = tokio::time::sleep(self.limits.idle_timeout);
+        let look = tokio::time::sleep(self.limits.idle_timeout.min(self.limits.stall_timeout));
         tokio::pin!(look);
         let mut asked = false;
         loop {
@@ -198,6 +212,10 @@ impl Ends<'_> {
                 }
                 () = &mut look => match self.verdict() {
                     Verdict::Keep(time) => look.as_mut().reset(Instant::now() + time),
+                    Verdict::CutOff => {
+                        metrics::connection_timed_out();
+                        return;
+                    }
                     Verdict::AskToLeave if asked => {
                         if self.connection.idle_for().is_some() || !self.connection.is_proven() {
                             return;
@@ -228,6 +246,10 @@ impl Ends<'_> {
     }
 
     fn verdict(&self) -> Verdict {
+        let (unread, stall) = (self.connection.unread_for(), self.limits.stall_timeout);
+        if unread >= stall {
+            return Verdict::CutOff;
+        }
         let age = self.connection.age();
         if !self.connection.is_proven() && age >= UNPROVEN_LIFE {
             return Verdict::AskToLeave;
@@ -236,7 +258,7 @@ impl Ends<'_> {
         match self.connection.idle_for() {
             Some(idle) if idle >= limit => Verdict::AskToLeave,
             Some(idle) => Verdict::Keep(limit - idle),
-            None => Verdict::Keep(limit),
+            None => Verdict::Keep(limit.min(stall.saturating_sub(unread))),
         }
     }
 }
@@ -251,10 +273,10 @@ mod tests {
             (Limits::default(), Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() });
         let verdict =
             |connection: &ConnectionUse| Ends { connection, limits: &limits, goodbye: &goodbye }.verdict();
-        let (idle, limit) = (ConnectionUse::begun_before(limits.idle_timeout), limits.idle_timeout);
+        let idle = ConnectionUse::begun_before(limits.idle_timeout);
         assert_eq!(verdict(&idle), Verdict::AskToLeave);
         let in_progress = idle.begin_request();
-        assert_eq!(verdict(&idle), Verdict::Keep(limit), "a request is in progress");
+        assert_eq!(verdict(&idle), Verdict::Keep(limits.stall_timeout), "a request is in progress");
         drop(in_progress);
 
         // A stream that its client does not read keeps a connection busy.
@@ -262,6 +284,24 @@ mod tests {
         let _in_progress = old.begin_request();
         assert_eq!(verdict(&old), Verdict::AskToLeave);
         old.prove();
-        assert_eq!(verdict(&old), Verdict::Keep(limit), "an identified caller uses it");
+        assert_eq!(verdict(&old), Verdict::Keep(limits.stall_timeout), "an identified caller uses it");
+    }
+
+    #[test]
+    fn a_connection_is_cut_off_when_an_answer_is_not_read() {
+        let limits = Limits { stall_timeout: Duration::ZERO, ..Limits::default() };
+        let goodbye = Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() };
+        let connection = ConnectionUse::begun_before(Duration::ZERO);
+        connection.prove();
+        let patient = Ends { connection: &connection, limits: &Limits::default(), goodbye: &goodbye };
+        let impatient = Ends { limits: &limits, ..patient };
+        let _in_progress = connection.begin_request();
+        let answer = connection.begin_answer();
+        assert_eq!(impatient.verdict(), Verdict::CutOff);
+        assert!(matches!(patient.verdict(), Verdict::Keep(_)));
+        answer.advance();
+        assert!(connection.unread_for() < Limits::default().stall_timeout);
+        drop(answer);
+        assert_eq!(connection.unread_for(), Duration::ZERO, "it was read");
     }
 }

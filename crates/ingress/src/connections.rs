@@ -3,14 +3,17 @@
 //! A connection is *idle* while no request is in progress on it: before its first request, while a head or a
 //! handshake is still arriving, and between requests. Pings are no requests. It is *proven* once a request on
 //! it came from an identified caller. Every new connection is accepted. At the limit, in total or of one client
-//! network, the oldest of those give way that matter least: idle and not proven, then idle and proven, then busy
-//! and not proven. A busy connection of an identified caller never gives way.
+//! network, the oldest of those give way that matter least: idle and not proven, then busy and not proven (an anonymous
+//! client keeps a connection busy by not reading), then idle and proven. A busy connection of an identified caller never gives way.
 //!
 //! Where nothing gives way, the new connection is served in the reserve: it gets answers from the probes
 //! (`/healthz`, `/readyz`, `/metrics`, the gRPC health check) and 429 from everything else. The oldest
 //! connection of a full reserve is closed for the next one. So probes are answered whatever the others do.
 //!
-//! Requests cost two atomic operations here and no lock; the lock is taken when a connection begins or ends.
+//! On a connection that is not proven eight requests are in progress at once; further ones wait for a place, or for the
+//! first that brings a valid key. So an anonymous client cannot hold many answers that it does not read.
+//!
+//! The lock of the registry is taken when a connection begins or ends, and never for a request.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -18,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics;
@@ -52,19 +56,23 @@ pub(crate) enum ConnectionLane {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OnReserve;
 
+/// Marks a request beyond those that a connection may have in progress before an identified caller has used it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BeyondUnproven;
+
 /// How readily a connection gives way: the first gives way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum EvictionRank {
     IdleUnproven,
-    IdleProven,
     BusyUnproven,
+    IdleProven,
 }
 
 /// What a connection is doing. Shared by its task, its requests and the registry.
 #[derive(Debug)]
 pub(crate) struct ConnectionUse {
     id: u64,
-    network: ClientNetwork,
+    pub(crate) network: ClientNetwork,
     pub(crate) lane: ConnectionLane,
     begun: Instant,
     /// Requests whose answer is not complete.
@@ -72,19 +80,62 @@ pub(crate) struct ConnectionUse {
     /// Milliseconds after `begun` at which the last request ended.
     idle_since: AtomicU64,
     proven: AtomicBool,
+    /// Places for requests that are in progress before an identified caller has used the connection.
+    unproven_places: Semaphore,
+    unread: UnreadAnswers,
     evicted: CancellationToken,
 }
 
+/// Requests in progress on a connection that no identified caller has used. Further ones wait for one of them, or for
+/// the first valid key.
+const UNPROVEN_REQUESTS: usize = 8;
+/// So many that none waits.
+const PROVEN_REQUESTS: usize = 1 << 24;
+
 impl ConnectionUse {
+    fn new(id: u64, network: ClientNetwork, lane: ConnectionLane, begun: Instant) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            network,
+            lane,
+            begun,
+            requests: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(0),
+            proven: AtomicBool::new(false),
+            unproven_places: Semaphore::new(UNPROVEN_REQUESTS),
+            unread: UnreadAnswers::default(),
+            evicted: CancellationToken::new(),
+        })
+    }
+
     /// Counts a request until the guard is dropped.
     pub(crate) fn begin_request(self: &Arc<Self>) -> RequestInProgress {
         self.requests.fetch_add(1, Ordering::AcqRel);
-        RequestInProgress(Arc::clone(self))
+        RequestInProgress { connection: Arc::clone(self), has_place: false }
     }
 
     /// A request on this connection came from an identified caller.
     pub(crate) fn prove(&self) {
-        self.proven.store(true, Ordering::Release);
+        if !self.proven.swap(true, Ordering::AcqRel) {
+            self.unproven_places.add_permits(PROVEN_REQUESTS);
+        }
+    }
+
+    /// Notes a whole answer, which has to be read.
+    pub(crate) fn begin_answer(self: &Arc<Self>) -> AnswerProgress {
+        let last_millis = Arc::new(AtomicU64::new(self.millis()));
+        let id = self.unread.begin(last_millis.clone());
+        AnswerProgress { connection: Arc::clone(self), id, last_millis }
+    }
+
+    /// For how long no piece of some whole answer was taken.
+    pub(crate) fn unread_for(&self) -> Duration {
+        let oldest = self.unread.oldest_millis().unwrap_or(u64::MAX);
+        Duration::from_millis(self.millis().saturating_sub(oldest))
+    }
+
+    fn millis(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn is_proven(&self) -> bool {
@@ -130,28 +181,83 @@ impl ConnectionUse {
 impl ConnectionUse {
     /// A connection that began so long ago.
     pub(crate) fn begun_before(age: Duration) -> Arc<Self> {
-        Arc::new(Self {
-            id: 1,
-            network: ClientNetwork::of(IpAddr::from([10, 0, 0, 1])),
-            lane: ConnectionLane::Main,
-            begun: Instant::now().checked_sub(age).unwrap(),
-            requests: AtomicUsize::new(0),
-            idle_since: AtomicU64::new(0),
-            proven: AtomicBool::new(false),
-            evicted: CancellationToken::new(),
-        })
+        let network = ClientNetwork::of(IpAddr::from([10, 0, 0, 1]));
+        Self::new(1, network, ConnectionLane::Main, Instant::now().checked_sub(age).unwrap())
     }
 }
 
 /// A request that is counted as in progress.
 #[derive(Debug)]
-pub(crate) struct RequestInProgress(Arc<ConnectionUse>);
+pub(crate) struct RequestInProgress {
+    connection: Arc<ConnectionUse>,
+    has_place: bool,
+}
+
+impl RequestInProgress {
+    /// Waits for a place among the requests of a connection that is not proven; at once if it is. `false` when there
+    /// was none in time.
+    pub(crate) async fn take_place(&mut self, patience: Duration) -> bool {
+        if self.connection.is_proven() {
+            return true;
+        }
+        let place = tokio::time::timeout(patience, self.connection.unproven_places.acquire()).await;
+        let Ok(Ok(place)) = place else { return false };
+        place.forget();
+        self.has_place = true;
+        true
+    }
+}
 
 impl Drop for RequestInProgress {
     fn drop(&mut self) {
-        let now = u64::try_from(self.0.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.0.idle_since.store(now, Ordering::Release);
-        self.0.requests.fetch_sub(1, Ordering::AcqRel);
+        let connection = &self.connection;
+        if self.has_place {
+            connection.unproven_places.add_permits(1);
+        }
+        connection.idle_since.store(connection.millis(), Ordering::Release);
+        connection.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// When a piece of each whole answer was last taken, in milliseconds after the connection began.
+#[derive(Debug, Default)]
+struct UnreadAnswers(Mutex<(u64, HashMap<u64, Arc<AtomicU64>>)>);
+
+impl UnreadAnswers {
+    fn begin(&self, last_millis: Arc<AtomicU64>) -> u64 {
+        let (next, answers) = &mut *self.lock();
+        *next += 1;
+        answers.insert(*next, last_millis);
+        *next
+    }
+
+    fn oldest_millis(&self) -> Option<u64> {
+        self.lock().1.values().map(|last| last.load(Ordering::Relaxed)).min()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (u64, HashMap<u64, Arc<AtomicU64>>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A whole answer that is being read.
+#[derive(Debug)]
+pub(crate) struct AnswerProgress {
+    connection: Arc<ConnectionUse>,
+    id: u64,
+    last_millis: Arc<AtomicU64>,
+}
+
+impl AnswerProgress {
+    /// A piece was taken.
+    pub(crate) fn advance(&self) {
+        self.last_millis.store(self.connection.millis(), Ordering::Relaxed);
+    }
+}
+
+impl Drop for AnswerProgress {
+    fn drop(&mut self) {
+        self.connection.unread.lock().1.remove(&self.id);
     }
 }
 
@@ -192,16 +298,7 @@ impl ConnectionRegistry {
         let mut open = self.lock();
         let lane = self.make_room(&mut open, network);
         open.next += 1;
-        let connection = Arc::new(ConnectionUse {
-            id: open.next,
-            network,
-            lane,
-            begun: Instant::now(),
-            requests: AtomicUsize::new(0),
-            idle_since: AtomicU64::new(0),
-            proven: AtomicBool::new(false),
-            evicted: CancellationToken::new(),
-        });
+        let connection = ConnectionUse::new(open.next, network, lane, Instant::now());
         match lane {
             ConnectionLane::Main => {
                 open.main.insert(connection.id, Arc::clone(&connection));
@@ -346,14 +443,18 @@ mod tests {
         proven.connection.prove();
         let third = registry.admit(address(4));
         assert!(is_evicted(&first) && !is_evicted(&second) && !is_evicted(&proven));
-        let busy = second.connection.begin_request();
-        let _busy = third.connection.begin_request();
+        let _busy = [&second, &third].map(|place| place.connection.begin_request());
         let fourth = registry.admit(address(5));
-        assert!(is_evicted(&proven), "idle connections give way before busy ones");
+        assert!(
+            is_evicted(&second) && !is_evicted(&proven),
+            "a busy one that brought no key gives way first"
+        );
+        for place in [&third, &fourth] {
+            place.connection.prove();
+        }
         let _busy_too = fourth.connection.begin_request();
         let _fifth = registry.admit(address(6));
-        assert!(is_evicted(&second), "busy ones without a key give way at last");
-        drop(busy);
+        assert!(is_evicted(&proven), "idle ones with a key give way at last");
     }
 
     #[test]

@@ -1,21 +1,25 @@
 //! What is refused before anybody looks at it: too much at once, too long an address, a foreign host.
 //!
-//! The slot of a request is its place among those in flight. A caller that waits for an outcome gives
-//! its slot back first (see `wait`), so that waiting costs others nothing.
+//! The slot of a request is its place among those in flight, until its answer is sent: what a client does not read stays
+//! counted, with its bytes. A caller that waits for an outcome gives its slot back first (see `wait`), so that waiting
+//! costs others nothing; so does a stream when it begins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{Extensions, HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use millstream_core::permission::Permission;
 use millstream_core::quota::QuotaRefusal;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::answer_body::{AnswerHold, whole_bytes};
 use crate::auth::{self, Caller};
-use crate::connections::OnReserve;
+use crate::body::Budget;
+use crate::connections::{BeyondUnproven, OnReserve};
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::Limits;
@@ -27,6 +31,8 @@ pub(crate) struct Gate {
     requests: Arc<Semaphore>,
     waits: Arc<Semaphore>,
     tails: Arc<Semaphore>,
+    probes: Arc<Semaphore>,
+    documents: Arc<Semaphore>,
     health_checks: Arc<Semaphore>,
     health_watches: Arc<Semaphore>,
     reflections: Arc<Semaphore>,
@@ -36,6 +42,10 @@ pub(crate) struct Gate {
 /// callers with a key, nor from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnonymousBudget {
+    /// `/healthz` and `/readyz`.
+    Probe,
+    /// `/openapi.json`.
+    OpenApi,
     HealthCheck,
     HealthWatch,
     Reflection,
@@ -44,6 +54,8 @@ pub(crate) enum AnonymousBudget {
 impl AnonymousBudget {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
+            Self::Probe => "probe",
+            Self::OpenApi => "openapi",
             Self::HealthCheck => "health_check",
             Self::HealthWatch => "health_watch",
             Self::Reflection => "reflection",
@@ -58,6 +70,8 @@ impl Gate {
             requests: semaphore(limits.in_flight),
             waits: semaphore(limits.waits),
             tails: semaphore(limits.tails),
+            probes: semaphore(limits.probes),
+            documents: semaphore(limits.documents),
             health_checks: semaphore(limits.health_checks),
             health_watches: semaphore(limits.health_watches),
             reflections: semaphore(limits.reflections),
@@ -84,6 +98,8 @@ impl Gate {
     /// A place among the calls of this kind that need no key.
     pub(crate) fn anonymous(&self, budget: AnonymousBudget) -> Result<OwnedSemaphorePermit, Problem> {
         let semaphore = match budget {
+            AnonymousBudget::Probe => &self.probes,
+            AnonymousBudget::OpenApi => &self.documents,
             AnonymousBudget::HealthCheck => &self.health_checks,
             AnonymousBudget::HealthWatch => &self.health_watches,
             AnonymousBudget::Reflection => &self.reflections,
@@ -145,16 +161,78 @@ pub(crate) async fn in_flight(
     };
     request.extensions_mut().insert(slot.clone());
     request.extensions_mut().insert(class);
+    let bodies = door.bodies.of_caller(request.extensions());
+    let call = if request.method().is_safe() { AnsweredCall::Read } else { AnsweredCall::Act };
     let counted = crate::metrics::InFlight::begin();
     let response = next.run(request).await;
     drop(counted);
-    slot.give_back();
+    match whole_bytes(response.body()) {
+        Some(bytes) => {
+            hold_answer(response, bytes, slot, &bodies, call).unwrap_or_else(IntoResponse::into_response)
+        }
+        None => {
+            slot.give_back();
+            response
+        }
+    }
+}
+
+/// Answers up to this size are bounded by the number of slots alone.
+const SMALL_ANSWER: usize = 4 * 1024;
+
+/// Lets a complete answer keep the slot of its request, and the bytes that it takes, until it is sent. What was only
+/// read is refused where there is no room for it; what was done is told in any case.
+pub(crate) fn hold_answer(
+    mut response: Response,
+    bytes: usize,
+    slot: Slot,
+    bodies: &Budget,
+    call: AnsweredCall,
+) -> Result<Response, Problem> {
+    let paid = if bytes > SMALL_ANSWER { Some(bodies.pay(bytes.div_ceil(1024))) } else { None };
+    let paid = match (paid.transpose(), call) {
+        (Err(problem), AnsweredCall::Read) => return Err(problem),
+        (Err(_), AnsweredCall::Act) => None,
+        (Ok(paid), _) => paid,
+    };
+    response.extensions_mut().insert(AnswerHold::of_request(slot, paid));
+    Ok(response)
+}
+
+/// Whether a call that was answered has changed anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnsweredCall {
+    Read,
+    Act,
+}
+
+/// Bounds the calls of HTTP that need no key, by the budget of their kind.
+pub(crate) async fn anonymous(
+    State((door, budget)): State<(Arc<Door>, AnonymousBudget)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let place = match door.gate.anonymous(budget) {
+        Ok(place) => place,
+        Err(problem) => return problem.into_response(),
+    };
+    let mut response = next.run(request).await;
+    match budget {
+        // Short, and a client that does not read it must not take the place of the next probe.
+        AnonymousBudget::Probe => drop(place),
+        AnonymousBudget::OpenApi
+        | AnonymousBudget::HealthCheck
+        | AnonymousBudget::HealthWatch
+        | AnonymousBudget::Reflection => {
+            response.extensions_mut().insert(AnswerHold::of_anonymous(place));
+        }
+    }
     response
 }
 
 /// Sizes and hosts, for every path.
 pub(crate) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match refused(request.uri(), request.headers(), request.extensions().get(), &door).await {
+    match refused(request.uri(), request.headers(), request.extensions(), &door).await {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     }
@@ -167,21 +245,36 @@ const PROBES: &[&str] = &["/healthz", "/readyz", "/metrics", "/grpc.health.v1.He
 pub(crate) async fn refused(
     uri: &Uri,
     headers: &HeaderMap,
-    reserve: Option<&OnReserve>,
+    marks: &Extensions,
     door: &Door,
 ) -> Option<Problem> {
-    if reserve.is_some() && !PROBES.contains(&uri.path()) {
+    let is_probe = PROBES.contains(&uri.path());
+    if marks.get::<OnReserve>().is_some() && !is_probe {
         return Some(Problem::new(Kind::Busy, "too many connections are open"));
+    }
+    if marks.get::<BeyondUnproven>().is_some() {
+        return Some(Problem::new(
+            Kind::Busy,
+            "too many requests are in progress on this connection, none of them with a valid key",
+        ));
     }
     if let Some(problem) = too_long(uri, headers, &door.options.limits) {
         return Some(problem);
     }
-    // A store that does not answer leaves the check on.
-    match auth::is_open(door).await {
-        Ok(false) => None,
-        Ok(true) | Err(_) => foreign(uri, headers, door),
+    // A store that does not answer leaves the check on; a probe does not wait for it.
+    let is_open = auth::is_open(door);
+    let is_open = match is_probe {
+        true => tokio::time::timeout(PROBE_PATIENCE, is_open).await,
+        false => Ok(is_open.await),
+    };
+    match is_open {
+        Ok(Ok(false)) => None,
+        Ok(Ok(true) | Err(_)) | Err(_) => foreign(uri, headers, door),
     }
 }
+
+/// How long a probe waits for the store to say whether keys exist.
+const PROBE_PATIENCE: Duration = Duration::from_millis(250);
 
 fn too_long(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Option<Problem> {
     let address = uri.path_and_query().map_or(0, |path| path.as_str().len());

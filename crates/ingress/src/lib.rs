@@ -14,6 +14,7 @@
 //! `grpc` (the services, on the same port).
 
 mod accept;
+mod answer_body;
 mod auth;
 mod body;
 mod clock;
@@ -56,9 +57,10 @@ mod transport;
 mod wait;
 mod write_evidence;
 
+pub use auth::FleetKeys;
 pub use door::{Deps, Life};
 pub use http::router;
 pub use options::{AuthMode, IngressOptions, Limits};
-pub use serve::{IngressError, run};
+pub use serve::{IngressError, run, run_router};
 pub use tls::{ServerTls, TlsFiles, TlsFilesError};
 pub use transport::{IngressListeners, TlsListener};

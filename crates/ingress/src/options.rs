@@ -8,6 +8,7 @@ use std::time::Duration;
 use millstream_core::claim::Policy;
 use millstream_core::crash::CrashPoint;
 use millstream_core::definition::limits::MAX_SOURCE_BYTES;
+use millstream_core::fair::TenantWeights;
 use millstream_core::network_policy::NetworkPolicy;
 use millstream_core::quota::QuotaSettings;
 use millstream_rpc::evaluation_pool::EvaluationPlace;
@@ -33,7 +34,8 @@ pub struct IngressOptions {
     /// How long an answer waits for its commit. After that the outcome is in doubt and the answer is
     /// 503; the commit itself is not cut off.
     pub commit_timeout: Duration,
-    /// How many commits may be in flight at once, under load: see [`millstream_core::pace`].
+    /// How many commits may be in flight at once, under load: see [`millstream_core::pace`]. Beside bulk there is one
+    /// more for small requests of other tenants.
     pub appenders: usize,
     /// How long a looked-up key, or its absence, is believed. At most 5 s: a revoked key works that
     /// long.
@@ -42,6 +44,8 @@ pub struct IngressOptions {
     pub devices: Policy,
     /// Where executors may register. Workers check it again for every connection.
     pub executor_networks: NetworkPolicy,
+    /// How much of the commits each tenant gets while others wait too.
+    pub weights: TenantWeights,
     /// What the settings say about quotas of tenants; rows of the store win over it.
     pub quotas: QuotaSettings,
     /// Where expressions that take long are evaluated and definitions are compiled.
@@ -71,6 +75,7 @@ impl Default for IngressOptions {
             key_ttl: Duration::from_secs(3),
             devices: Policy::default(),
             executor_networks: NetworkPolicy::default(),
+            weights: TenantWeights::default(),
             quotas: QuotaSettings::default(),
             evaluation_place: EvaluationPlace::Threads,
             worker_ttl: Duration::from_secs(30),
@@ -127,7 +132,11 @@ pub struct Limits {
     pub connections_reserved: usize,
     /// Requests at once on one HTTP/2 connection.
     pub streams_per_connection: u32,
-    /// gRPC health checks at once. They need no key, as the next two.
+    /// Answers of `/healthz` and `/readyz` that are being prepared. They need no key, as the next four.
+    pub probes: usize,
+    /// Answers of `/openapi.json` that are not sent yet.
+    pub documents: usize,
+    /// gRPC health checks at once.
     pub health_checks: usize,
     /// Open `Health.Watch` streams.
     pub health_watches: usize,
@@ -135,9 +144,9 @@ pub struct Limits {
     pub reflections: usize,
     /// Bodies held in memory, over all requests.
     pub body_bytes_in_flight: usize,
-    /// Requests waiting for a commit.
+    /// Requests that wait for a commit or are in one. One tenant has three quarters of it at most, also of the next.
     pub queue_items: usize,
-    /// Bytes of payload waiting for a commit.
+    /// Their bytes of payload.
     pub queue_bytes: usize,
     /// Executions whose bell could not be rung yet; beyond it they are left to the overdue sweep.
     pub unrung: usize,
@@ -169,6 +178,8 @@ impl Default for Limits {
             connections_per_address: 4_096,
             connections_reserved: 64,
             streams_per_connection: 256,
+            probes: 256,
+            documents: 32,
             health_checks: 256,
             health_watches: 256,
             reflections: 32,

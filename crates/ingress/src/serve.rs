@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use millstream_store::StoreError;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,7 @@ use crate::connection::{ConnectionServer, Goodbye};
 use crate::connections::ConnectionRegistry;
 use crate::door::{Deps, Door, Life};
 use crate::http::serve_routes;
-use crate::options::{AuthMode, IngressOptions};
+use crate::options::{AuthMode, IngressOptions, Limits};
 use crate::stall::Unstalled;
 use crate::tls::CurrentTls;
 use crate::transport::{IngressListeners, TlsListener, Transport};
@@ -86,6 +87,29 @@ pub async fn run(
     life.end().await;
     Ok(())
 }
+
+/// Serves a router of another role with the same bounds on connections, until `shutdown` is cancelled. Requests in
+/// flight have two seconds to finish.
+pub async fn run_router(router: Router, limits: Limits, listener: TcpListener, shutdown: CancellationToken) {
+    let connections = TaskTracker::new();
+    let goodbye = Goodbye { leaving: shutdown, cut: CancellationToken::new() };
+    let server = ConnectionServer {
+        router,
+        registry: ConnectionRegistry::of(&limits),
+        limits: Arc::new(limits),
+        goodbye: goodbye.clone(),
+        tasks: connections.clone(),
+    };
+    accept(listener, None, server).await;
+    connections.close();
+    if tokio::time::timeout(LEAVE, connections.wait()).await.is_err() {
+        goodbye.cut.cancel();
+        connections.wait().await;
+    }
+}
+
+/// How long requests of another role may take to finish.
+const LEAVE: Duration = Duration::from_secs(2);
 
 /// Nobody comes in without a key from beyond this machine unless that was said out loud.
 async fn refuse_to_be_open(deps: &Deps, auth: AuthMode, address: SocketAddr) -> Result<(), IngressError> {

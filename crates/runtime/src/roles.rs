@@ -142,6 +142,7 @@ pub async fn ingress_options(
         drain_deadline: config.ingress.drain.0,
         devices: config.devices.policy()?,
         executor_networks: executor_networks(config),
+        weights: tenant_weights(config)?,
         quotas: quota_settings(config)?,
         crash: drills::crash_point()?,
         ..IngressOptions::default()

@@ -56,7 +56,7 @@ impl Worker {
         tracing::info!(%worker, "worker is up");
         signals::notify_ready();
         millstream_worker::run(deps, options, shutdown).await?;
-        probe.abort();
+        probe.end().await;
         database.close().await;
         if let Some(checking) = checking
             && let Some(unusable) = checking.await?

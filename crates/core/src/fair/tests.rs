@@ -47,6 +47,32 @@ fn two_backlogs_are_served_in_turn() {
 }
 
 #[test]
+fn an_item_that_costs_more_waits_for_more_of_others() {
+    let mut queue = queue(&[]);
+    for (who, cost) in [(0, 3), (0, 3), (1, 1), (1, 1), (1, 1), (1, 1), (1, 1)] {
+        queue.push(&tenant(who), cost);
+    }
+    let costs: Vec<usize> = std::iter::from_fn(|| queue.pop_costing(|_, _| true, |cost| *cost as u64))
+        .map(|(_, cost)| cost)
+        .collect();
+    assert_eq!(costs, [3, 1, 1, 1, 3, 1, 1]);
+}
+
+#[test]
+fn a_first_item_that_does_not_pass_holds_up_its_own_tenant_alone() {
+    let mut queue = queue(&[]);
+    fill(&mut queue, 0, 3);
+    queue.push(&tenant(1), 9);
+    queue.push(&tenant(1), 0);
+    let mut small = || queue.pop_costing(|_, item| *item < 9, |_| 1);
+    assert_eq!(small(), Some((tenant(0), 0)));
+    assert_eq!(small(), Some((tenant(0), 1)));
+    assert_eq!(small(), Some((tenant(0), 2)));
+    assert_eq!(small(), None);
+    assert_eq!(queue.pop(), Some((tenant(1), 9)));
+}
+
+#[test]
 fn a_tenant_of_weight_three_is_served_three_times_as_often() {
     let mut queue = queue(&[1, 3]);
     fill(&mut queue, 0, 1_000);

@@ -12,6 +12,8 @@ use millstream_store::Result as StoreResult;
 
 use super::identity::{Identity, Rights};
 use super::life::{HeldKey, run_while_live};
+use super::lookup::KeyLookup;
+use super::waiting_lookups::KeyOrigin;
 use crate::connections::ConnectionUse;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
@@ -37,8 +39,11 @@ pub(crate) async fn authorize_call(
     request: &mut Request,
     needs: Permission,
 ) -> Result<Identity, Problem> {
-    let identity = authenticate(request.headers(), door).await?;
-    if let Some(connection) = request.extensions_mut().remove::<Arc<ConnectionUse>>() {
+    // It is there as long as the connection is not proven.
+    let connection = request.extensions_mut().remove::<Arc<ConnectionUse>>();
+    let origin = connection.as_ref().map_or(KeyOrigin::Proven, |one| KeyOrigin::Unproven(one.network));
+    let identity = authenticate(request.headers(), origin, door).await?;
+    if let Some(connection) = connection {
         connection.prove();
     }
     identity.require(needs)?;
@@ -61,20 +66,28 @@ pub(crate) async fn is_open(door: &Door) -> StoreResult<bool> {
 ///
 /// A key that is sent counts from the moment it exists: that no key exists is believed for a second, and a call with
 /// the first key must not be taken for an open one of the tenant `default` meanwhile.
-pub(crate) async fn authenticate(headers: &HeaderMap, door: &Door) -> Result<Identity, Problem> {
+pub(crate) async fn authenticate(
+    headers: &HeaderMap,
+    origin: KeyOrigin,
+    door: &Door,
+) -> Result<Identity, Problem> {
     if !is_open(door).await? {
-        return authenticate_key(headers, door).await;
+        return authenticate_key(headers, origin, &door.keys).await;
     }
     if !headers.contains_key(header::AUTHORIZATION) {
         return Ok(Identity::open());
     }
-    match authenticate_key(headers, door).await {
+    match authenticate_key(headers, origin, &door.keys).await {
         Err(problem) if problem.kind == Kind::Unauthorized => Ok(Identity::open()),
         identified => identified,
     }
 }
 
-async fn authenticate_key(headers: &HeaderMap, door: &Door) -> Result<Identity, Problem> {
+pub(super) async fn authenticate_key(
+    headers: &HeaderMap,
+    origin: KeyOrigin,
+    keys: &KeyLookup,
+) -> Result<Identity, Problem> {
     let unauthorized = |detail: &str| Problem::new(Kind::Unauthorized, detail);
     let header = headers
         .get(header::AUTHORIZATION)
@@ -87,7 +100,7 @@ async fn authenticate_key(headers: &HeaderMap, door: &Door) -> Result<Identity, 
         .map(|(_, secret)| secret.trim())
         .filter(|secret| secret.starts_with("ms_"))
         .ok_or_else(|| unauthorized("the Authorization header does not hold a key (Bearer ms_…)"))?;
-    let key = door.keys.find(secret).await?;
+    let key = keys.find(secret, origin).await?;
     let key = key.ok_or_else(|| unauthorized("the API key is unknown, revoked or expired"))?;
     let view = &key.view;
     Ok(Identity {

@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use lru::LruCache;
 use millstream_core::time::Timestamp;
-use millstream_store::Result as StoreResult;
 use millstream_store::clock::Clock;
 use millstream_store::key_store::{KeyHash, KeyStore, KeyView};
+use millstream_store::{Result as StoreResult, StoreError};
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::life::WatchedKeys;
+use super::waiting_lookups::{KeyOrigin, WaitingLookups};
 use crate::http::problem::{Kind, Problem};
 
 /// A key as the store knows it, and when it was last used here.
@@ -29,6 +30,8 @@ pub(crate) struct KnownKey {
     found_at: Instant,
     used_millis: AtomicI64,
     recorded_millis: AtomicI64,
+    /// Held by the caller that looks it up again, for all who bring it meanwhile; why that failed last, and when.
+    refreshing: tokio::sync::Mutex<Option<(StoreError, Instant)>>,
 }
 
 /// A key to be looked up, and the caller that waits for it.
@@ -42,7 +45,9 @@ pub(crate) struct KeyLookup {
     known: Mutex<LruCache<KeyHash, Arc<KnownKey>>>,
     unknown: Mutex<LruCache<KeyHash, Instant>>,
     exist: Mutex<Option<(bool, Instant)>>,
-    waiting: Mutex<Vec<WaitingLookup>>,
+    /// Held by the caller that asks whether a key exists, for all who ask meanwhile; the last answer, and when it came.
+    asking: tokio::sync::Mutex<Option<(StoreResult<bool>, Instant)>>,
+    waiting: Mutex<WaitingLookups<WaitingLookup>>,
     /// Held by the caller that looks up for all who wait; before when it must not.
     turn: tokio::sync::Mutex<Option<Instant>>,
 }
@@ -51,10 +56,10 @@ const KNOWN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(10_000);
 const UNKNOWN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(16_384);
 /// How long "no key exists" is believed: the time between the first key and its being required.
 const OPEN_FOR: Duration = Duration::from_secs(1);
+/// How long the store has to say whether a key exists.
+const EXIST_PATIENCE: Duration = Duration::from_secs(2);
 /// Keys in one lookup.
 const AT_ONCE: usize = 512;
-/// Callers that wait for a lookup; further ones are refused.
-const WAITING: usize = 4_096;
 /// After an unknown key was looked up: how long the next lookup of keys that are new here waits.
 const GUESS_PAUSE: Duration = Duration::from_millis(50);
 
@@ -68,22 +73,26 @@ impl KeyLookup {
             known: Mutex::new(LruCache::new(KNOWN)),
             unknown: Mutex::new(LruCache::new(UNKNOWN)),
             exist: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
             waiting: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
     }
 
     /// The live key with this secret; notes that it is used.
-    pub(super) async fn find(&self, secret: &str) -> Result<Option<Arc<KnownKey>>, Problem> {
+    pub(super) async fn find(
+        &self,
+        secret: &str,
+        origin: KeyOrigin,
+    ) -> Result<Option<Arc<KnownKey>>, Problem> {
         let hash: KeyHash = Sha256::digest(secret.as_bytes()).into();
         let known = lock(&self.known).get(&hash).cloned();
         let found = match known {
             Some(known) if known.found_at.elapsed() < self.ttl => Some(known),
-            // It was a key a moment ago: it is not held up by guesses.
-            Some(_) => self.remember(hash, self.store.find_key(&hash).await?),
-            None if lock(&self.unknown).get(&hash).is_some_and(|at| at.elapsed() < self.ttl) => None,
+            Some(stale) => self.refresh(hash, &stale).await?,
+            None if self.is_unknown(&hash) => None,
             None => {
-                let found = self.look_up(hash).await?;
+                let found = self.look_up(hash, origin).await?;
                 self.remember(hash, found)
             }
         };
@@ -93,6 +102,35 @@ impl KeyLookup {
             known.used_millis.store(now.as_millis(), Ordering::Relaxed);
         }
         Ok(live)
+    }
+
+    fn is_unknown(&self, hash: &KeyHash) -> bool {
+        lock(&self.unknown).get(hash).is_some_and(|at| at.elapsed() < self.ttl)
+    }
+
+    /// A key that was one a moment ago is not held up by guesses. One query for all who bring it meanwhile.
+    async fn refresh(&self, hash: KeyHash, stale: &KnownKey) -> StoreResult<Option<Arc<KnownKey>>> {
+        let asked = Instant::now();
+        let mut failed = stale.refreshing.lock().await;
+        let known = lock(&self.known).get(&hash).cloned();
+        if let Some(fresh) = known.filter(|known| known.found_at >= asked) {
+            return Ok(Some(fresh));
+        }
+        if self.is_unknown(&hash) {
+            return Ok(None);
+        }
+        if let Some((error, at)) = &*failed
+            && *at >= asked
+        {
+            return Err(error.clone());
+        }
+        match self.store.find_key(&hash).await {
+            Ok(found) => Ok(self.remember(hash, found)),
+            Err(error) => {
+                *failed = Some((error.clone(), Instant::now()));
+                Err(error)
+            }
+        }
     }
 
     fn remember(&self, hash: KeyHash, found: Option<KeyView>) -> Option<Arc<KnownKey>> {
@@ -110,6 +148,7 @@ impl KeyLookup {
             found_at: Instant::now(),
             used_millis: AtomicI64::new(used),
             recorded_millis: AtomicI64::new(recorded),
+            refreshing: tokio::sync::Mutex::default(),
         });
         known.put(hash, key.clone());
         Some(key)
@@ -127,16 +166,14 @@ impl KeyLookup {
     }
 
     /// Together with all others that wait: whoever gets the turn asks for them too.
-    async fn look_up(&self, hash: KeyHash) -> Result<Option<KeyView>, Problem> {
+    async fn look_up(&self, hash: KeyHash, origin: KeyOrigin) -> Result<Option<KeyView>, Problem> {
         loop {
             let (answer, mut answered) = oneshot::channel();
             {
                 let mut waiting = lock(&self.waiting);
                 waiting.retain(|(_, answer)| !answer.is_closed());
-                if waiting.len() >= WAITING {
-                    return Err(Problem::new(Kind::Busy, "too many keys are being looked up"));
-                }
-                waiting.push((hash, answer));
+                let added = waiting.push(origin, (hash, answer));
+                added.map_err(|_| Problem::new(Kind::Busy, "too many keys are being looked up"))?;
             }
             let mut not_before = self.turn.lock().await;
             // Answered while it waited for the turn.
@@ -157,11 +194,7 @@ impl KeyLookup {
 
     /// One query; returns before when the next one must not be made.
     async fn answer_some(&self) -> Option<Instant> {
-        let mut waiting = {
-            let mut all = lock(&self.waiting);
-            let some = all.len().min(AT_ONCE);
-            all.drain(..some).collect::<Vec<_>>()
-        };
+        let mut waiting = lock(&self.waiting).take(AT_ONCE);
         waiting.retain(|(_, answer)| !answer.is_closed());
         let hashes: Vec<KeyHash> = waiting.iter().map(|(hash, _)| *hash).collect();
         match self.store.find_keys(&hashes).await {
@@ -182,16 +215,30 @@ impl KeyLookup {
         }
     }
 
-    /// Whether a key was ever created: from then on keys are required, revoked ones included.
+    /// Whether a key was ever created: from then on keys are required, revoked ones included. One query at a time,
+    /// whose answer all get who asked meanwhile; a store that does not answer is unavailable after a moment.
     pub(super) async fn exist(&self) -> StoreResult<bool> {
         if let Some((exist, at)) = *lock(&self.exist)
             && (exist || at.elapsed() < OPEN_FOR)
         {
             return Ok(exist);
         }
-        let exist = self.store.keys_exist().await?;
-        *lock(&self.exist) = Some((exist, Instant::now()));
-        Ok(exist)
+        let asked = Instant::now();
+        let silent = |_| StoreError::Unavailable("the store does not say whether a key exists".to_owned());
+        let mut last = tokio::time::timeout(EXIST_PATIENCE, self.asking.lock()).await.map_err(silent)?;
+        if let Some((answer, at)) = &*last
+            && *at > asked
+        {
+            return answer.clone();
+        }
+        let answer = tokio::time::timeout(EXIST_PATIENCE, self.store.keys_exist()).await;
+        let answer = answer.map_err(silent).flatten();
+        let now = Instant::now();
+        if let Ok(exist) = answer {
+            *lock(&self.exist) = Some((exist, now));
+        }
+        *last = Some((answer.clone(), now));
+        answer
     }
 
     /// Writes which keys were used since the last time, in one statement.
@@ -228,3 +275,7 @@ impl std::fmt::Debug for KeyLookup {
         f.debug_struct("KeyLookup").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "lookup/tests.rs"]
+mod tests;

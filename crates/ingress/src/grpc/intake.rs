@@ -1,8 +1,8 @@
 //! What is refused before anybody looks at a call, and the bytes of those that are not: bounded in time and
 //! paid for out of the same budget as the bodies of HTTP.
 //!
-//! A call that answers with a stream is in flight until the stream begins. From then on it holds no place,
-//! and what it is still sent is bounded by the size of a message.
+//! A call is in flight until its answer is sent, and one that answers with a stream until the stream begins. From then on it holds no place,
+//! and what it is still sent is bounded by the size of a message: 32 KiB where clients stream (`routes`).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,12 +19,13 @@ use millstream_core::permission::Permission;
 use tokio::time::Sleep;
 use tonic::Status;
 
-use super::methods::{self, Access};
+use super::methods::{self, Access, Answers};
 use super::status::{response, status};
+use super::whole_message::WholeMessage;
 use crate::auth::{self, Caller};
 use crate::body::{Budget, PaidBytes};
 use crate::door::Door;
-use crate::gate::{self, AnonymousBudget};
+use crate::gate::{self, AnonymousBudget, AnsweredCall};
 use crate::held_body::HeldBody;
 use crate::http::problem::{Kind, Problem};
 use crate::metrics::InFlight;
@@ -32,7 +33,7 @@ use crate::quotas::{RepeatAnswer, RequestClass};
 
 /// Sizes and hosts, for every service.
 pub(super) async fn admit(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    match gate::refused(request.uri(), request.headers(), request.extensions().get(), &door).await {
+    match gate::refused(request.uri(), request.headers(), request.extensions(), &door).await {
         Some(problem) => response(problem),
         None => next.run(request).await,
     }
@@ -69,16 +70,38 @@ pub(super) async fn in_flight(State(door): State<Arc<Door>>, mut request: Reques
         Err(problem) => return response(problem),
     };
     request.extensions_mut().insert(class);
-    let account = Account::new(door.bodies.of_caller(request.extensions()));
+    let bodies = door.bodies.of_caller(request.extensions());
+    let (account, answers) = (Account::new(bodies.clone()), methods::answers(request.uri().path()));
     let limit = door.options.limits.body_timeout;
     let mut request = request.map(|body| Body::new(Paid::new(body, account.clone(), limit)));
     request.extensions_mut().insert(slot.clone());
     let counted = InFlight::begin();
-    let response = next.run(request).await;
+    let answer = next.run(request).await;
     drop(counted);
     account.close();
-    slot.give_back();
-    response
+    match answers {
+        Answers::Stream => {
+            slot.give_back();
+            answer
+        }
+        Answers::Message => {
+            let call = match needs {
+                Some(Permission::ReadData) => AnsweredCall::Read,
+                Some(_) | None => AnsweredCall::Act,
+            };
+            let (answer, bytes) = whole_answer(answer).await;
+            gate::hold_answer(answer, bytes, slot, &bodies, call).unwrap_or_else(response)
+        }
+    }
+}
+
+/// The answer with its message encoded, and how long that is: until it is encoded its size is not known.
+async fn whole_answer(answer: Response) -> (Response, usize) {
+    let (parts, body) = answer.into_parts();
+    match WholeMessage::of(body).await {
+        Ok((body, bytes)) => (Response::from_parts(parts, Body::new(body)), bytes),
+        Err(error) => (response(Problem::new(Kind::Internal, format!("the answer broke off: {error}"))), 0),
+    }
 }
 
 /// Time for a client without a key to send its message.
@@ -101,9 +124,10 @@ pub(super) async fn anonymous(State(door): State<Arc<Door>>, request: Request, n
         Err(problem) => return response(problem),
     };
     let limit = match budget {
-        AnonymousBudget::HealthCheck | AnonymousBudget::HealthWatch => {
-            ANONYMOUS_MESSAGE.min(door.options.limits.body_timeout)
-        }
+        AnonymousBudget::HealthCheck
+        | AnonymousBudget::HealthWatch
+        | AnonymousBudget::Probe
+        | AnonymousBudget::OpenApi => ANONYMOUS_MESSAGE.min(door.options.limits.body_timeout),
         AnonymousBudget::Reflection => REFLECTION_LIFE,
     };
     let account = Account::new(Budget::of(ANONYMOUS_BYTES, door.quotas.clone()));

@@ -43,3 +43,47 @@ pub(crate) const METHODS: &[(&str, Access)] = &[
 pub(super) fn access(path: &str) -> Option<Access> {
     METHODS.iter().find(|(known, _)| *known == path).map(|(_, access)| *access)
 }
+
+/// What a method answers with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answers {
+    Message,
+    Stream,
+}
+
+/// The methods with a key that answer with a stream; a test compares them with the protocol.
+const STREAMS: &[&str] = &[
+    "/millstream.v1.WorkflowService/WatchWorkflow",
+    "/millstream.v1.TaskService/LeaseTasks",
+    "/millstream.v1.DeviceService/WatchAssignments",
+];
+
+pub(super) fn answers(path: &str) -> Answers {
+    if STREAMS.contains(&path) { Answers::Stream } else { Answers::Message }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_rpc::proto::FILE_DESCRIPTOR_SET;
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    #[test]
+    fn streams_are_those_of_the_protocol() {
+        let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap().file;
+        let mut streams = Vec::new();
+        for file in &files {
+            for service in &file.service {
+                for method in service.method.iter().filter(|method| method.server_streaming()) {
+                    streams.push(format!("/{}.{}/{}", file.package(), service.name(), method.name()));
+                }
+            }
+        }
+        let served = |path: &&String| access(path).is_some();
+        let streams: Vec<&String> = streams.iter().filter(served).collect();
+        assert_eq!(streams.len(), STREAMS.len(), "{streams:?}");
+        assert!(streams.iter().all(|path| answers(path) == Answers::Stream), "{streams:?}");
+    }
+}

@@ -22,6 +22,7 @@ mod tasks;
 mod telling;
 mod updates;
 mod watch;
+mod whole_message;
 mod workflows;
 
 pub(crate) use methods::{Access, METHODS};

@@ -22,12 +22,15 @@ use crate::door::Door;
 
 /// The longest message of a call that needs no key.
 const ANONYMOUS_MESSAGE_BYTES: usize = 16 * 1024;
+/// The longest message of `LeaseTasks`. Once such a stream is open its messages are paid for by nobody, and there may be
+/// thousands of streams: the limit is what a valid request needs, 128 names of 128 bytes, and not more.
+const LEASE_MESSAGE_BYTES: usize = 32 * 1024;
 
 pub(crate) fn routes(door: &Arc<Door>) -> Router {
     let limits = &door.options.limits;
     let workflows = WorkflowServiceServer::from_arc(Arc::new(Workflows(door.clone())));
     let executors = ExecutorServiceServer::new(Executors(door.clone()));
-    let tasks = TaskServiceServer::new(Tasks(door.clone()));
+    let tasks = TaskServiceServer::from_arc(Arc::new(Tasks(door.clone())));
     let devices = DeviceServiceServer::new(Devices(door.clone()));
     let api = Router::new()
         // A graph is larger than anything else that is sent.
@@ -42,6 +45,10 @@ pub(crate) fn routes(door: &Arc<Door>) -> Router {
         .route_service(
             "/millstream.v1.ExecutorService/{*method}",
             executors.max_decoding_message_size(limits.message_bytes),
+        )
+        .route_service(
+            "/millstream.v1.TaskService/LeaseTasks",
+            tasks.clone().max_decoding_message_size(LEASE_MESSAGE_BYTES),
         )
         .route_service(
             "/millstream.v1.TaskService/{*method}",

@@ -20,6 +20,7 @@ use super::problem::{Kind, Problem};
 use super::route::Route;
 use crate::auth::Identity;
 use crate::door::Door;
+use crate::gate::AnonymousBudget;
 use crate::write_evidence::WriteOutcome;
 use crate::{metrics, process_metrics};
 
@@ -42,6 +43,15 @@ pub(super) fn routes() -> Vec<Route> {
             "OpenAPI 3.1",
         ),
     ]
+}
+
+/// Of a path that is served without a key.
+pub(super) fn anonymous_budget(path: &str) -> Option<AnonymousBudget> {
+    match path {
+        "/healthz" | "/readyz" => Some(AnonymousBudget::Probe),
+        "/openapi.json" => Some(AnonymousBudget::OpenApi),
+        _ => None,
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -235,6 +235,10 @@ impl From<AcceptError> for Problem {
     fn from(error: AcceptError) -> Self {
         match error {
             AcceptError::QueueFull => Self::new(Kind::Busy, "too many events are waiting for a commit"),
+            AcceptError::TenantQueueFull => Self::new(
+                Kind::Busy,
+                "too many events of this tenant are waiting for a commit: it has three quarters of the queue",
+            ),
             AcceptError::Unavailable => Self::new(
                 Kind::StoreUnavailable,
                 "the store cannot be reached; repeat the request with the same Idempotency-Key",

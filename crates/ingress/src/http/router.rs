@@ -32,7 +32,13 @@ pub(crate) fn serve_routes(door: Arc<Door>) -> Router {
         let state = (door.clone(), doc.needs, doc.repeats());
         (doc, handler.route_layer(from_fn_with_state(state, gate::in_flight)))
     });
-    let health = health::routes().into_iter().map(|route| (route.doc, route.handler));
+    let health = health::routes().into_iter().map(|Route { doc, handler }| {
+        let handler = match health::anonymous_budget(doc.path) {
+            Some(budget) => handler.route_layer(from_fn_with_state((door.clone(), budget), gate::anonymous)),
+            None => handler,
+        };
+        (doc, handler)
+    });
     let mount = |router: Router<Arc<Door>>, (doc, handler): (Operation, MethodRouter<Arc<Door>>)| {
         // Outside of the bound on requests in flight: a refused caller takes no slot.
         let handler = match doc.needs {

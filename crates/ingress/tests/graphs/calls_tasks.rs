@@ -129,6 +129,21 @@ async fn what_a_worker_asks_for_is_checked() {
 }
 
 #[tokio::test]
+async fn a_lease_stream_holds_no_large_message() {
+    let clients = with_tasks(0).await;
+    let longest = |letter: char| (0..64).map(|n| format!("{letter}{n:0>127}")).collect::<Vec<_>>();
+    let largest = LeaseTasksRequest { types: longest('t'), labels: longest('l'), ..wish(256) };
+    assert!(lease(&clients, largest).await.is_empty(), "the largest request that is valid");
+
+    let (room, asking) = futures::channel::mpsc::unbounded();
+    room.unbounded_send(wish(1)).unwrap();
+    let mut stream = clients.tasks().lease_tasks(asking).await.unwrap().into_inner();
+    let large = LeaseTasksRequest { worker: "w".repeat(64 * 1024), ..LeaseTasksRequest::default() };
+    room.unbounded_send(large).unwrap();
+    refused(stream.message().await, Code::OutOfRange, "too large");
+}
+
+#[tokio::test]
 async fn a_drain_ends_a_lease_stream() {
     let clients = with_tasks(0).await;
     let (room, asking) = futures::channel::mpsc::unbounded();

@@ -30,6 +30,7 @@ mod health;
 mod nodes;
 mod port;
 mod reports;
+mod revoked;
 mod roles;
 mod shapes;
 mod tls;

@@ -349,6 +349,8 @@ async fn a_long_poll_ends_when_its_key_is_revoked() {
 struct CountedKeys {
     inner: Arc<dyn KeyStore>,
     lookups: Arc<AtomicUsize>,
+    /// Whether it never says if a key exists.
+    silent: bool,
 }
 
 #[async_trait::async_trait]
@@ -385,6 +387,9 @@ impl KeyStore for CountedKeys {
     }
 
     async fn keys_exist(&self) -> StoreResult<bool> {
+        if self.silent {
+            std::future::pending::<()>().await;
+        }
         self.inner.keys_exist().await
     }
 
@@ -403,7 +408,7 @@ fn with_counted_lookups() -> (Bench, Arc<AtomicUsize>) {
     let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
     let counted = lookups.clone();
     let bench = Bench::with(options, move |mut stores, streams| {
-        stores.keys = Arc::new(CountedKeys { inner: stores.keys.clone(), lookups: counted });
+        stores.keys = Arc::new(CountedKeys { inner: stores.keys.clone(), lookups: counted, silent: false });
         (stores, streams)
     });
     (bench, lookups)
@@ -433,4 +438,20 @@ async fn a_wrong_key_that_is_sent_again_costs_no_further_lookup() {
         bench.send(keyed(get("/v1/workers"), "ms_wrong")).await.problem(401, "unauthorized");
     }
     assert_eq!(lookups.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn probes_of_an_open_ingress_do_not_wait_for_a_silent_store() {
+    let bench = Bench::with(open_options(), |mut stores, streams| {
+        let (inner, lookups) = (stores.keys.clone(), Arc::default());
+        stores.keys = Arc::new(CountedKeys { inner, lookups, silent: true });
+        (stores, streams)
+    });
+    let asked = tokio::time::Instant::now();
+    assert_eq!(bench.get("/healthz").await.status, 200);
+    assert!(asked.elapsed() < Duration::from_secs(1), "on a clock that stands still");
+    // Other calls are refused after a while: whether they need a key is not known.
+    bench.get("/v1/workers").await.problem(503, "store-unavailable");
+    let foreign = header(get("/healthz"), "host", "evil.example");
+    bench.send(foreign).await.problem(403, "host-refused");
 }

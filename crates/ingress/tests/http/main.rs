@@ -36,5 +36,6 @@ mod tail;
 mod tasks;
 mod trouble;
 mod undelivered;
+mod unread;
 mod waiting;
 mod wire;

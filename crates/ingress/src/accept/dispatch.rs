@@ -1,0 +1,152 @@
+//! The dispatcher: when a commit begins, and what is under way.
+//!
+//! What arrived while the last commit was in flight is the next one; one event alone never waits for company. A second
+//! commit begins beside it when it is as large ([`millstream_core::pace`]). Beside bulk, one express commit may begin for
+//! tenants that have nothing under way ([`super::queue`]).
+
+use std::sync::Arc;
+
+use millstream_core::fair::TenantWeights;
+use millstream_core::id::TenantId;
+use millstream_core::pace::{Pace, UnderWay, pace};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+use super::Submission;
+use super::committer::Committer;
+use super::queue::{CommitBatch, CommitQueue, SubmissionSize};
+
+/// How the dispatcher forms commits.
+#[derive(Debug)]
+pub(super) struct CommitRules {
+    /// What one commit takes.
+    pub(super) cap: SubmissionSize,
+    /// Commits under way at once, besides the express one.
+    pub(super) appenders: usize,
+    pub(super) weights: TenantWeights,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FlightLane {
+    Regular,
+    Express,
+}
+
+/// A commit under way.
+#[derive(Debug)]
+struct Flight {
+    id: u64,
+    lane: FlightLane,
+    items: usize,
+    is_bulk: bool,
+    tenants: Vec<TenantId>,
+    begun: Instant,
+}
+
+/// Says that a commit is over, however it ended.
+#[derive(Debug)]
+struct Landing {
+    id: u64,
+    land: mpsc::Sender<u64>,
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        let _ = self.land.try_send(self.id);
+    }
+}
+
+/// The commits under way, and how one begins.
+struct Flights {
+    under_way: Vec<Flight>,
+    next_id: u64,
+    committer: Arc<Committer>,
+    land: mpsc::Sender<u64>,
+    tasks: TaskTracker,
+}
+
+impl Flights {
+    fn regular(&self) -> impl Iterator<Item = &Flight> {
+        self.under_way.iter().filter(|flight| flight.lane == FlightLane::Regular)
+    }
+
+    /// Whether an express commit may begin.
+    fn express_may_begin(&self) -> bool {
+        self.regular().any(|flight| flight.is_bulk) && self.regular().count() == self.under_way.len()
+    }
+
+    fn begin(&mut self, lane: FlightLane, batch: CommitBatch<Submission>) {
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+        metrics::gauge!("millstream_append_queue_depth").decrement(batch.submissions.len() as f64);
+        let (items, is_bulk) = (batch.size.items, batch.is_bulk());
+        let CommitBatch { submissions, tenants, .. } = batch;
+        self.next_id += 1;
+        let id = self.next_id;
+        self.under_way.push(Flight { id, lane, items, is_bulk, tenants, begun: Instant::now() });
+        let (committer, landing) = (self.committer.clone(), Landing { id, land: self.land.clone() });
+        self.tasks.spawn(async move {
+            committer.commit(submissions).await;
+            drop(landing);
+        });
+    }
+}
+
+pub(super) async fn dispatch(
+    mut arrivals: mpsc::Receiver<Submission>,
+    committer: Arc<Committer>,
+    rules: CommitRules,
+    tasks: TaskTracker,
+) {
+    let CommitRules { cap, appenders, weights } = rules;
+    let mut queue = CommitQueue::with_weights(weights);
+    // Room for all that can be under way: a commit that ends never waits to say so.
+    let (land, mut landed) = mpsc::channel(appenders + 1);
+    let mut flights = Flights { under_way: Vec::new(), next_id: 0, committer, land, tasks };
+    let mut closed = false;
+    loop {
+        let mut hold = None;
+        while !queue.is_empty() && flights.regular().count() < appenders {
+            let under_way = |flight: &Flight| UnderWay { items: flight.items, age: flight.begun.elapsed() };
+            if let Pace::Wait(longest) = pace(queue.items().min(cap.items), flights.regular().map(under_way))
+            {
+                hold = Some(longest);
+                break;
+            }
+            let Some(batch) = queue.take(cap) else { break };
+            flights.begin(FlightLane::Regular, batch);
+        }
+        if !queue.is_empty() && flights.express_may_begin() {
+            let has_none =
+                |tenant: &TenantId| flights.under_way.iter().all(|flight| !flight.tenants.contains(tenant));
+            if let Some(batch) = queue.take_express(has_none) {
+                flights.begin(FlightLane::Express, batch);
+            }
+        }
+        if closed && queue.is_empty() {
+            return;
+        }
+        tokio::select! {
+            // What has arrived goes with the next commit: the more, the fewer commits. It is bounded by the shares.
+            biased;
+            arrival = arrivals.recv(), if !closed => match arrival {
+                Some(first) => {
+                    enqueue(&mut queue, first);
+                    while let Ok(next) = arrivals.try_recv() {
+                        enqueue(&mut queue, next);
+                    }
+                }
+                None => closed = true,
+            },
+            Some(id) = landed.recv(), if !flights.under_way.is_empty() => {
+                flights.under_way.retain(|flight| flight.id != id);
+            }
+            () = tokio::time::sleep(hold.unwrap_or_default()), if hold.is_some() => {}
+        }
+    }
+}
+
+fn enqueue(queue: &mut CommitQueue<Submission>, submission: Submission) {
+    let tenant = submission.room.tenant.clone();
+    queue.push(&tenant, submission.size, submission);
+}

@@ -1,0 +1,144 @@
+//! Which submissions go into the next commit. Pure.
+//!
+//! Tenants take turns ([`millstream_core::fair`]), and a submission costs as much service as it has items. While one
+//! tenant alone waits, a commit takes as much as it may: that is the fastest. While several wait, a commit stays within
+//! [`SHARED`], so that none waits long for the bulk of another; a submission that is larger has a commit for itself.
+//!
+//! While a commit beyond [`SHARED`] is under way, an *express* commit may begin beside it for small submissions of
+//! tenants that have nothing under way: they wait for no bulk at all.
+//!
+//! Order: a submission is in one commit, its items in order. Submissions of one tenant leave in the order of their
+//! arrival.
+
+use millstream_core::fair::{FairQueue, TenantWeights};
+use millstream_core::id::TenantId;
+
+/// What a submission weighs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SubmissionSize {
+    pub(super) items: usize,
+    pub(super) bytes: usize,
+}
+
+impl SubmissionSize {
+    fn plus(self, other: Self) -> Self {
+        Self { items: self.items + other.items, bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
+    fn fits(self, cap: Self) -> bool {
+        self.items <= cap.items && self.bytes <= cap.bytes
+    }
+
+    fn smaller_of(self, other: Self) -> Self {
+        Self { items: self.items.min(other.items), bytes: self.bytes.min(other.bytes) }
+    }
+}
+
+/// A commit for several tenants, and one that holds up none.
+const SHARED: SubmissionSize = SubmissionSize { items: 256, bytes: 2 * 1024 * 1024 };
+/// A commit beside bulk.
+const EXPRESS: SubmissionSize = SubmissionSize { items: 64, bytes: 512 * 1024 };
+
+/// What goes into one commit.
+#[derive(Debug)]
+pub(super) struct CommitBatch<T> {
+    pub(super) submissions: Vec<T>,
+    pub(super) size: SubmissionSize,
+    /// Each once.
+    pub(super) tenants: Vec<TenantId>,
+}
+
+impl<T> CommitBatch<T> {
+    /// Whether others had better not wait for it.
+    pub(super) fn is_bulk(&self) -> bool {
+        !self.size.fits(SHARED)
+    }
+
+    fn new() -> Self {
+        Self { submissions: Vec::new(), size: SubmissionSize::default(), tenants: Vec::new() }
+    }
+
+    fn add(&mut self, tenant: TenantId, Waiting { size, submission }: Waiting<T>) {
+        self.size = self.size.plus(size);
+        self.submissions.push(submission);
+        if self.tenants.last() != Some(&tenant) && !self.tenants.contains(&tenant) {
+            self.tenants.push(tenant);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    size: SubmissionSize,
+    submission: T,
+}
+
+/// What has arrived and is in no commit yet. Its bounds are those of [`super::shares`].
+#[derive(Debug)]
+pub(super) struct CommitQueue<T> {
+    waiting: FairQueue<Waiting<T>>,
+    items: usize,
+}
+
+impl<T> CommitQueue<T> {
+    pub(super) fn with_weights(weights: TenantWeights) -> Self {
+        Self { waiting: FairQueue::with_weights(weights), items: 0 }
+    }
+
+    pub(super) fn push(&mut self, tenant: &TenantId, size: SubmissionSize, submission: T) {
+        self.items += size.items;
+        self.waiting.push(tenant, Waiting { size, submission });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Items of all submissions.
+    pub(super) fn items(&self) -> usize {
+        self.items
+    }
+
+    /// The next commit: at most `cap`, but at least one submission. `None` when nothing waits.
+    pub(super) fn take(&mut self, cap: SubmissionSize) -> Option<CommitBatch<T>> {
+        let cap = if self.waiting.tenant_count() > 1 { cap.smaller_of(SHARED) } else { cap };
+        let mut batch = CommitBatch::new();
+        if !self.take_one(&mut batch, |_, _| true) {
+            return None;
+        }
+        self.fill(&mut batch, cap, |_| true);
+        Some(batch)
+    }
+
+    /// A commit beside bulk, of small submissions of tenants that pass.
+    pub(super) fn take_express(&mut self, passes: impl Fn(&TenantId) -> bool) -> Option<CommitBatch<T>> {
+        let mut batch = CommitBatch::new();
+        self.fill(&mut batch, EXPRESS, passes);
+        (!batch.submissions.is_empty()).then_some(batch)
+    }
+
+    fn fill(&mut self, batch: &mut CommitBatch<T>, cap: SubmissionSize, passes: impl Fn(&TenantId) -> bool) {
+        let mut full = false;
+        while !full {
+            let size = batch.size;
+            full = !self.take_one(batch, |tenant, next| size.plus(next).fits(cap) && passes(tenant));
+        }
+    }
+
+    fn take_one(
+        &mut self,
+        batch: &mut CommitBatch<T>,
+        passes: impl Fn(&TenantId, SubmissionSize) -> bool,
+    ) -> bool {
+        let passes = |tenant: &TenantId, waiting: &Waiting<T>| passes(tenant, waiting.size);
+        let cost = |waiting: &Waiting<T>| waiting.size.items as u64;
+        let Some((tenant, next)) = self.waiting.pop_costing(passes, cost) else { return false };
+        self.items -= next.size.items;
+        batch.add(tenant, next);
+        true
+    }
+}
+
+#[cfg(test)]
+#[path = "queue/tests.rs"]
+mod tests;

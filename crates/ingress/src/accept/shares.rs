@@ -1,0 +1,162 @@
+//! How much may wait for a commit or be in one: of all tenants together, and of one.
+//!
+//! One tenant has three quarters of the queue at most, in submissions and in bytes, so that a tenant that floods it is
+//! refused while others are not. Pure, but for the lock around it and the [`QueueRoom`] that gives back when dropped.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millstream_core::id::TenantId;
+
+use super::AcceptError;
+
+/// What is in the queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct QueueUse {
+    pub(super) submissions: usize,
+    pub(super) bytes: usize,
+}
+
+impl QueueUse {
+    /// With one more submission, if that is within `most`.
+    fn with(self, bytes: usize, most: Self) -> Option<Self> {
+        let sum = Self { submissions: self.submissions + 1, bytes: self.bytes.saturating_add(bytes) };
+        (sum.submissions <= most.submissions && sum.bytes <= most.bytes).then_some(sum)
+    }
+
+    fn without(self, bytes: usize) -> Self {
+        Self { submissions: self.submissions.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }
+    }
+
+    /// Three quarters, rounded up.
+    fn share(self) -> Self {
+        let share = |all: usize| all - all / 4;
+        Self { submissions: share(self.submissions), bytes: share(self.bytes) }
+    }
+}
+
+/// Who has how much of the queue.
+#[derive(Debug)]
+pub(super) struct QueueShares {
+    most: QueueUse,
+    all: QueueUse,
+    of_tenants: HashMap<TenantId, QueueUse>,
+}
+
+impl QueueShares {
+    pub(super) fn of(most: QueueUse) -> Self {
+        let most = QueueUse { submissions: most.submissions.max(1), bytes: most.bytes.max(1) };
+        Self { most, all: QueueUse::default(), of_tenants: HashMap::new() }
+    }
+
+    /// Takes room for one submission; returns the bytes to give back. One that weighs more than its tenant's share
+    /// has the share for itself.
+    fn take(&mut self, tenant: &TenantId, bytes: usize) -> Result<usize, AcceptError> {
+        let share = self.most.share();
+        let bytes = bytes.min(share.bytes);
+        let held = self.of_tenants.get(tenant).copied().unwrap_or_default();
+        let of_tenant = held.with(bytes, share).ok_or(AcceptError::TenantQueueFull)?;
+        let all = self.all.with(bytes, self.most).ok_or(AcceptError::QueueFull)?;
+        self.all = all;
+        match self.of_tenants.get_mut(tenant) {
+            Some(held) => *held = of_tenant,
+            None => {
+                self.of_tenants.insert(tenant.clone(), of_tenant);
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn give_back(&mut self, tenant: &TenantId, bytes: usize) {
+        self.all = self.all.without(bytes);
+        if let Some(held) = self.of_tenants.get_mut(tenant) {
+            *held = held.without(bytes);
+            if held.submissions == 0 {
+                self.of_tenants.remove(tenant);
+            }
+        }
+    }
+}
+
+/// The shares, as submissions hold them.
+#[derive(Debug, Clone)]
+pub(super) struct SharedQueueShares(Arc<Mutex<QueueShares>>);
+
+impl SharedQueueShares {
+    pub(super) fn of(most: QueueUse) -> Self {
+        Self(Arc::new(Mutex::new(QueueShares::of(most))))
+    }
+
+    pub(super) fn take(&self, tenant: TenantId, bytes: usize) -> Result<QueueRoom, AcceptError> {
+        let bytes = self.lock().take(&tenant, bytes)?;
+        Ok(QueueRoom { shares: self.clone(), tenant, bytes })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueShares> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The room of a submission; dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct QueueRoom {
+    shares: SharedQueueShares,
+    pub(super) tenant: TenantId,
+    bytes: usize,
+}
+
+impl Drop for QueueRoom {
+    fn drop(&mut self) {
+        self.shares.lock().give_back(&self.tenant, self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::parse(name).unwrap()
+    }
+
+    fn fill(shares: &SharedQueueShares, name: &str, bytes: usize) -> (Vec<QueueRoom>, AcceptError) {
+        let mut rooms = Vec::new();
+        loop {
+            match shares.take(tenant(name), bytes) {
+                Ok(room) => rooms.push(room),
+                Err(refusal) => return (rooms, refusal),
+            }
+        }
+    }
+
+    #[test]
+    fn a_tenant_at_its_share_is_refused_while_another_is_not() {
+        for bytes in [0, 100] {
+            let shares = SharedQueueShares::of(QueueUse { submissions: 8, bytes: 800 });
+            let (noisy, refusal) = fill(&shares, "noisy", bytes);
+            assert_eq!((noisy.len(), refusal), (6, AcceptError::TenantQueueFull));
+            let (quiet, refusal) = fill(&shares, "quiet", bytes);
+            assert_eq!((quiet.len(), refusal), (2, AcceptError::QueueFull));
+            drop(noisy);
+            assert!(shares.take(tenant("noisy"), bytes).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_was_given_back_leaves_no_trace() {
+        let shares = SharedQueueShares::of(QueueUse { submissions: 8, bytes: 800 });
+        drop(fill(&shares, "noisy", 100));
+        assert_eq!(shares.lock().all, QueueUse::default());
+        assert!(shares.lock().of_tenants.is_empty());
+    }
+
+    #[test]
+    fn a_submission_beyond_the_share_has_it_for_itself() {
+        let shares = SharedQueueShares::of(QueueUse { submissions: 8, bytes: 800 });
+        let large = shares.take(tenant("noisy"), 10_000).unwrap();
+        assert_eq!(shares.take(tenant("noisy"), 1).unwrap_err(), AcceptError::TenantQueueFull);
+        assert!(shares.take(tenant("quiet"), 200).is_ok());
+        drop(large);
+        assert!(shares.take(tenant("noisy"), 1).is_ok());
+    }
+}

@@ -1,0 +1,45 @@
+//! Keys at a listener that is no ingress: the metrics of a worker.
+//!
+//! The same cached and bounded lookups as at the ingress, so that a scraper costs the store a query every few seconds.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, StatusCode};
+use millstream_core::permission::Permission;
+use millstream_store::Result as StoreResult;
+use millstream_store::clock::Clock;
+use millstream_store::key_store::KeyStore;
+
+use super::authorize::authenticate_key;
+use super::lookup::KeyLookup;
+use super::waiting_lookups::KeyOrigin;
+use crate::connections::ClientNetwork;
+
+/// How long a key, or its absence, is believed.
+const BELIEVED: Duration = Duration::from_secs(3);
+
+/// Who may see what is of all tenants.
+#[derive(Debug)]
+pub struct FleetKeys(KeyLookup);
+
+impl FleetKeys {
+    pub fn of(store: Arc<dyn KeyStore>, clock: Arc<dyn Clock>) -> Self {
+        Self(KeyLookup::of(store, clock, BELIEVED))
+    }
+
+    /// Whether a key was ever created: from then on one is required. Answers within a few seconds.
+    pub async fn exist(&self) -> StoreResult<bool> {
+        self.0.exist().await
+    }
+
+    /// The status and the reason for which a caller with these headers is refused.
+    pub async fn require(&self, headers: &HeaderMap, needs: Permission) -> Result<(), (StatusCode, String)> {
+        // Clients of this listener share the places of one network.
+        let origin = KeyOrigin::Unproven(ClientNetwork::of(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
+        let identified = authenticate_key(headers, origin, &self.0).await;
+        let permitted = identified.and_then(|identity| identity.require(needs));
+        permitted.map_err(|problem| (problem.kind.status(), problem.detail))
+    }
+}
