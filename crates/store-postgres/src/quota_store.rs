@@ -92,6 +92,18 @@ const fn statement(counted: CountedQuota) -> Option<&'static str> {
         CountedQuota::Devices => {
             Some("SELECT count(*) FROM (SELECT FROM devices WHERE tenant = $1 LIMIT $2) x")
         }
+        CountedQuota::OpenRuns => Some(
+            "SELECT count(*) FROM (SELECT FROM runs WHERE (tenant || '') = $1 AND ended_at IS NULL LIMIT $2) x",
+        ),
+        CountedQuota::Keys => {
+            Some("SELECT count(*) FROM (SELECT FROM api_keys WHERE tenant = $1 LIMIT $2) x")
+        }
+        CountedQuota::Queues => {
+            Some("SELECT count(*) FROM (SELECT FROM queues WHERE tenant = $1 LIMIT $2) x")
+        }
+        CountedQuota::People => {
+            Some("SELECT count(*) FROM (SELECT FROM people WHERE tenant = $1 LIMIT $2) x")
+        }
         CountedQuota::QueueItems => Some(
             "SELECT count(*) FROM (SELECT FROM items WHERE (tenant || '') = $1 AND ended_at IS NULL LIMIT $2) x",
         ),

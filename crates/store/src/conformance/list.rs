@@ -193,6 +193,7 @@ macro_rules! conformance_tests {
                 a_rotated_key_keeps_its_name_and_expires_after_the_overlap,
                 an_expired_key_gives_up_its_name,
                 the_last_use_of_a_key_never_goes_back,
+                keys_that_ended_long_ago_go_and_the_newest_stays,
             }
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,
@@ -465,6 +466,7 @@ macro_rules! conformance_tests {
                 quota_rows_are_read_when_their_revision_changes,
                 many_quota_changes_at_once_are_all_seen,
                 rows_of_every_counted_kind_are_counted,
+                open_runs_are_counted_by_tenant_until_they_end,
                 leases_of_external_workers_are_counted_until_they_end,
                 open_executions_are_counted_by_tenant_up_to_the_limit,
                 stored_bytes_grow_with_what_is_stored,

@@ -2,19 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use millstream_core::assignment::next::Profile;
+use millstream_core::claim::Input;
 use millstream_core::placement::Queue;
 use millstream_core::quota::{CountedQuota, QuotaName, QuotaSet, QuotaValue};
+use millstream_core::status::Role;
 use millstream_core::terms::Terms;
 
 use super::Bench;
-use super::device_fixture::new_device;
+use super::device_fixture::{new_device, run_key, spec};
 use super::fixture::{HOUR, LONG, event, execution_of, grant, name, raw, tenant, worker};
-use super::people::{acme, new_item};
+use super::people::{acme, new_item, person};
 use super::settle::{settle, succeed};
 use super::visit::ready;
 use crate::definition_store::NewDefinition;
 use crate::execution_store::LeaseGrant;
 use crate::executor_store::Executor;
+use crate::key_store::{KeyChoice, NewKey};
 use crate::quota_store::{QuotaRevision, UsageQuestion};
 
 fn devices(most: u64) -> QuotaSet {
@@ -101,11 +105,22 @@ pub async fn rows_of_every_counted_kind_are_counted(bench: Bench) {
     bench.stores.devices.beat_devices(&[(acme(), new_device("d1"))], now).await.unwrap();
     bench.queue("").await;
     bench.import(vec![new_item("i1"), new_item("i2")]).await;
+    let people = ["ann", "bob"].map(|id| Profile::unknown(person(id)));
+    bench.stores.people.put_people(&acme(), &people, now).await.unwrap();
+    for n in 1..=4 {
+        let key = NewKey::of(acme(), n.to_string(), Role::Read, [n; 32]);
+        assert!(bench.stores.keys.create_key(&key, now).await.unwrap());
+    }
+    let revoked = KeyChoice::Name("1".to_owned());
+    assert!(bench.stores.keys.revoke_key(Some(&acme()), &revoked, now).await.unwrap());
     for (counted, count) in [
         (CountedQuota::Definitions, 2),
         (CountedQuota::Executors, 3),
         (CountedQuota::Devices, 1),
         (CountedQuota::QueueItems, 2),
+        (CountedQuota::Queues, 1),
+        (CountedQuota::People, 2),
+        (CountedQuota::Keys, 4),
     ] {
         assert_eq!(used(&bench, acme().as_str(), counted, 10).await, count, "{counted:?}");
         assert_eq!(used(&bench, "rival", counted, 10).await, 0, "{counted:?}");
@@ -116,6 +131,17 @@ pub async fn rows_of_every_counted_kind_are_counted(bench: Bench) {
         at_most: 10,
     });
     assert_eq!(bench.stores.quotas.count_usage(&questions).await.unwrap(), [3, 1]);
+}
+
+pub async fn open_runs_are_counted_by_tenant_until_they_end(bench: Bench) {
+    for id in ["r1", "r2", "r3"] {
+        bench.run_after(&run_key(id), spec(), &[]).await;
+    }
+    let open = CountedQuota::OpenRuns;
+    assert_eq!((used(&bench, "acme", open, 10).await, used(&bench, "acme", open, 1).await), (3, 2));
+    assert_eq!(used(&bench, "rival", open, 10).await, 0);
+    bench.step_run(&run_key("r1"), &Input::Cancel { reason: None }).await;
+    assert_eq!(used(&bench, "acme", open, 10).await, 2);
 }
 
 pub async fn leases_of_external_workers_are_counted_until_they_end(bench: Bench) {

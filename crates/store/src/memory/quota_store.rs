@@ -48,6 +48,15 @@ fn count(tables: &Tables, UsageQuestion { tenant, counted, at_most }: &UsageQues
         }
         CountedQuota::Executors => tables.executors.keys().filter(|(owner, _)| owner == tenant).count(),
         CountedQuota::Devices => tables.devices.keys().filter(|key| key.tenant == *tenant).count(),
+        CountedQuota::OpenRuns => {
+            let of_tenant = tables.runs.iter().filter(|(key, _)| key.tenant == *tenant);
+            of_tenant.filter(|(_, stored)| !stored.run.status().is_ended()).count()
+        }
+        CountedQuota::Keys => {
+            tables.api_keys.iter().filter(|view| view.tenant.as_ref() == Some(tenant)).count()
+        }
+        CountedQuota::Queues => tables.people.queues.keys().filter(|(owner, _)| owner == tenant).count(),
+        CountedQuota::People => tables.people.people.keys().filter(|(owner, _)| owner == tenant).count(),
         CountedQuota::QueueItems => {
             let of_tenant = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
             of_tenant.filter(|(_, row)| !row.work.item.status.is_ended()).count()

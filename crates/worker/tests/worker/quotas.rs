@@ -8,6 +8,7 @@ use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 use millstream_store::assignments::ItemFilter;
+use millstream_store::run_store::RunFilter;
 use millstream_store::views::{ActionView, ExecutionFilter, ExecutionView};
 use millstream_testkit::Sink;
 use millstream_testkit::eventually;
@@ -215,4 +216,37 @@ async fn an_item_beyond_the_quota_waits_for_room() {
         if items == 2 { Ok(()) } else { Err(items) }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_run_of_devices_beyond_the_quota_waits_for_room() {
+    let bench = Bench::new();
+    bench
+        .define(
+            "{name: filmer, initial: a, states: {a: {on: {go: {do: [film]}}}}, \
+              actions: {film: {device: {kind: film}}}}",
+        )
+        .await;
+    let worker = bench.worker_with(within(&bench, QuotaName::OpenRuns, 1));
+    let runs = || async {
+        let tenant = TenantId::default_tenant();
+        bench.stores.run_views.list_runs(&tenant, &RunFilter::default(), None, 10).await.unwrap().len()
+    };
+    let until_runs = async |count| {
+        eventually(PATIENCE, || async {
+            let open = runs().await;
+            if open == count { Ok(()) } else { Err(open) }
+        })
+        .await;
+    };
+    let [first, second] = [bench.start("filmer", "f-1").await, bench.start("filmer", "f-2").await];
+    bench.send(&first, "go", "{}").await;
+    until_runs(1).await;
+    bench.send(&second, "go", "{}").await;
+    let waits = until_action_waits(&bench, &second, "open_runs = 1").await;
+    assert_eq!(waits.attempts, 0, "waiting is no attempt");
+    assert_eq!(runs().await, 1);
+    worker.kill().await;
+    let _worker = bench.worker_with(within(&bench, QuotaName::OpenRuns, 2));
+    until_runs(2).await;
 }
