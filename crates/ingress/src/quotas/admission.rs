@@ -6,10 +6,9 @@
 use std::future::Future;
 
 use millstream_core::claim::Device;
-use millstream_core::id::{DeviceKey, ExecutionKey, RunKey, TenantId};
+use millstream_core::id::{DeviceKey, ExecutionKey, TenantId};
 use millstream_core::quota::CountedQuota;
 use millstream_store::event_log::NewExecution;
-use millstream_store::key_store::KeyView;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{HeldQuota, QuotaPermit, RateQuota, RequestClass};
@@ -88,27 +87,6 @@ impl Door {
         let bytes =
             new.start.payload.len() + new.events.iter().map(|event| event.payload.len()).sum::<usize>();
         self.admit_events(tenant, events, bytes).await
-    }
-
-    /// Whether the tenant may have one more open run; one that exists may be asked for again.
-    pub(crate) async fn admit_run(&self, key: &RunKey, bytes: usize) -> Result<(), Problem> {
-        let RunKey { tenant, .. } = key;
-        let admitted = async {
-            self.admit_events(tenant, 1, bytes).await?;
-            self.quotas.admit_rows(tenant, CountedQuota::OpenRuns, 1).await
-        };
-        let Err(refusal) = admitted.await else { return Ok(()) };
-        let known = self.fleet.runs(vec![key.clone()]).await?;
-        if known.into_iter().flatten().next().is_some() { Ok(()) } else { Err(refusal) }
-    }
-
-    /// Whether the key of the caller may issue one more key of this tenant. An operator's may always: a tenant whose
-    /// keys were lost gets a new one.
-    pub(crate) async fn admit_key(&self, issuer: &KeyView, tenant: Option<&TenantId>) -> Result<(), Problem> {
-        match (&issuer.tenant, tenant) {
-            (Some(_), Some(tenant)) => self.quotas.admit_rows(tenant, CountedQuota::Keys, 1).await,
-            (None, Some(_)) | (Some(_) | None, None) => Ok(()),
-        }
     }
 
     /// What a device says of itself. One that is new takes a place among the tenant's devices.

@@ -359,6 +359,7 @@ macro_rules! conformance_tests {
             executors {
                 an_executor_is_known_by_its_last_word,
                 executors_come_by_tenant_and_name_if_they_were_heard_of,
+                executors_of_one_tenant_are_read_alone,
                 an_executor_that_retires_is_off_the_list,
                 silent_executors_are_forgotten,
             }

@@ -1,12 +1,17 @@
 //! Quotas at the worker: children end at a depth and wait for their rate and for room, attempts end at a time, and the
 //! actions of one tenant leave slots to another.
 
+use std::sync::Arc;
+
 use millstream_core::assignment::{NewItem, QueueConfig};
 use millstream_core::definition::Format;
+use millstream_core::graph::NodeStatus;
 use millstream_core::id::{ExecutionId, ExecutionKey, ItemId, Name, TenantId};
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_rpc::client::{CallFailure, ExecutorTarget};
+use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_store::assignments::ItemFilter;
 use millstream_store::run_store::RunFilter;
 use millstream_store::views::{ActionView, ExecutionFilter, ExecutionView};
@@ -14,9 +19,12 @@ use millstream_testkit::Sink;
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 use millstream_testkit::sink::Answer;
-use millstream_worker::WorkerOptions;
+use millstream_worker::{PerformNodes, WorkerOptions};
+use serde_json::json;
+use tokio::time::Instant;
 
 use crate::bench::Bench;
+use crate::graphs;
 
 /// Starts itself as soon as it is there.
 const ENDLESS: &str = r#"
@@ -249,4 +257,34 @@ async fn a_run_of_devices_beyond_the_quota_waits_for_room() {
     worker.kill().await;
     let _worker = bench.worker_with(within(&bench, QuotaName::OpenRuns, 2));
     until_runs(2).await;
+}
+
+/// An executor that never answers.
+#[derive(Debug)]
+struct SilentExecutor;
+
+#[async_trait::async_trait]
+impl PerformNodes for SilentExecutor {
+    async fn execute(
+        &self,
+        _executor: &ExecutorTarget,
+        _request: ExecuteNodeRequest,
+        deadline: Instant,
+    ) -> Result<ExecuteNodeResponse, CallFailure> {
+        tokio::time::sleep_until(deadline).await;
+        Err(CallFailure::TimedOut)
+    }
+}
+
+#[tokio::test]
+async fn the_call_of_an_executor_ends_at_the_quota() {
+    let bench = Bench::new();
+    let every_tenant = QuotaSet::default().with(QuotaName::MaxActionTimeout, QuotaValue::AtMost(50));
+    let quotas = QuotaSettings { every_tenant, ..QuotaSettings::default() };
+    let options = WorkerOptions { quotas, ..graphs::options(&bench) };
+    let _worker = bench.worker_performing(Arc::new(SilentExecutor), options);
+    let node = json!({"id": "a", "options": {"timeout": "36500d", "retry": {"attempts": 1}}});
+    let graph = graphs::create(&bench, "g", json!({"name": "g", "nodes": [node]})).await;
+    let (status, nodes) = graphs::ended(&bench, &graph).await;
+    assert_eq!((status, nodes["a"].status), (ExecutionStatus::Failed, NodeStatus::Timeout));
 }
