@@ -214,6 +214,7 @@ macro_rules! conformance_tests {
                 what_awaits_somebody_else_is_settled_under_its_lease,
                 actions_are_found_by_their_keys,
                 external_workers_are_known_by_what_they_said_last,
+                external_workers_of_one_tenant_are_bounded,
             }
             undo {
                 what_succeeded_last_is_undone_first_and_then_the_failure_is_told,
