@@ -117,6 +117,17 @@ const fn statement(counted: CountedQuota) -> &'static str {
                 UNION ALL
                 SELECT bytes FROM (SELECT length(body) + length(payload) AS bytes FROM items WHERE tenant = ?1
                     LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(body) AS bytes FROM runs WHERE tenant = ?1 LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(source) AS bytes FROM definitions WHERE tenant = ?1 LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(config) AS bytes FROM queues WHERE tenant = ?1 LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(blob) AS bytes FROM graphs WHERE tenant = ?1 LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(spec) + coalesce(length(item), 0) + coalesce(length(result), 0) AS bytes
+                    FROM graph_nodes WHERE tenant = ?1 LIMIT 100000)
             ) WHERE ?2 > 0"
         }
     }

@@ -472,6 +472,7 @@ macro_rules! conformance_tests {
                 leases_of_external_workers_are_counted_until_they_end,
                 open_executions_are_counted_by_tenant_up_to_the_limit,
                 stored_bytes_grow_with_what_is_stored,
+                bytes_of_runs_definitions_queues_and_graphs_are_stored_bytes,
             }
             workers {
                 a_worker_is_known_by_its_last_beat,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use millstream_core::assignment::next::Profile;
-use millstream_core::claim::Input;
+use millstream_core::claim::{Input, RunSpec};
 use millstream_core::placement::Queue;
 use millstream_core::quota::{CountedQuota, QuotaName, QuotaSet, QuotaValue};
 use millstream_core::status::Role;
@@ -12,12 +12,14 @@ use millstream_core::terms::Terms;
 use super::Bench;
 use super::device_fixture::{new_device, run_key, spec};
 use super::fixture::{HOUR, LONG, event, execution_of, grant, name, raw, tenant, worker};
+use super::graph::node;
 use super::people::{acme, new_item, person};
 use super::settle::{settle, succeed};
 use super::visit::ready;
 use crate::definition_store::NewDefinition;
 use crate::execution_store::LeaseGrant;
 use crate::executor_store::Executor;
+use crate::graph_store::NodeWrite;
 use crate::key_store::{KeyChoice, NewKey};
 use crate::quota_store::{QuotaRevision, UsageQuestion};
 
@@ -172,5 +174,30 @@ pub async fn stored_bytes_grow_with_what_is_stored(bench: Bench) {
     }
     let after = used(&bench, "acme", CountedQuota::StoredBytes, u64::MAX).await;
     assert!((40_000..60_000).contains(&(after - before)), "{before} {after}");
+    assert_eq!(used(&bench, "rival", CountedQuota::StoredBytes, u64::MAX).await, 0);
+}
+
+pub async fn bytes_of_runs_definitions_queues_and_graphs_are_stored_bytes(bench: Bench) {
+    let now = bench.now().await;
+    let bytes = || used(&bench, "acme", CountedQuota::StoredBytes, u64::MAX);
+    let grown = async |before: u64, what: &str| {
+        let after = bytes().await;
+        assert!((10_000..40_000).contains(&(after - before)), "{what}: {before} {after}");
+        after
+    };
+    let long = "x".repeat(10_000);
+    let before = bytes().await;
+    bench.run_after(&run_key("r1"), RunSpec::of(name("render"), raw(&format!("{long:?}"))), &[]).await;
+    let before = grown(before, "runs").await;
+    let source = format!(r#"{{"name":"order","note":{long:?}}}"#);
+    let new = NewDefinition { name: name("order"), dialect: 1, source, checksum: "a".to_owned() };
+    bench.stores.definitions.put(&acme(), &new, now).await.unwrap();
+    let before = grown(before, "definitions").await;
+    bench.queue(&format!("schema: {{title: {long}}}")).await;
+    let before = grown(before, "queues").await;
+    let spec = raw(&format!(r#"{{"id":"a","task":{{"goal":{long:?}}}}}"#));
+    let large = NodeWrite { spec: Some(spec), ..node("a", &[], &[]) };
+    bench.start_graph(&execution_of("acme", "g"), vec![large]).await;
+    grown(before, "graphs").await;
     assert_eq!(used(&bench, "rival", CountedQuota::StoredBytes, u64::MAX).await, 0);
 }
