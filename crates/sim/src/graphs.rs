@@ -124,6 +124,11 @@ impl ExecutorStore for Scheduled {
         self.role.call("executors", String::new, self.truth.executors.executors(since)).await
     }
 
+    async fn executors_of(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>> {
+        let effect = self.truth.executors.executors_of(tenant, since);
+        self.role.call("executors_of", String::new, effect).await
+    }
+
     async fn forget_executors(&self, before: Timestamp) -> Result<usize> {
         let effect = self.truth.executors.forget_executors(before);
         self.role.call("forget_executors", String::new, effect).await

@@ -50,8 +50,8 @@ impl TaskBoard for Scheduled {
         self.role.call("present", String::new, self.truth.tasks.present(workers, now)).await
     }
 
-    async fn connected(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<Connected>> {
-        self.role.call("connected", String::new, self.truth.tasks.connected(tenant, since)).await
+    async fn connected(&self, tenant: &TenantId, since: Timestamp, limit: usize) -> Result<Vec<Connected>> {
+        self.role.call("connected", String::new, self.truth.tasks.connected(tenant, since, limit)).await
     }
 }
 

@@ -49,6 +49,16 @@ WHERE x.tenant = k.tenant AND x.name = k.name";
         .await
     }
 
+    async fn executors_of(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>> {
+        const READ_OF: &str =
+            "SELECT x.* FROM executors x WHERE x.tenant = $1 AND x.seen_at >= $2 ORDER BY x.name";
+        self.once(async {
+            let read = sqlx::query(READ_OF).bind(tenant.as_str()).bind(since.as_millis());
+            read.fetch_all(&self.pool).await?.iter().map(executor).collect()
+        })
+        .await
+    }
+
     async fn forget_executors(&self, before: Timestamp) -> Result<usize> {
         const FORGET: &str = "DELETE FROM executors WHERE seen_at < $1";
         self.patiently(|| async {

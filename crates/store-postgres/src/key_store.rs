@@ -106,6 +106,21 @@ WHERE tenant = $1 AND hash >= $2 AND hash <= $3 AND revoked_at IS NULL";
         self.patiently(|| rotate_key(&self.warm, rotation, now)).await
     }
 
+    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        const PURGE: &str = "
+DELETE FROM api_keys WHERE hash IN (
+    SELECT hash FROM api_keys
+    WHERE (revoked_at < $1 OR expires_at < $1)
+        AND hash <> (SELECT hash FROM api_keys ORDER BY created_at DESC, hash LIMIT 1)
+    LIMIT $2)";
+        self.once(async {
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let purge = sqlx::query(PURGE).bind(before.as_millis()).bind(limit);
+            Ok(purge.execute(&self.pool).await?.rows_affected())
+        })
+        .await
+    }
+
     async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()> {
         const RECORD: &str = "
 UPDATE api_keys SET last_used_at = used.at

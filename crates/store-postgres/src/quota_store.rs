@@ -92,6 +92,18 @@ const fn statement(counted: CountedQuota) -> Option<&'static str> {
         CountedQuota::Devices => {
             Some("SELECT count(*) FROM (SELECT FROM devices WHERE tenant = $1 LIMIT $2) x")
         }
+        CountedQuota::OpenRuns => Some(
+            "SELECT count(*) FROM (SELECT FROM runs WHERE (tenant || '') = $1 AND ended_at IS NULL LIMIT $2) x",
+        ),
+        CountedQuota::Keys => {
+            Some("SELECT count(*) FROM (SELECT FROM api_keys WHERE tenant = $1 LIMIT $2) x")
+        }
+        CountedQuota::Queues => {
+            Some("SELECT count(*) FROM (SELECT FROM queues WHERE tenant = $1 LIMIT $2) x")
+        }
+        CountedQuota::People => {
+            Some("SELECT count(*) FROM (SELECT FROM people WHERE tenant = $1 LIMIT $2) x")
+        }
         CountedQuota::QueueItems => Some(
             "SELECT count(*) FROM (SELECT FROM items WHERE (tenant || '') = $1 AND ended_at IS NULL LIMIT $2) x",
         ),
@@ -135,6 +147,32 @@ SELECT coalesce(sum(octet_length(snapshot)), 0) FROM executions TABLESAMPLE SYST
         "
 SELECT coalesce(sum(octet_length(body) + octet_length(payload)), 0) FROM items TABLESAMPLE SYSTEM ($2)
 WHERE tenant = $1",
+    ),
+    (
+        "SELECT pg_relation_size('runs')",
+        "
+SELECT coalesce(sum(octet_length(body)), 0) FROM runs TABLESAMPLE SYSTEM ($2) WHERE tenant = $1",
+    ),
+    (
+        "SELECT pg_relation_size('definitions')",
+        "
+SELECT coalesce(sum(octet_length(source)), 0) FROM definitions TABLESAMPLE SYSTEM ($2) WHERE tenant = $1",
+    ),
+    (
+        "SELECT pg_relation_size('queues')",
+        "
+SELECT coalesce(sum(octet_length(config)), 0) FROM queues TABLESAMPLE SYSTEM ($2) WHERE tenant = $1",
+    ),
+    (
+        "SELECT pg_relation_size('graphs')",
+        "
+SELECT coalesce(sum(octet_length(blob)), 0) FROM graphs TABLESAMPLE SYSTEM ($2) WHERE tenant = $1",
+    ),
+    (
+        "SELECT pg_relation_size('graph_nodes')",
+        "
+SELECT coalesce(sum(octet_length(spec) + coalesce(octet_length(item), 0) + coalesce(octet_length(result), 0)), 0)
+FROM graph_nodes TABLESAMPLE SYSTEM ($2) WHERE tenant = $1",
     ),
 ];
 

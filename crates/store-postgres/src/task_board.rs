@@ -1,6 +1,6 @@
 //! Work for others: open queues, what nobody began in time, actions by their keys, who is connected.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use millstream_core::id::{ActionKey, TenantId, WorkerId};
@@ -10,7 +10,7 @@ use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
-use millstream_store::task_board::{Connected, Presence, TaskBoard};
+use millstream_store::task_board::{Connected, Presence, TASK_WORKERS_KEPT, TaskBoard};
 use millstream_store::views::ActionView;
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, Row};
@@ -48,15 +48,17 @@ impl TaskBoard for PostgresStore {
         if workers.is_empty() {
             return Ok(());
         }
-        self.patiently(|| write_presence(&self.leases, workers, now)).await
+        self.patiently(|| write_presence(&self.leases, workers, now)).await?;
+        self.patiently(|| trim_presence(&self.leases, workers)).await
     }
 
-    async fn connected(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<Connected>> {
+    async fn connected(&self, tenant: &TenantId, since: Timestamp, limit: usize) -> Result<Vec<Connected>> {
         const LIST: &str = "
 SELECT tenant, name, kinds, labels, seen_at FROM task_workers
-WHERE tenant = $1 AND seen_at >= $2 ORDER BY name";
+WHERE tenant = $1 AND seen_at >= $2 ORDER BY name LIMIT $3";
         self.once(async {
             let query = sqlx::query(LIST).bind(tenant.as_str()).bind(since.as_millis());
+            let query = query.bind(i64::try_from(limit).unwrap_or(i64::MAX));
             query.fetch_all(&self.pool).await?.iter().map(connected).collect()
         })
         .await
@@ -127,6 +129,23 @@ SET kinds = excluded.kinds, labels = excluded.labels, seen_at = excluded.seen_at
         .bind(texts(|one| RawJson::of(&one.kinds)))
         .bind(texts(|one| RawJson::of(&one.labels)))
         .bind(now.as_millis())
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
+/// Forgets the workers of these tenants that were heard of longest ago, beyond those that are kept.
+async fn trim_presence(pool: &PgPool, workers: &[Presence]) -> Attempt<()> {
+    const TRIM: &str = "
+DELETE FROM task_workers w
+USING unnest($1::text[]) AS k(tenant)
+CROSS JOIN LATERAL (
+    SELECT o.name FROM task_workers o WHERE o.tenant = k.tenant ORDER BY o.seen_at DESC, o.name OFFSET $2) o
+WHERE w.tenant = k.tenant AND w.name = o.name";
+    let tenants: BTreeSet<&str> = workers.iter().map(|one| one.tenant.as_str()).collect();
+    sqlx::query(TRIM)
+        .bind(tenants.into_iter().collect::<Vec<_>>())
+        .bind(i64::try_from(TASK_WORKERS_KEPT).unwrap_or(i64::MAX))
         .execute(pool)
         .await?;
     Ok(())

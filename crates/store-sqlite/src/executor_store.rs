@@ -5,9 +5,11 @@ use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::executor_store::{Executor, ExecutorStore};
+use rusqlite::Rows;
 
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
+use crate::errors::Attempt;
 use crate::param::Free;
 
 #[async_trait::async_trait]
@@ -60,24 +62,16 @@ impl ExecutorStore for SqliteStore {
 
     async fn executors(&self, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>> {
         const EXECUTORS: &str = "SELECT * FROM executors WHERE seen_at >= ?1 ORDER BY tenant, name";
+        self.read(move |connection| decode(connection.prepare_cached(EXECUTORS)?.query([since.as_millis()])?))
+            .await
+    }
+
+    async fn executors_of(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>> {
+        const EXECUTORS_OF: &str =
+            "SELECT * FROM executors WHERE tenant = ?1 AND seen_at >= ?2 ORDER BY name";
+        let tenant = tenant.clone();
         self.read(move |connection| {
-            let mut read = connection.prepare_cached(EXECUTORS)?;
-            let mut rows = read.query([since.as_millis()])?;
-            let mut executors = Vec::new();
-            while let Some(row) = rows.next()? {
-                let row = Fields(row);
-                let executor = Executor {
-                    tenant: row.id("tenant")?,
-                    name: row.id("name")?,
-                    address: row.text("address")?.to_owned(),
-                    roles: row.json("roles")?,
-                    labels: row.json("labels")?,
-                    capacity: row.number("capacity")?,
-                    load: row.number("load")?,
-                };
-                executors.push((executor, row.time("seen_at")?));
-            }
-            Ok(executors)
+            decode(connection.prepare_cached(EXECUTORS_OF)?.query((tenant.as_str(), since.as_millis()))?)
         })
         .await
     }
@@ -87,4 +81,22 @@ impl ExecutorStore for SqliteStore {
         self.write(move |connection| Ok(connection.prepare_cached(FORGET)?.execute([before.as_millis()])?))
             .await
     }
+}
+
+fn decode(mut rows: Rows<'_>) -> Attempt<Vec<(Executor, Timestamp)>> {
+    let mut executors = Vec::new();
+    while let Some(row) = rows.next()? {
+        let row = Fields(row);
+        let executor = Executor {
+            tenant: row.id("tenant")?,
+            name: row.id("name")?,
+            address: row.text("address")?.to_owned(),
+            roles: row.json("roles")?,
+            labels: row.json("labels")?,
+            capacity: row.number("capacity")?,
+            load: row.number("load")?,
+        };
+        executors.push((executor, row.time("seen_at")?));
+    }
+    Ok(executors)
 }

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::connect::SqliteStore;
 use crate::decode::Fields;
 use crate::errors::Attempt;
-use crate::param::{Free, free};
+use crate::param::{self, Free, free};
 
 #[async_trait::async_trait]
 impl KeyStore for SqliteStore {
@@ -129,6 +129,20 @@ impl KeyStore for SqliteStore {
             ))?;
             // The name of the predecessor is free by now.
             Ok(retired > 0 && insert_key(connection, successor, now)?)
+        })
+        .await
+    }
+
+    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        const PURGE: &str = "
+            DELETE FROM api_keys WHERE hash IN (
+                SELECT hash FROM api_keys
+                WHERE (revoked_at < ?1 OR expires_at < ?1)
+                    AND hash <> (SELECT hash FROM api_keys ORDER BY created_at DESC, hash LIMIT 1)
+                LIMIT ?2)";
+        self.write(move |connection| {
+            let mut purge = connection.prepare_cached(PURGE)?;
+            Ok(purge.execute((before.as_millis(), param::limit(limit)))? as u64)
         })
         .await
     }

@@ -21,6 +21,7 @@ const FILES: &[(i64, &str, &str)] = &[
     (10, "keys", include_str!("../../../migrations/sqlite/0010_keys.sql")),
     (11, "releases", include_str!("../../../migrations/sqlite/0011_releases.sql")),
     (12, "quotas", include_str!("../../../migrations/sqlite/0012_quotas.sql")),
+    (13, "open_runs", include_str!("../../../migrations/sqlite/0013_open_runs.sql")),
 ];
 
 impl SqliteStore {

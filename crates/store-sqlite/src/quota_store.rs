@@ -92,6 +92,13 @@ const fn statement(counted: CountedQuota) -> &'static str {
             "SELECT count(*) FROM (SELECT 1 FROM executors WHERE tenant = ?1 LIMIT ?2)"
         }
         CountedQuota::Devices => "SELECT count(*) FROM (SELECT 1 FROM devices WHERE tenant = ?1 LIMIT ?2)",
+        CountedQuota::OpenRuns => {
+            "SELECT count(*) FROM (SELECT 1 FROM runs WHERE (tenant || '') = ?1 AND ended_at IS NULL
+                AND tenant >= '' LIMIT ?2)"
+        }
+        CountedQuota::Keys => "SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE tenant = ?1 LIMIT ?2)",
+        CountedQuota::Queues => "SELECT count(*) FROM (SELECT 1 FROM queues WHERE tenant = ?1 LIMIT ?2)",
+        CountedQuota::People => "SELECT count(*) FROM (SELECT 1 FROM people WHERE tenant = ?1 LIMIT ?2)",
         CountedQuota::QueueItems => {
             "SELECT count(*) FROM (SELECT 1 FROM items WHERE (tenant || '') = ?1 AND ended_at IS NULL
                 AND tenant >= '' LIMIT ?2)"
@@ -110,6 +117,17 @@ const fn statement(counted: CountedQuota) -> &'static str {
                 UNION ALL
                 SELECT bytes FROM (SELECT length(body) + length(payload) AS bytes FROM items WHERE tenant = ?1
                     LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(body) AS bytes FROM runs WHERE tenant = ?1 LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(source) AS bytes FROM definitions WHERE tenant = ?1 LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(config) AS bytes FROM queues WHERE tenant = ?1 LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(blob) AS bytes FROM graphs WHERE tenant = ?1 LIMIT 100000)
+                UNION ALL
+                SELECT bytes FROM (SELECT length(spec) + coalesce(length(item), 0) + coalesce(length(result), 0) AS bytes
+                    FROM graph_nodes WHERE tenant = ?1 LIMIT 100000)
             ) WHERE ?2 > 0"
         }
     }

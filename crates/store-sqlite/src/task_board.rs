@@ -1,12 +1,14 @@
 //! Work for others: open queues, missed schedules, who is connected.
 
+use std::collections::BTreeSet;
+
 use millstream_core::id::{ActionKey, TenantId, WorkerId};
 use millstream_core::placement::Queue;
 use millstream_core::time::Timestamp;
 use millstream_store::Result;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::execution_store::LeaseGrant;
-use millstream_store::task_board::{Connected, Presence, TaskBoard};
+use millstream_store::task_board::{Connected, Presence, TASK_WORKERS_KEPT, TaskBoard};
 use millstream_store::views::ActionView;
 use rusqlite::Connection;
 
@@ -15,7 +17,7 @@ use crate::decode::Fields;
 use crate::errors::{Attempt, corrupt};
 use crate::execution_views::action_view;
 use crate::leasing::{is_any_overdue, lease_overdue};
-use crate::param::Free;
+use crate::param::{self, Free};
 use crate::settle_rows::place;
 
 #[async_trait::async_trait]
@@ -62,6 +64,9 @@ impl TaskBoard for SqliteStore {
             INSERT INTO task_workers (tenant, name, kinds, labels, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)
             ON CONFLICT (tenant, name) DO UPDATE SET
                 kinds = excluded.kinds, labels = excluded.labels, seen_at = excluded.seen_at";
+        const TRIM: &str = "
+            DELETE FROM task_workers WHERE tenant = ?1 AND name IN (
+                SELECT name FROM task_workers WHERE tenant = ?1 ORDER BY seen_at DESC, name LIMIT -1 OFFSET ?2)";
         if workers.is_empty() {
             return Ok(());
         }
@@ -77,18 +82,23 @@ impl TaskBoard for SqliteStore {
                     now.as_millis(),
                 ))?;
             }
+            let tenants: BTreeSet<&TenantId> = workers.iter().map(|worker| &worker.tenant).collect();
+            let mut trim = connection.prepare_cached(TRIM)?;
+            for tenant in tenants {
+                trim.execute((tenant.as_str(), param::limit(TASK_WORKERS_KEPT)))?;
+            }
             Ok(())
         })
         .await
     }
 
-    async fn connected(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<Connected>> {
+    async fn connected(&self, tenant: &TenantId, since: Timestamp, limit: usize) -> Result<Vec<Connected>> {
         const CONNECTED: &str =
-            "SELECT * FROM task_workers WHERE tenant = ?1 AND seen_at >= ?2 ORDER BY name";
+            "SELECT * FROM task_workers WHERE tenant = ?1 AND seen_at >= ?2 ORDER BY name LIMIT ?3";
         let tenant = tenant.clone();
         self.read(move |connection| {
             let mut read = connection.prepare_cached(CONNECTED)?;
-            let mut rows = read.query((tenant.as_str(), since.as_millis()))?;
+            let mut rows = read.query((tenant.as_str(), since.as_millis(), param::limit(limit)))?;
             let mut connected = Vec::new();
             while let Some(row) = rows.next()? {
                 let row = Fields(row);

@@ -18,6 +18,9 @@ pub trait ExecutorStore: Send + Sync {
     /// Those that were heard from since `since`, of all tenants, in the order of tenant and name.
     async fn executors(&self, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>>;
 
+    /// Those of one tenant that were heard from since `since`, in the order of their names.
+    async fn executors_of(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>>;
+
     /// Forgets those that were not heard from since `before`; how many.
     async fn forget_executors(&self, before: Timestamp) -> Result<usize>;
 }

@@ -31,7 +31,7 @@ pub trait KeyStore: Send + Sync {
     /// Revoke these live keys of an owner: all of a name, or one by its id. `false` when there was none.
     async fn revoke_key(&self, tenant: Option<&TenantId>, which: &KeyChoice, now: Timestamp) -> Result<bool>;
 
-    /// Whether any key was ever created, revoked and expired ones included: from then on every call needs one.
+    /// Whether any key was ever created, revoked, expired and removed ones included: from then on every call needs one.
     async fn keys_exist(&self) -> Result<bool>;
 
     /// Create the successor under the name of the key and let the key expire, both or neither. `false` when the key
@@ -40,6 +40,10 @@ pub trait KeyStore: Send + Sync {
 
     /// Record when keys were last used. Unknown keys and earlier times change nothing.
     async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()>;
+
+    /// Remove up to `limit` keys that were revoked or expired before `before`, and return how many went. The newest
+    /// key of all stays whatever it is, so that [`KeyStore::keys_exist`] stays true.
+    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> Result<u64>;
 
     /// The key with this hash.
     async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyView>> {

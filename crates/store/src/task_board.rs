@@ -33,12 +33,16 @@ pub trait TaskBoard: Send + Sync {
     /// Actions by their keys, in the order asked; `None` where there is none.
     async fn find(&self, keys: &[ActionKey]) -> Result<Vec<Option<ActionView>>>;
 
-    /// Say which external workers are connected here. Inserts or refreshes a row for each.
+    /// Say which external workers are connected here. Inserts or refreshes a row for each. Of one tenant the
+    /// [`TASK_WORKERS_KEPT`] that were heard of last are kept.
     async fn present(&self, workers: &[Presence], now: Timestamp) -> Result<()>;
 
-    /// External workers of a tenant heard of at `since` or later, by name.
-    async fn connected(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<Connected>>;
+    /// At most `limit` external workers of a tenant heard of at `since` or later, by name.
+    async fn connected(&self, tenant: &TenantId, since: Timestamp, limit: usize) -> Result<Vec<Connected>>;
 }
+
+/// External workers of one tenant that are kept: they choose their own names.
+pub const TASK_WORKERS_KEPT: usize = 10_000;
 
 /// An external worker. The tenant and the name are its key.
 #[derive(Debug, Clone, PartialEq, Eq)]

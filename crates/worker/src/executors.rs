@@ -39,12 +39,12 @@ struct Inner {
     known: Mutex<BTreeMap<Whose, Known>>,
     /// Rotates among those that are equally good.
     turn: AtomicUsize,
-    /// Those who wait for a place, by what they want: whoever has room again wakes one of each kind.
-    waiting: Mutex<BTreeMap<Kind, Arc<Notify>>>,
+    /// Those who wait for a place, by tenant and by what they want: an executor that has room again wakes one of each.
+    waiting: Mutex<BTreeMap<WaitingKind, Arc<Notify>>>,
 }
 
-/// Role and labels.
-type Kind = (String, BTreeSet<Name>);
+/// Tenant, role and labels. With the tenant, no tenant's waiters take the wake-up of another's.
+type WaitingKind = (TenantId, String, BTreeSet<Name>);
 
 /// The tenant, where it is one tenant's own.
 type Whose = (Option<TenantId>, Name);
@@ -183,38 +183,37 @@ impl Executors {
         Ok(Place { name: choice.executor, target, reason: choice.reason, whose, executors: self.clone() })
     }
 
-    /// All of them, with how much each has to do.
-    pub(crate) fn seats(&self) -> Vec<Seats> {
+    /// Those that may perform nodes of the tenant, with how much each has to do.
+    pub(crate) fn seats_of(&self, tenant: &TenantId) -> Vec<Seats> {
         let known = self.known();
-        let seats = known
-            .iter()
-            .map(|((tenant, name), known)| Seats { tenant: tenant.clone(), executor: known.candidate(name) });
+        let may = known.iter().filter(|((owner, _), _)| owner.as_ref().is_none_or(|owner| owner == tenant));
+        let seats = may
+            .map(|((owner, name), known)| Seats { tenant: owner.clone(), executor: known.candidate(name) });
         seats.collect()
     }
 
     /// Why nobody can do what stands in a queue of nodes, or `None` if somebody can.
     pub(crate) fn nobody(&self, queue: &Queue) -> Option<String> {
         let Some(QueueParts::Node { tenant, role, labels }) = queue.parts() else { return None };
-        let theirs = |seats: &Seats| seats.tenant.as_ref().is_none_or(|owner| *owner == tenant);
         let candidates: Vec<Candidate> =
-            self.seats().into_iter().filter(theirs).map(|seats| seats.executor).collect();
+            self.seats_of(&tenant).into_iter().map(|seats| seats.executor).collect();
         let request = Request { role: &role, labels: &labels, avoid: &[], turn: 0 };
         let can = candidates.iter().any(|candidate| candidate.can(&request));
         (!can).then(|| graph::why_nobody(&candidates, &request))
     }
 
     /// Until somebody who can do it may have room, or a while has passed.
-    pub(crate) async fn room(&self, wanted: &Wanted<'_>, longest: Duration) {
-        let kind = (wanted.role.to_owned(), wanted.labels.clone());
+    pub(crate) async fn room(&self, tenant: &TenantId, wanted: &Wanted<'_>, longest: Duration) {
+        let kind = (tenant.clone(), wanted.role.to_owned(), wanted.labels.clone());
         let news = Arc::clone(self.waiting().entry(kind).or_default());
         let _ = tokio::time::timeout(longest, news.notified()).await;
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Kind, Arc<Notify>>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<WaitingKind, Arc<Notify>>> {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One of each kind that has a use for it is woken. Who finds the place taken waits for the next.
+    /// One of each tenant and kind that has a use for it is woken. One that finds the place taken waits for the next.
     fn left(&self, whose: &Whose) {
         let mut known = self.known();
         let Some(left) = known.get_mut(whose) else { return };
@@ -222,8 +221,9 @@ impl Executors {
         let mut waiting = self.waiting();
         // Nobody but this table knows it: nobody waits.
         waiting.retain(|_, news| Arc::strong_count(news) > 1);
-        for ((role, labels), news) in waiting.iter() {
-            if graph::can_do((&left.roles, &left.labels), (role, labels)) {
+        for ((tenant, role, labels), news) in waiting.iter() {
+            let may = whose.0.as_ref().is_none_or(|owner| owner == tenant);
+            if may && graph::can_do((&left.roles, &left.labels), (role, labels)) {
                 news.notify_one();
             }
         }
@@ -254,5 +254,40 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.executors.left(&self.whose);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::parse(name).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_room_of_an_executor_wakes_a_node_of_its_own_tenant() {
+        let executors = Executors::new(&[]);
+        let (noisy, quiet) = (tenant("noisy"), tenant("quiet"));
+        executors.registered(vec![Executor {
+            tenant: quiet.clone(),
+            name: Name::parse("a").unwrap(),
+            address: "http://127.0.0.1:1".to_owned(),
+            roles: BTreeSet::new(),
+            labels: BTreeSet::new(),
+            capacity: 1,
+            load: 0,
+        }]);
+        let labels = BTreeSet::new();
+        let wanted = Wanted { role: "render", labels: &labels, avoid: &[] };
+        let place = executors.place(&quiet, &wanted).unwrap();
+        let mut first = pin!(executors.room(&noisy, &wanted, Duration::MAX));
+        let mut second = pin!(executors.room(&quiet, &wanted, Duration::MAX));
+        assert!(futures::poll!(&mut first).is_pending() && futures::poll!(&mut second).is_pending());
+        drop(place);
+        assert!(futures::poll!(&mut second).is_ready(), "another tenant's node was woken for it");
+        assert!(futures::poll!(&mut first).is_pending(), "it has no use for the place");
     }
 }

@@ -1,4 +1,4 @@
-//! Rows that children and items add to: open executions and items of queues.
+//! Rows that actions add to: open executions, open runs of devices and items of queues.
 //!
 //! A count of the store is used for a few seconds, with what this worker added since. At the quota the rows are counted
 //! again at most once a second, and what would be beyond it waits: a quarter of the time that it has waited, so that

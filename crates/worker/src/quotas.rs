@@ -1,8 +1,8 @@
 //! Quotas of tenants as a worker holds them: the time of attempts, slots, and the depth, rate and number of children.
 //!
 //! A worker refuses no event and no outcome. A child that is started too fast, or by a tenant that has as many open
-//! executions as it may, waits and is tried again, and so does an item for people; a child that is too deep is the
-//! failure of the action that wanted it.
+//! executions as it may, waits and is tried again, and so do a run for devices and an item for people; a child that is
+//! too deep is the failure of the action that wanted it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -42,7 +42,8 @@ impl ReadyNodes {
     /// Sets slots aside for those that can be taken along.
     pub(crate) fn claim(&mut self, worker: &Worker) {
         for (queue, kind) in &mut self.kinds {
-            let slots = worker.node_slots.claim_all(&worker.executors, queue, kind.keys.len());
+            let count = kind.keys.len();
+            let slots = worker.node_slots.claim_all(&worker.executors, &worker.quotas, queue, count);
             kind.claimed = !slots.is_empty();
             self.slots.extend(kind.keys.iter().cloned().zip(slots));
         }

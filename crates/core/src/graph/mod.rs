@@ -69,7 +69,7 @@ pub use payload::{Answer, Edit, NodeOutcome};
 pub use placement::{Candidate, Choice, Request, can_do, choose, why_nobody};
 pub use read::{WrittenPatch, read, read_patch};
 pub use redecide::redecide;
-pub use seats::{Claim, Seats, Taken, seats};
+pub use seats::{Claim, NodeRoom, Seats, Taken, seats};
 pub use snapshot::snapshot_due;
 pub use spec::{
     Agent, Edge, FanOut, GraphOptions, GraphSpec, NodeEdit, NodeId, NodeOptions, NodeRetry, NodeSpec,

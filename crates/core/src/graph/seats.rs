@@ -40,11 +40,20 @@ pub enum Claim {
     Some { now: usize, worthwhile: usize },
 }
 
+/// How many nodes a worker may hold a lease on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeRoom {
+    pub all: usize,
+    /// Those of the tenant of the wanted queue, whatever their kind.
+    pub of_tenant: usize,
+}
+
 /// How many more of the `wanted` queue, given all that the worker has (the wanted queue included) and the number
-/// of nodes that it may hold altogether.
+/// of nodes that it may hold.
 ///
-/// One kind holds at most half of what the others leave of it, so that the next kind always finds some.
-pub fn seats(executors: &[Seats], taken: &[Taken], wanted: &Queue, most: usize) -> Claim {
+/// One kind holds at most half of what the others leave of it, so that the next kind always finds some. All kinds of a
+/// tenant together hold at most the room of the tenant.
+pub fn seats(executors: &[Seats], taken: &[Taken], wanted: &Queue, most: NodeRoom) -> Claim {
     let Some(kind) = Kind::of(wanted) else { return Claim::Nobody };
     let mut free: Vec<usize> = executors.iter().map(Seats::free).collect();
     let capacity: usize = executors
@@ -58,19 +67,23 @@ pub fn seats(executors: &[Seats], taken: &[Taken], wanted: &Queue, most: usize) 
     let spare = (capacity / 2).clamp(1, MOST_SPARE);
     // Those that wait will have the next places, whatever their kind.
     let mut standing = 0;
-    let (mut held, mut elsewhere) = (0, 0usize);
+    let (mut held, mut elsewhere, mut of_tenant_elsewhere) = (0, 0usize, 0usize);
     for other in taken {
-        let left = Kind::of(&other.queue)
-            .map_or(other.waiting, |kind| seat(executors, &mut free, &kind, other.waiting));
+        let of = Kind::of(&other.queue);
+        let left = of.as_ref().map_or(other.waiting, |kind| seat(executors, &mut free, kind, other.waiting));
         if other.queue == *wanted {
             (standing, held) = (left, other.held);
         } else {
             elsewhere = elsewhere.saturating_add(other.held);
+            if of.is_some_and(|of| of.tenant == kind.tenant) {
+                of_tenant_elsewhere = of_tenant_elsewhere.saturating_add(other.held);
+            }
         }
     }
     let open = executors.iter().zip(&free).filter(|(seats, _)| kind.is_done_by(seats)).map(|(_, free)| *free);
     let open = open.fold(0, usize::saturating_add);
-    let share = most.saturating_sub(elsewhere).div_ceil(2);
+    let share = most.all.saturating_sub(elsewhere).div_ceil(2);
+    let share = share.min(most.of_tenant.saturating_sub(of_tenant_elsewhere));
     let now = open.saturating_add(spare.saturating_sub(standing)).min(share.saturating_sub(held));
     // If there are fewer, others are in hand, and their end is heard of.
     Claim::Some { now, worthwhile: spare.div_ceil(2).min((share / 2).max(1)) }
@@ -140,7 +153,7 @@ mod tests {
     }
 
     fn now(executors: &[Seats], taken: &[Taken], role: &str) -> usize {
-        match seats(executors, taken, &queue(role), 2_000) {
+        match seats(executors, taken, &queue(role), NodeRoom { all: 2_000, of_tenant: 2_000 }) {
             Claim::Some { now, .. } => now,
             Claim::Nobody => panic!("somebody can"),
         }
@@ -181,8 +194,29 @@ mod tests {
     }
 
     #[test]
+    fn all_kinds_of_a_tenant_together_have_its_room() {
+        let executors = [executor("", 0, 9_000)];
+        let room = NodeRoom { all: 2_000, of_tenant: 1_500 };
+        let claim = |taken: &[Taken], wanted: &Queue| match seats(&executors, taken, wanted, room) {
+            Claim::Some { now, .. } => now,
+            Claim::Nobody => panic!("somebody can"),
+        };
+        let mut held: Vec<Taken> = Vec::new();
+        for kind in 0..12 {
+            let now = claim(&held, &queue(&format!("r{kind}")));
+            held.push(taken(&format!("r{kind}"), now, 0));
+        }
+        assert_eq!(held.iter().map(|taken| taken.held).sum::<usize>(), 1_500);
+        assert_eq!(claim(&held, &queue("r0")), 0);
+        let other = Queue::node(&TenantId::parse("other").unwrap(), "r0", &BTreeSet::new());
+        assert_eq!(claim(&held, &other), 250, "half of what is left");
+    }
+
+    #[test]
     fn without_an_executor_nothing_is_taken_on() {
-        let claim = |executors: &[Seats], queue: &Queue| seats(executors, &[], queue, 2_000);
+        let claim = |executors: &[Seats], queue: &Queue| {
+            seats(executors, &[], queue, NodeRoom { all: 2_000, of_tenant: 2_000 })
+        };
         assert_eq!(claim(&[], &queue("")), Claim::Nobody);
         assert_eq!(claim(&[executor("a", 0, 4)], &queue("b")), Claim::Nobody);
         assert_eq!(claim(&[executor("", 0, 4)], &Queue::engine()), Claim::Nobody);
@@ -193,9 +227,12 @@ mod tests {
 
     #[test]
     fn a_round_trip_for_half_of_those_that_may_wait_is_worth_it() {
-        let worthwhile = |capacity, most| match seats(&[executor("", 0, capacity)], &[], &queue(""), most) {
-            Claim::Some { worthwhile, .. } => worthwhile,
-            Claim::Nobody => panic!("somebody can"),
+        let worthwhile = |capacity, most| {
+            let room = NodeRoom { all: most, of_tenant: most };
+            match seats(&[executor("", 0, capacity)], &[], &queue(""), room) {
+                Claim::Some { worthwhile, .. } => worthwhile,
+                Claim::Nobody => panic!("somebody can"),
+            }
         };
         assert_eq!([1, 2, 64, 256, 9_000].map(|capacity| worthwhile(capacity, 2_000)), [1, 1, 16, 64, 64]);
         assert_eq!([1, 2, 16].map(|most| worthwhile(9_000, most)), [1, 1, 4], "never more than there can be");

@@ -1,4 +1,4 @@
-//! Caps on what a definition asks for: the time of one attempt that holds a worker's slot, and attempts.
+//! Caps on what definitions and graphs ask for: the time of one attempt that holds a worker's slot, and attempts.
 
 use std::time::Duration;
 
@@ -7,28 +7,95 @@ use super::name::QuotaName;
 use super::refusal::QuotaRefusal;
 use crate::definition::{ActionKind, Definition};
 use crate::duration;
+use crate::graph::{GraphSpec, NodeEdit, NodeOptions, NodeSpec};
 use crate::problem::Problem;
 
 /// What of a definition is beyond the quota. Versions that are stored already run on: see [`attempt_within`].
 pub fn definition_problems(definition: &Definition, quota: &EffectiveQuota) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let timeout = quota.get(QuotaName::MaxActionTimeout);
-    let attempts = quota.get(QuotaName::MaxAttempts);
     for (name, action) in definition.actions() {
-        let asked = action.timeouts.start_to_close;
-        if holds_a_slot(&action.kind) && timeout.value.length().is_some_and(|most| asked > most) {
-            let refusal = QuotaRefusal::lasting(QuotaName::MaxActionTimeout, timeout);
-            let message = format!("{} is too long: {refusal}", duration::format(asked));
-            problems.push(Problem::new(format!("actions.{name}.timeout"), message));
-        }
-        let asked = u64::from(action.retry.attempts);
-        if attempts.value.at_most().is_some_and(|most| asked > most) {
-            let refusal = QuotaRefusal::lasting(QuotaName::MaxAttempts, attempts);
-            let message = format!("{asked} are too many: {refusal}");
-            problems.push(Problem::new(format!("actions.{name}.retry.attempts"), message));
+        let timeout = Some(action.timeouts.start_to_close).filter(|_| holds_a_slot(&action.kind));
+        check(timeout, Some(action.retry.attempts), &format!("actions.{name}"), quota, &mut problems);
+    }
+    problems
+}
+
+/// What of a graph is beyond the quota, the graphs within it included. A node that is a graph or an execution of its
+/// own holds no slot while it waits for it.
+pub fn graph_problems(graph: &GraphSpec, quota: &EffectiveQuota) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    check_graph(graph, "", quota, &mut problems);
+    problems
+}
+
+/// What of the nodes that edits bring is beyond the quota.
+pub fn edit_problems(edits: &[NodeEdit], quota: &EffectiveQuota) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (at, edit) in edits.iter().enumerate() {
+        match edit {
+            NodeEdit::Insert(node) => {
+                check_node(node, &format!("edits[{at}].insert"), quota, &mut problems);
+            }
+            NodeEdit::Update(node) => {
+                check_node(node, &format!("edits[{at}].update"), quota, &mut problems);
+            }
+            NodeEdit::Delete(_) => {}
         }
     }
     problems
+}
+
+fn check_graph(graph: &GraphSpec, path: &str, quota: &EffectiveQuota, problems: &mut Vec<Problem>) {
+    check_options(&graph.options.node, &format!("{path}options.node"), quota, problems);
+    for (at, node) in graph.nodes.iter().enumerate() {
+        check_node(node, &format!("{path}nodes[{at}]"), quota, problems);
+    }
+}
+
+fn check_node(node: &NodeSpec, path: &str, quota: &EffectiveQuota, problems: &mut Vec<Problem>) {
+    let NodeOptions { timeout, retry } = &node.options;
+    let holds_a_slot = node.graph.is_none() && node.execution.is_none();
+    let options = NodeOptions { timeout: timeout.filter(|_| holds_a_slot), retry: retry.clone() };
+    check_options(&options, &format!("{path}.options"), quota, problems);
+    if let Some(graph) = &node.graph {
+        check_graph(graph, &format!("{path}.graph."), quota, problems);
+    }
+}
+
+fn check_options(options: &NodeOptions, path: &str, quota: &EffectiveQuota, problems: &mut Vec<Problem>) {
+    let attempts = options.retry.as_ref().map(|retry| retry.attempts);
+    check(options.timeout, attempts, path, quota, problems);
+}
+
+/// No more than so many problems are told of one graph.
+const MOST_PROBLEMS: usize = 100;
+
+fn check(
+    timeout: Option<Duration>,
+    attempts: Option<u32>,
+    path: &str,
+    quota: &EffectiveQuota,
+    problems: &mut Vec<Problem>,
+) {
+    if problems.len() >= MOST_PROBLEMS {
+        return;
+    }
+    let longest = quota.get(QuotaName::MaxActionTimeout);
+    if let Some(asked) = timeout
+        && longest.value.length().is_some_and(|longest| asked > longest)
+    {
+        let refusal = QuotaRefusal::lasting(QuotaName::MaxActionTimeout, longest);
+        let message = format!("{} is too long: {refusal}", duration::format(asked));
+        problems.push(Problem::new(format!("{path}.timeout"), message));
+    }
+    let most = quota.get(QuotaName::MaxAttempts);
+    if let Some(asked) = attempts
+        && most.value.at_most().is_some_and(|most| u64::from(asked) > most)
+    {
+        let refusal = QuotaRefusal::lasting(QuotaName::MaxAttempts, most);
+        let message = format!("{asked} are too many: {refusal}");
+        problems.push(Problem::new(format!("{path}.retry.attempts"), message));
+    }
 }
 
 /// How long an attempt of a stored version may take, whatever its definition says.
@@ -38,6 +105,12 @@ pub fn attempt_within(asked: Duration, kind: &ActionKind, quota: &EffectiveQuota
         Some(most) if holds_a_slot(kind) => asked.min(most),
         Some(_) | None => asked,
     }
+}
+
+/// How long the call of an executor may take, whatever its node says. A node whose executor has accepted it and answers
+/// later holds no slot, and has all of its own time.
+pub fn call_within(asked: Duration, quota: &EffectiveQuota) -> Duration {
+    quota.value(QuotaName::MaxActionTimeout).length().map_or(asked, |most| asked.min(most))
 }
 
 /// Whether an attempt holds a slot of a worker until it has its outcome. The others wait for an external worker, a
@@ -101,6 +174,51 @@ mod tests {
         let problems = definition_problems(&http, &quota(&row));
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert_eq!(problems[0].path, "actions.act.retry.attempts");
+    }
+
+    fn graph(text: &str) -> GraphSpec {
+        crate::graph::read(text, Format::Yaml).unwrap()
+    }
+
+    #[test]
+    fn nodes_of_a_graph_and_of_graphs_within_it_have_the_same_caps() {
+        let asked = graph(
+            "{name: g, options: {node: {timeout: 2d}}, nodes: [{id: a, options: {timeout: 36500d}}, \
+             {id: b, options: {retry: {attempts: 9}}}, \
+             {id: c, options: {timeout: 30d}, graph: {name: h, nodes: [{id: a, options: {timeout: 25h}}]}}, \
+             {id: d, options: {timeout: 30d}, execution: {definition: x}}]}",
+        );
+        let row = QuotaSet::default().with(QuotaName::MaxAttempts, QuotaValue::AtMost(8));
+        let problems = graph_problems(&asked, &quota(&row));
+        let paths: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(
+            paths,
+            [
+                "options.node.timeout",
+                "nodes[0].options.timeout",
+                "nodes[1].options.retry.attempts",
+                "nodes[2].graph.nodes[0].options.timeout"
+            ]
+        );
+        let modest = graph("{name: g, nodes: [{id: a, options: {timeout: 1d}}]}");
+        assert_eq!(graph_problems(&modest, &quota(&row)), []);
+    }
+
+    #[test]
+    fn an_edit_brings_no_node_beyond_the_caps() {
+        let node = |text: &str| std::sync::Arc::new(graph(text).nodes.remove(0));
+        let patient = node("{name: g, nodes: [{id: a, options: {timeout: 2d}}]}");
+        let edits = [NodeEdit::Update(patient.clone()), NodeEdit::Insert(patient)];
+        let problems = edit_problems(&edits, &quota(&QuotaSet::default()));
+        let paths: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(paths, ["edits[0].update.options.timeout", "edits[1].insert.options.timeout"]);
+    }
+
+    #[test]
+    fn a_call_of_an_executor_ends_at_the_quota() {
+        let row = QuotaSet::default().with(QuotaName::MaxActionTimeout, QuotaValue::AtMost(90_000));
+        let within = |asked| call_within(Duration::from_secs(asked), &quota(&row));
+        assert_eq!([within(3_153_600_000), within(10)], [90, 10].map(Duration::from_secs));
     }
 
     #[test]

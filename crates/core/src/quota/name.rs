@@ -60,6 +60,14 @@ names! {
     Executors = "executors", Number, QuotaValue::AtMost(500);
     /// Devices that are known.
     Devices = "devices", Number, QuotaValue::AtMost(200_000);
+    /// Runs of devices that have not ended.
+    OpenRuns = "open_runs", Number, QuotaValue::AtMost(1_000_000);
+    /// API keys that are stored, also those that were revoked or expired and have not been removed yet.
+    Keys = "keys", Number, QuotaValue::AtMost(1_000);
+    /// Queues of work for people.
+    Queues = "queues", Number, QuotaValue::AtMost(1_000);
+    /// People who are known.
+    People = "people", Number, QuotaValue::AtMost(200_000);
     /// Items of queues that have not ended.
     QueueItems = "queue_items", Number, QuotaValue::AtMost(2_000_000);
     /// Bytes of payloads, histories and items, estimated.
@@ -106,6 +114,10 @@ impl QuotaName {
             Self::Definitions => Some(CountedQuota::Definitions),
             Self::Executors => Some(CountedQuota::Executors),
             Self::Devices => Some(CountedQuota::Devices),
+            Self::OpenRuns => Some(CountedQuota::OpenRuns),
+            Self::Keys => Some(CountedQuota::Keys),
+            Self::Queues => Some(CountedQuota::Queues),
+            Self::People => Some(CountedQuota::People),
             Self::QueueItems => Some(CountedQuota::QueueItems),
             Self::StoredBytes => Some(CountedQuota::StoredBytes),
             Self::TaskLeases => Some(CountedQuota::TaskLeases),
@@ -140,6 +152,10 @@ pub enum CountedQuota {
     Definitions,
     Executors,
     Devices,
+    OpenRuns,
+    Keys,
+    Queues,
+    People,
     QueueItems,
     StoredBytes,
     TaskLeases,
@@ -151,6 +167,10 @@ impl CountedQuota {
         Self::Definitions,
         Self::Executors,
         Self::Devices,
+        Self::OpenRuns,
+        Self::Keys,
+        Self::Queues,
+        Self::People,
         Self::QueueItems,
         Self::StoredBytes,
         Self::TaskLeases,
@@ -162,6 +182,10 @@ impl CountedQuota {
             Self::Definitions => QuotaName::Definitions,
             Self::Executors => QuotaName::Executors,
             Self::Devices => QuotaName::Devices,
+            Self::OpenRuns => QuotaName::OpenRuns,
+            Self::Keys => QuotaName::Keys,
+            Self::Queues => QuotaName::Queues,
+            Self::People => QuotaName::People,
             Self::QueueItems => QuotaName::QueueItems,
             Self::StoredBytes => QuotaName::StoredBytes,
             Self::TaskLeases => QuotaName::TaskLeases,

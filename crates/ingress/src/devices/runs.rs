@@ -42,6 +42,7 @@ pub(crate) async fn create(
         None => fresh(door)?,
     };
     let key = RunKey { tenant: caller.tenant.clone(), run };
+    door.admit_run(&key, spec.input.len()).await?;
     let want = Want::Create(Box::new(spec.clone()));
     let order = Order { key: key.clone(), want, by: caller.actor.clone() };
     match one(door, order).await? {

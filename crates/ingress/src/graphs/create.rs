@@ -7,6 +7,7 @@ use millstream_core::entropy;
 use millstream_core::graph::{GraphSpec, Invalid};
 use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, Name};
 use millstream_core::problem::{Problem as Fault, Problems};
+use millstream_core::quota::caps;
 use millstream_core::raw::RawJson;
 use millstream_rpc::graph_start::{self, NewGraph};
 use millstream_store::event_log::{Append, Appended, Idempotency, NewExecution};
@@ -50,9 +51,10 @@ pub(crate) async fn create(
     if spec.name.is_empty() {
         return Err(Problem::invalid(vec![Fault::new("name", "must have at least one character")]));
     }
-    let (input_hash, spec) = heavy(bytes, move || {
-        let canonical = RawJson::of(&spec);
-        (posting::hash(&[b"graph", canonical.as_str().as_bytes()]), spec)
+    let quota = door.quotas.quota(&caller.tenant);
+    let (input_hash, spec, beyond) = heavy(bytes, move || {
+        let (canonical, beyond) = (RawJson::of(&spec), caps::graph_problems(&spec, &quota));
+        (posting::hash(&[b"graph", canonical.as_str().as_bytes()]), spec, beyond)
     })
     .await?;
     let idempotency = idempotency_key.map(|key| {
@@ -83,6 +85,10 @@ pub(crate) async fn create(
             Err(problem) => Err(problem),
         },
         Err(invalid) => Err(refusal(invalid)),
+    };
+    let new = match new {
+        Ok(new) => door.admit_graph(&new.key, beyond).await.map(|()| new),
+        Err(problem) => Err(problem),
     };
     let new = match new {
         Ok(new) => new,

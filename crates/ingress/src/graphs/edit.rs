@@ -110,6 +110,7 @@ async fn check(door: &Door, key: &ExecutionKey, wish: Wish) -> Result<Edit, Prob
         let fault = format!("there are {} edits, at most {MAX_EDITS} are allowed", edits.len());
         return Err(too_large(fault));
     }
+    door.admit_edits(&key.tenant, &edits)?;
     let Current { graph, phase } = current(door, key).await?;
     if phase.is_ended() {
         return Err(ended());

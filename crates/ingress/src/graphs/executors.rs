@@ -18,8 +18,8 @@ const MISSED: u32 = 3;
 /// Makes it known, or hears from it again.
 pub(crate) async fn register(door: &Door, executor: Executor) -> Result<(), Problem> {
     let known = async {
-        let all = door.stores.executors.executors(Timestamp::EPOCH).await?;
-        Ok(all.iter().any(|(one, _)| one.tenant == executor.tenant && one.name == executor.name))
+        let all = door.stores.executors.executors_of(&executor.tenant, Timestamp::EPOCH).await?;
+        Ok(all.iter().any(|(one, _)| one.name == executor.name))
     };
     door.admit_known(&executor.tenant, CountedQuota::Executors, known).await?;
     Ok(door.stores.executors.beat_executors(&[executor], door.clock.now()).await?)
@@ -33,6 +33,5 @@ pub(crate) async fn retire(door: &Door, tenant: &TenantId, name: &Name) -> Resul
 /// Those that were heard of lately, in the order of their names.
 pub(crate) async fn list(door: &Door, tenant: &TenantId) -> Result<Vec<(Executor, Timestamp)>, Problem> {
     let since = door.clock.now().minus(BEAT_EVERY * MISSED);
-    let found = door.stores.executors.executors(since).await?;
-    Ok(found.into_iter().filter(|(executor, _)| executor.tenant == *tenant).collect())
+    Ok(door.stores.executors.executors_of(tenant, since).await?)
 }

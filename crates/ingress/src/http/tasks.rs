@@ -42,6 +42,8 @@ const BODY_BYTES: usize = 16 * 1024;
 pub(crate) const MOST: usize = 256;
 /// Types or labels of one worker.
 pub(crate) const MANY: usize = 64;
+/// External workers that `why` looks at.
+const CONNECTED_SHOWN: usize = 1_000;
 /// Who does not want to wait still wants the store to be asked.
 const LEAST_WAIT: Duration = Duration::from_millis(200);
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -289,7 +291,7 @@ async fn explain(
     let view = find(&door, &key).await?;
     let now = door.clock.now();
     let since = now.minus(door.options.worker_ttl);
-    let external = door.stores.tasks.connected(&caller.tenant, since).await?;
+    let external = door.stores.tasks.connected(&caller.tenant, since, CONNECTED_SHOWN).await?;
     let engine = door.stores.workers.workers(since).await?;
     let at_quota = match view.queue.is_external() && view.status == ActionStatus::Ready {
         true => door.quotas.refusal_now(&caller.tenant, CountedQuota::TaskLeases).await?,

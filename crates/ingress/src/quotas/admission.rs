@@ -1,6 +1,7 @@
 //! What the handlers ask before they make something durable or hold something for long.
 //!
-//! Nothing here refuses what is there already: a repeat, a known executor or device, an unchanged definition.
+//! Nothing here refuses what is there already: a repeat, a known executor, device, run, queue or person, an unchanged
+//! definition.
 
 use std::future::Future;
 

@@ -1,8 +1,10 @@
-//! Counts of rows: open executions, definitions, executors, devices, items, leases of tasks, and bytes.
+//! Counts of rows: open executions and runs, definitions, executors, devices, keys, queues, people, items, leases of
+//! tasks, and bytes.
 //!
 //! The first write of a tenant counts its rows, and from then on a task counts them again every few seconds while the
 //! tenant writes. In between, what this process admits is added. A refusal never rests on a count older than a second.
-//! Definitions, executors and devices are few: once the tenant is beyond half of its quota each new one is counted for.
+//! What is rarely made (definitions, executors, devices, keys, queues, people) is counted for each new one once the
+//! tenant is beyond half of its quota.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -190,8 +192,14 @@ impl TenantQuotas {
 /// Whether a write near the quota is counted for by itself.
 const fn is_exact(counted: CountedQuota) -> bool {
     match counted {
-        CountedQuota::Definitions | CountedQuota::Executors | CountedQuota::Devices => true,
+        CountedQuota::Definitions
+        | CountedQuota::Executors
+        | CountedQuota::Devices
+        | CountedQuota::Keys
+        | CountedQuota::Queues
+        | CountedQuota::People => true,
         CountedQuota::OpenExecutions
+        | CountedQuota::OpenRuns
         | CountedQuota::QueueItems
         | CountedQuota::StoredBytes
         | CountedQuota::TaskLeases => false,

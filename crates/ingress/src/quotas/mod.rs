@@ -6,6 +6,7 @@
 
 mod admission;
 mod counts;
+mod creations;
 mod follow;
 mod held;
 mod rates;

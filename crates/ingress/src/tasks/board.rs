@@ -14,7 +14,7 @@
 //!
 //! A worker that has gone meanwhile gets nothing: what was leased for it is released, uncounted.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::iter::repeat_n;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,6 +34,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::seen_workers::SeenWorkers;
 use super::ticket::Ticket;
 use crate::quotas::TenantQuotas;
 
@@ -66,7 +67,7 @@ struct Waiting {
     /// Leased for workers that it did not reach.
     returned: Vec<Lease>,
     /// Who came lately, to be told to the store.
-    seen: BTreeMap<(TenantId, WorkerId), Presence>,
+    seen: SeenWorkers,
 }
 
 /// What was in vain since there was last reason to hope.
@@ -138,14 +139,9 @@ impl Board {
     /// Waits for up to `most` tasks that the worker can do.
     pub(crate) fn wait(&self, worker: WorkerId, can: Capability, most: usize, patience: Patience) -> Ticket {
         let (reply, leased) = oneshot::channel();
-        let presence = Presence {
-            tenant: can.tenant.clone(),
-            name: worker.to_string(),
-            kinds: can.kinds.clone(),
-            labels: can.labels.clone(),
-        };
+        let presence = presence(&worker, &can);
         let mut waiting = self.waiting();
-        waiting.seen.insert((can.tenant.clone(), worker.clone()), presence);
+        waiting.seen.add(presence);
         let ticket = waiting.next_ticket;
         waiting.next_ticket += 1;
         waiting.workers.push_back(Waiter { worker, can, most, reply, patience, ticket });
@@ -350,16 +346,9 @@ impl Board {
                 let mut waiting = self.waiting();
                 let mut seen = std::mem::take(&mut waiting.seen);
                 for waiter in waiting.workers.iter().filter(|waiter| !waiter.reply.is_closed()) {
-                    seen.entry((waiter.can.tenant.clone(), waiter.worker.clone())).or_insert_with(|| {
-                        Presence {
-                            tenant: waiter.can.tenant.clone(),
-                            name: waiter.worker.to_string(),
-                            kinds: waiter.can.kinds.clone(),
-                            labels: waiter.can.labels.clone(),
-                        }
-                    });
+                    seen.add(presence(&waiter.worker, &waiter.can));
                 }
-                seen.into_values().collect()
+                seen.into_presences()
             };
             if !present.is_empty()
                 && let Err(error) = stores.tasks.present(&present, clock.now()).await
@@ -367,6 +356,15 @@ impl Board {
                 tracing::debug!(%error, "the store was not told who is connected");
             }
         }
+    }
+}
+
+fn presence(worker: &WorkerId, can: &Capability) -> Presence {
+    Presence {
+        tenant: can.tenant.clone(),
+        name: worker.to_string(),
+        kinds: can.kinds.clone(),
+        labels: can.labels.clone(),
     }
 }
 

@@ -19,6 +19,7 @@ mod calls_tasks;
 mod calls_update;
 mod calls_watch;
 mod cancel;
+mod caps;
 mod create;
 mod create_bad;
 mod crowd;

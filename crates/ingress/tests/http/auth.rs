@@ -397,6 +397,10 @@ impl KeyStore for CountedKeys {
         self.inner.rotate_key(rotation, now).await
     }
 
+    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> StoreResult<u64> {
+        self.inner.purge_dead_keys(before, limit).await
+    }
+
     async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> StoreResult<()> {
         self.inner.record_key_uses(uses).await
     }

@@ -1,8 +1,9 @@
-//! Quotas that count rows and bytes of a tenant: devices, items of queues, stored bytes.
+//! Quotas that count rows and bytes of a tenant: devices, runs, keys, queues, people, items of queues, stored bytes.
 
 use axum::body::Body;
 use axum::http::{Method, Request};
 use millstream_core::quota::QuotaName;
+use millstream_core::status::Role;
 use millstream_ingress::Limits;
 use serde_json::{Value, json};
 
@@ -27,6 +28,84 @@ async fn a_tenant_has_no_more_devices_than_its_quota_and_those_are_heard() {
     assert!(bench.send(heartbeat).await.status.is_success());
     assert!(bench.send(device("quiet", "d3")).await.status.is_success());
     assert_eq!(used(&bench, "noisy", "devices").await, 2);
+}
+
+async fn run(bench: &Bench, tenant: &str, id: &str) -> Answer {
+    bench.send(of(tenant, post("/v1/runs", &json!({"run_id": id, "kind": "render"})))).await
+}
+
+#[tokio::test]
+async fn a_run_beyond_the_open_runs_is_refused_and_a_known_run_is_answered() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::OpenRuns, 2)])).await;
+    for id in ["r1", "r2"] {
+        assert_eq!(run(&bench, "noisy", id).await.status, 201);
+    }
+    refused(&run(&bench, "noisy", "r3").await, 403, "quota-exceeded", "open_runs");
+    assert_eq!(run(&bench, "noisy", "r1").await.status, 200, "one that is there");
+    assert_eq!(run(&bench, "quiet", "r3").await.status, 201);
+    assert_eq!(used(&bench, "noisy", "open_runs").await, 2);
+}
+
+#[tokio::test]
+async fn a_run_is_an_event_of_its_tenants_rate() {
+    let rate = [(QuotaName::EventsPerSecond, 1), (QuotaName::EventsBurst, 2)];
+    let bench = two_tenants(Limits::default(), at_most(&rate)).await;
+    let mut made = 0;
+    let refusal = loop {
+        let answer = run(&bench, "noisy", &format!("r{made}")).await;
+        if answer.status != 201 {
+            break answer;
+        }
+        made += 1;
+        assert!(made < 100, "runs have no rate");
+    };
+    refused(&refusal, 429, "quota-throttled", "events_per_second");
+    assert_eq!(run(&bench, "noisy", "r0").await.status, 200, "one that is there");
+    assert_eq!(run(&bench, "quiet", "r0").await.status, 201);
+}
+
+#[tokio::test]
+async fn a_tenant_has_no_more_keys_than_its_quota_and_an_operator_helps_out() {
+    let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::Keys, 3)])).await;
+    bench.key("ms_operator", "any", Role::Operator).await;
+    let wish = |name: &str| json!({"name": name, "role": "read"});
+    let create = |name: &str| of("noisy", post("/v1/keys", &wish(name)));
+    let first = bench.send(create("a")).await;
+    assert_eq!(first.status, 201);
+    assert_eq!(bench.send(create("b")).await.status, 201);
+    refused(&bench.send(create("c")).await, 403, "quota-exceeded", "keys");
+    let id = first.json()["key_id"].as_str().unwrap().to_owned();
+    let rotate = of("noisy", post(&format!("/v1/keys/{id}/rotate"), &json!({})));
+    refused(&bench.send(rotate).await, 403, "quota-exceeded", "keys");
+    let mut named = wish("c");
+    named["tenant"] = json!("noisy");
+    assert_eq!(bench.send(of("operator", post("/v1/keys", &named))).await.status, 201);
+    assert_eq!(bench.send(of("quiet", post("/v1/keys", &wish("c")))).await.status, 201);
+    assert_eq!(used(&bench, "quiet", "keys").await, 2);
+}
+
+fn put(tenant: &str, path: &str, body: &Value) -> Request<Body> {
+    let mut request = of(tenant, post(path, body));
+    *request.method_mut() = Method::PUT;
+    request
+}
+
+#[tokio::test]
+async fn a_tenant_has_no_more_queues_and_people_than_its_quotas() {
+    let quotas = [(QuotaName::Queues, 2), (QuotaName::People, 2)];
+    let bench = two_tenants(Limits::default(), at_most(&quotas)).await;
+    for (kind, body) in [("queues", json!({})), ("people", json!({"skills": ["weld"]}))] {
+        let send = |tenant: &str, id: &str| bench.send(put(tenant, &format!("/v1/{kind}/{id}"), &body));
+        for id in ["a", "b"] {
+            assert!(send("noisy", id).await.status.is_success(), "{kind}");
+        }
+        refused(&send("noisy", "c").await, 403, "quota-exceeded", kind);
+        assert_eq!(send("noisy", "a").await.status, 200, "{kind}: one that is known");
+        assert!(send("quiet", "c").await.status.is_success(), "{kind}");
+        assert_eq!(used(&bench, "noisy", kind).await, 2);
+    }
+    let pause = of("noisy", post("/v1/people/stranger/pause", &json!({})));
+    refused(&bench.send(pause).await, 403, "quota-exceeded", "people");
 }
 
 async fn import(bench: &Bench, tenant: &str, ids: &[&str], payload: &Value) -> Answer {

@@ -89,6 +89,7 @@ async fn several_processes_may_migrate_at_once() {
         "0010 keys",
         "0011 releases",
         "0012 quotas",
+        "0013 open_runs",
     ];
     assert_eq!(first.schema().await.unwrap().pending, all);
     let (one, two) = tokio::join!(first.migrate(), second.migrate());

@@ -116,6 +116,7 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
         "0010 keys",
         "0011 releases",
         "0012 quotas",
+        "0013 open_runs",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();

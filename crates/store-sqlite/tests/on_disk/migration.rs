@@ -83,6 +83,7 @@ async fn a_file_of_the_first_build_keeps_its_rows_and_finishes_its_work() {
         "0010 keys",
         "0011 releases",
         "0012 quotas",
+        "0013 open_runs",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();
@@ -157,6 +158,7 @@ async fn a_migration_that_fails_leaves_the_file_as_it_was() {
         "0010 keys",
         "0011 releases",
         "0012 quotas",
+        "0013 open_runs",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
     let actions: i64 = shell.query_row("SELECT count(*) FROM actions", (), |row| row.get(0)).unwrap();

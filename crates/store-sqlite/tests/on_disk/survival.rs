@@ -99,6 +99,7 @@ async fn an_empty_file_says_what_it_lacks_until_it_is_migrated() {
         "0010 keys",
         "0011 releases",
         "0012 quotas",
+        "0013 open_runs",
     ];
     assert_eq!(store.schema().await.unwrap().pending, all);
     store.migrate().await.unwrap();

@@ -41,6 +41,21 @@ pub async fn executors_come_by_tenant_and_name_if_they_were_heard_of(bench: Benc
     assert_eq!(store.executors(now.minus(HOUR)).await.unwrap().len(), 5);
 }
 
+pub async fn executors_of_one_tenant_are_read_alone(bench: Bench) {
+    let now = bench.now().await;
+    let store = &bench.stores.executors;
+    let heard = [executor("b", "e1"), executor("acme", "e2"), executor("acme", "e1")];
+    store.beat_executors(&heard, now).await.unwrap();
+    store.beat_executors(&[executor("acme", "e0")], now.minus(HOUR)).await.unwrap();
+    let found = async |since| -> Vec<String> {
+        let found = store.executors_of(&tenant("acme"), since).await.unwrap();
+        found.into_iter().map(|(one, _)| format!("{}/{}", one.tenant, one.name)).collect()
+    };
+    assert_eq!(found(now).await, ["acme/e1", "acme/e2"]);
+    assert_eq!(found(now.minus(HOUR)).await, ["acme/e0", "acme/e1", "acme/e2"]);
+    assert_eq!(store.executors_of(&tenant("nobody"), now).await.unwrap(), []);
+}
+
 pub async fn an_executor_that_retires_is_off_the_list(bench: Bench) {
     let now = bench.now().await;
     let store = &bench.stores.executors;

@@ -196,3 +196,29 @@ pub async fn the_last_use_of_a_key_never_goes_back(bench: Bench) {
     keys.record_key_uses(&[([1; 32], earlier)]).await.unwrap();
     assert_eq!(keys.find_key(&[1; 32]).await.unwrap().unwrap().last_used_at, Some(now));
 }
+
+pub async fn keys_that_ended_long_ago_go_and_the_newest_stays(bench: Bench) {
+    let keys = &bench.stores.keys;
+    let now = bench.now().await;
+    let ago = |seconds| now.minus(std::time::Duration::from_secs(seconds));
+    let live = key("acme", "live", 1);
+    let expired = NewKey { expires_at: Some(ago(70)), ..key("acme", "expired", 2) };
+    let names = ["revoked", "late", "newest"];
+    assert!(keys.create_key(&live, ago(90)).await.unwrap());
+    assert!(keys.create_key(&expired, ago(80)).await.unwrap());
+    for (n, name) in (3..).zip(names) {
+        assert!(keys.create_key(&key("acme", name, n), ago(80 - u64::from(n))).await.unwrap());
+    }
+    for (name, revoked_at) in names.into_iter().zip([ago(60), ago(10), ago(60)]) {
+        assert!(keys.revoke_key(Some(&tenant("acme")), &named(name), revoked_at).await.unwrap());
+    }
+    assert_eq!(keys.purge_dead_keys(ago(50), 1).await.unwrap(), 1, "no more than the limit");
+    assert_eq!(keys.purge_dead_keys(ago(50), 10).await.unwrap(), 1);
+    let left = keys.list_keys(&KeyFilter::All, None, 10).await.unwrap();
+    assert_eq!(left.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["newest", "late", "live"]);
+
+    assert!(keys.revoke_key(Some(&tenant("acme")), &named("live"), ago(60)).await.unwrap());
+    assert_eq!(keys.purge_dead_keys(now, 10).await.unwrap(), 2);
+    assert_eq!(keys.purge_dead_keys(now, 10).await.unwrap(), 0, "the newest stays");
+    assert!(keys.keys_exist().await.unwrap(), "every call needs a key, also after all have gone");
+}

@@ -193,6 +193,7 @@ macro_rules! conformance_tests {
                 a_rotated_key_keeps_its_name_and_expires_after_the_overlap,
                 an_expired_key_gives_up_its_name,
                 the_last_use_of_a_key_never_goes_back,
+                keys_that_ended_long_ago_go_and_the_newest_stays,
             }
             queues {
                 a_worker_gets_only_what_stands_in_its_queues,
@@ -213,6 +214,7 @@ macro_rules! conformance_tests {
                 what_awaits_somebody_else_is_settled_under_its_lease,
                 actions_are_found_by_their_keys,
                 external_workers_are_known_by_what_they_said_last,
+                external_workers_of_one_tenant_are_bounded,
             }
             undo {
                 what_succeeded_last_is_undone_first_and_then_the_failure_is_told,
@@ -358,6 +360,7 @@ macro_rules! conformance_tests {
             executors {
                 an_executor_is_known_by_its_last_word,
                 executors_come_by_tenant_and_name_if_they_were_heard_of,
+                executors_of_one_tenant_are_read_alone,
                 an_executor_that_retires_is_off_the_list,
                 silent_executors_are_forgotten,
             }
@@ -465,9 +468,11 @@ macro_rules! conformance_tests {
                 quota_rows_are_read_when_their_revision_changes,
                 many_quota_changes_at_once_are_all_seen,
                 rows_of_every_counted_kind_are_counted,
+                open_runs_are_counted_by_tenant_until_they_end,
                 leases_of_external_workers_are_counted_until_they_end,
                 open_executions_are_counted_by_tenant_up_to_the_limit,
                 stored_bytes_grow_with_what_is_stored,
+                bytes_of_runs_definitions_queues_and_graphs_are_stored_bytes,
             }
             workers {
                 a_worker_is_known_by_its_last_beat,

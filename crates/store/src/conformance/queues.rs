@@ -14,7 +14,7 @@ use super::settle::{retry, settle, succeed};
 use super::visit::{Visit, ready, waiting};
 use crate::action_store::{Beat, Begun, LeasedAction, Pulse, SettleVerdict, Settlement, Settling, Wanted};
 use crate::execution_store::LeaseGrant;
-use crate::task_board::Presence;
+use crate::task_board::{Presence, TASK_WORKERS_KEPT};
 
 fn on(queue: &Queue) -> Terms {
     Terms { queue: queue.clone(), ..Terms::engine() }
@@ -333,9 +333,30 @@ pub async fn external_workers_are_known_by_what_they_said_last(bench: Bench) {
         .present(&[presence("acme", "py-1", "resize"), presence("acme", "py-0", "crop")], now)
         .await
         .unwrap();
-    let connected = tasks.connected(&tenant("acme"), now).await.unwrap();
+    let connected = tasks.connected(&tenant("acme"), now, 10).await.unwrap();
     let known: Vec<_> = connected.into_iter().map(|found| (found.presence, found.seen_at)).collect();
     assert_eq!(known, [(presence("acme", "py-0", "crop"), now), (presence("acme", "py-1", "resize"), now)]);
     let since = now.plus(Duration::from_millis(1));
-    assert!(tasks.connected(&tenant("acme"), since).await.unwrap().is_empty());
+    assert!(tasks.connected(&tenant("acme"), since, 10).await.unwrap().is_empty());
+    let one = tasks.connected(&tenant("acme"), now, 1).await.unwrap();
+    assert_eq!(one.iter().map(|found| found.presence.name.as_str()).collect::<Vec<_>>(), ["py-0"]);
+}
+
+pub async fn external_workers_of_one_tenant_are_bounded(bench: Bench) {
+    let presence = |owner: &str, id: String| Presence {
+        tenant: tenant(owner),
+        name: id,
+        kinds: BTreeSet::new(),
+        labels: BTreeSet::new(),
+    };
+    let (now, tasks) = (bench.now().await, &bench.stores.tasks);
+    let earlier = now.minus(HOUR);
+    let heard = [presence("acme", "oldest".to_owned()), presence("other", "oldest".to_owned())];
+    tasks.present(&heard, earlier).await.unwrap();
+    let many: Vec<Presence> = (0..TASK_WORKERS_KEPT).map(|n| presence("acme", format!("w{n}"))).collect();
+    tasks.present(&many, now).await.unwrap();
+    let of_acme = tasks.connected(&tenant("acme"), earlier, usize::MAX).await.unwrap();
+    assert_eq!(of_acme.len(), TASK_WORKERS_KEPT);
+    assert!(of_acme.iter().all(|found| found.presence.name != "oldest"), "the oldest goes");
+    assert_eq!(tasks.connected(&tenant("other"), earlier, 10).await.unwrap().len(), 1);
 }

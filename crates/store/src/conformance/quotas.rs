@@ -2,19 +2,25 @@
 
 use std::collections::BTreeSet;
 
+use millstream_core::assignment::next::Profile;
+use millstream_core::claim::{Input, RunSpec};
 use millstream_core::placement::Queue;
 use millstream_core::quota::{CountedQuota, QuotaName, QuotaSet, QuotaValue};
+use millstream_core::status::Role;
 use millstream_core::terms::Terms;
 
 use super::Bench;
-use super::device_fixture::new_device;
+use super::device_fixture::{new_device, run_key, spec};
 use super::fixture::{HOUR, LONG, event, execution_of, grant, name, raw, tenant, worker};
-use super::people::{acme, new_item};
+use super::graph::node;
+use super::people::{acme, new_item, person};
 use super::settle::{settle, succeed};
 use super::visit::ready;
 use crate::definition_store::NewDefinition;
 use crate::execution_store::LeaseGrant;
 use crate::executor_store::Executor;
+use crate::graph_store::NodeWrite;
+use crate::key_store::{KeyChoice, NewKey};
 use crate::quota_store::{QuotaRevision, UsageQuestion};
 
 fn devices(most: u64) -> QuotaSet {
@@ -101,11 +107,22 @@ pub async fn rows_of_every_counted_kind_are_counted(bench: Bench) {
     bench.stores.devices.beat_devices(&[(acme(), new_device("d1"))], now).await.unwrap();
     bench.queue("").await;
     bench.import(vec![new_item("i1"), new_item("i2")]).await;
+    let people = ["ann", "bob"].map(|id| Profile::unknown(person(id)));
+    bench.stores.people.put_people(&acme(), &people, now).await.unwrap();
+    for n in 1..=4 {
+        let key = NewKey::of(acme(), n.to_string(), Role::Read, [n; 32]);
+        assert!(bench.stores.keys.create_key(&key, now).await.unwrap());
+    }
+    let revoked = KeyChoice::Name("1".to_owned());
+    assert!(bench.stores.keys.revoke_key(Some(&acme()), &revoked, now).await.unwrap());
     for (counted, count) in [
         (CountedQuota::Definitions, 2),
         (CountedQuota::Executors, 3),
         (CountedQuota::Devices, 1),
         (CountedQuota::QueueItems, 2),
+        (CountedQuota::Queues, 1),
+        (CountedQuota::People, 2),
+        (CountedQuota::Keys, 4),
     ] {
         assert_eq!(used(&bench, acme().as_str(), counted, 10).await, count, "{counted:?}");
         assert_eq!(used(&bench, "rival", counted, 10).await, 0, "{counted:?}");
@@ -116,6 +133,17 @@ pub async fn rows_of_every_counted_kind_are_counted(bench: Bench) {
         at_most: 10,
     });
     assert_eq!(bench.stores.quotas.count_usage(&questions).await.unwrap(), [3, 1]);
+}
+
+pub async fn open_runs_are_counted_by_tenant_until_they_end(bench: Bench) {
+    for id in ["r1", "r2", "r3"] {
+        bench.run_after(&run_key(id), spec(), &[]).await;
+    }
+    let open = CountedQuota::OpenRuns;
+    assert_eq!((used(&bench, "acme", open, 10).await, used(&bench, "acme", open, 1).await), (3, 2));
+    assert_eq!(used(&bench, "rival", open, 10).await, 0);
+    bench.step_run(&run_key("r1"), &Input::Cancel { reason: None }).await;
+    assert_eq!(used(&bench, "acme", open, 10).await, 2);
 }
 
 pub async fn leases_of_external_workers_are_counted_until_they_end(bench: Bench) {
@@ -146,5 +174,30 @@ pub async fn stored_bytes_grow_with_what_is_stored(bench: Bench) {
     }
     let after = used(&bench, "acme", CountedQuota::StoredBytes, u64::MAX).await;
     assert!((40_000..60_000).contains(&(after - before)), "{before} {after}");
+    assert_eq!(used(&bench, "rival", CountedQuota::StoredBytes, u64::MAX).await, 0);
+}
+
+pub async fn bytes_of_runs_definitions_queues_and_graphs_are_stored_bytes(bench: Bench) {
+    let now = bench.now().await;
+    let bytes = || used(&bench, "acme", CountedQuota::StoredBytes, u64::MAX);
+    let grown = async |before: u64, what: &str| {
+        let after = bytes().await;
+        assert!((10_000..40_000).contains(&(after - before)), "{what}: {before} {after}");
+        after
+    };
+    let long = "x".repeat(10_000);
+    let before = bytes().await;
+    bench.run_after(&run_key("r1"), RunSpec::of(name("render"), raw(&format!("{long:?}"))), &[]).await;
+    let before = grown(before, "runs").await;
+    let source = format!(r#"{{"name":"order","note":{long:?}}}"#);
+    let new = NewDefinition { name: name("order"), dialect: 1, source, checksum: "a".to_owned() };
+    bench.stores.definitions.put(&acme(), &new, now).await.unwrap();
+    let before = grown(before, "definitions").await;
+    bench.queue(&format!("schema: {{title: {long}}}")).await;
+    let before = grown(before, "queues").await;
+    let spec = raw(&format!(r#"{{"id":"a","task":{{"goal":{long:?}}}}}"#));
+    let large = NodeWrite { spec: Some(spec), ..node("a", &[], &[]) };
+    bench.start_graph(&execution_of("acme", "g"), vec![large]).await;
+    grown(before, "graphs").await;
     assert_eq!(used(&bench, "rival", CountedQuota::StoredBytes, u64::MAX).await, 0);
 }

@@ -241,7 +241,7 @@ pub async fn silent_external_workers_and_expired_signals_are_forgotten(bench: Be
         assert_eq!(send(&bench, sent).await, Appended::Buffered);
     }
     assert_eq!(bench.stores.housekeeping.purge_workers(now).await.unwrap(), 0, "workers are counted");
-    let left = tasks.connected(&tenant("acme"), Timestamp::EPOCH).await.unwrap();
+    let left = tasks.connected(&tenant("acme"), Timestamp::EPOCH, 10).await.unwrap();
     assert_eq!(left.iter().map(|found| found.presence.name.as_str()).collect::<Vec<_>>(), ["new"]);
     let ids = [expired.event_id, waiting.event_id].map(|id| (tenant("acme"), id));
     let kept = bench.stores.relations.signals(&ids).await.unwrap();

@@ -28,6 +28,12 @@ impl ExecutorStore for Memory {
         Ok(tables.executors.values().filter(|(_, seen_at)| *seen_at >= since).cloned().collect())
     }
 
+    async fn executors_of(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<(Executor, Timestamp)>> {
+        let tables = self.tables();
+        let of_tenant = tables.executors.values().filter(|(executor, _)| executor.tenant == *tenant);
+        Ok(of_tenant.filter(|(_, seen_at)| *seen_at >= since).cloned().collect())
+    }
+
     async fn forget_executors(&self, before: Timestamp) -> Result<usize> {
         let mut tables = self.tables();
         let known = tables.executors.len();

@@ -76,6 +76,22 @@ impl KeyStore for Memory {
         Ok(insert(&mut tables.api_keys, &rotation.successor, now))
     }
 
+    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> Result<u64> {
+        let mut tables = self.tables();
+        let newest = tables.api_keys.iter().map(|view| order(view.place())).min();
+        let is_dead = |view: &KeyView| {
+            let ends = [view.revoked_at, view.expires_at];
+            ends.into_iter().flatten().any(|end| end < before) && Some(order(view.place())) != newest
+        };
+        let mut purged = 0;
+        tables.api_keys.retain(|view| {
+            let goes = purged < limit && is_dead(view);
+            purged += usize::from(goes);
+            !goes
+        });
+        Ok(purged as u64)
+    }
+
     async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> Result<()> {
         let mut tables = self.tables();
         for (hash, at) in uses {

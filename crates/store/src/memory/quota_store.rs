@@ -2,12 +2,15 @@
 
 use millstream_core::id::TenantId;
 use millstream_core::quota::{CountedQuota, QuotaSet};
+use millstream_core::raw::RawJson;
 use millstream_core::status::ActionStatus;
 use millstream_core::time::Timestamp;
 
 use super::Memory;
+use super::graphs::GraphTable;
 use super::tables::{Action, Tables};
 use crate::Result;
+use crate::graph_store::NodeView;
 use crate::quota_store::{QuotaRevision, QuotaRows, QuotaStore, UsageQuestion};
 
 #[async_trait::async_trait]
@@ -48,6 +51,15 @@ fn count(tables: &Tables, UsageQuestion { tenant, counted, at_most }: &UsageQues
         }
         CountedQuota::Executors => tables.executors.keys().filter(|(owner, _)| owner == tenant).count(),
         CountedQuota::Devices => tables.devices.keys().filter(|key| key.tenant == *tenant).count(),
+        CountedQuota::OpenRuns => {
+            let of_tenant = tables.runs.iter().filter(|(key, _)| key.tenant == *tenant);
+            of_tenant.filter(|(_, stored)| !stored.run.status().is_ended()).count()
+        }
+        CountedQuota::Keys => {
+            tables.api_keys.iter().filter(|view| view.tenant.as_ref() == Some(tenant)).count()
+        }
+        CountedQuota::Queues => tables.people.queues.keys().filter(|(owner, _)| owner == tenant).count(),
+        CountedQuota::People => tables.people.people.keys().filter(|(owner, _)| owner == tenant).count(),
         CountedQuota::QueueItems => {
             let of_tenant = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
             of_tenant.filter(|(_, row)| !row.work.item.status.is_ended()).count()
@@ -72,5 +84,22 @@ fn stored_bytes(tables: &Tables, tenant: &TenantId) -> u64 {
     let events = executions.flat_map(|(_, row)| row.events.values()).map(|event| event.view.payload.len());
     let items = tables.people.items.iter().filter(|(key, _)| key.tenant == *tenant);
     let items = items.map(|(_, row)| row.work.payload.len());
-    u64::try_from(events.chain(items).sum::<usize>()).unwrap_or(u64::MAX)
+    let runs = tables.runs.iter().filter(|(key, _)| key.tenant == *tenant);
+    let runs = runs.map(|(_, stored)| stored.run.input.len());
+    let definitions = tables.definitions.iter().filter(|((owner, _), _)| owner == tenant);
+    let definitions = definitions.flat_map(|(_, versions)| versions).map(|version| version.source.len());
+    let queues = tables.people.queues.iter().filter(|((owner, _), _)| owner == tenant);
+    let queues = queues.map(|(_, view)| RawJson::of(&view.config).len());
+    let executions = tables.executions.iter().filter(|(key, _)| key.tenant == *tenant);
+    let graphs = executions.filter_map(|(_, row)| row.graph.as_ref()).map(graph_bytes);
+    let all = events.chain(items).chain(runs).chain(definitions).chain(queues).chain(graphs);
+    u64::try_from(all.sum::<usize>()).unwrap_or(u64::MAX)
+}
+
+fn graph_bytes(graph: &GraphTable) -> usize {
+    let texts = |node: &NodeView| {
+        let item = node.instance.as_ref().map_or(0, |(_, item)| item.len());
+        node.spec.len() + item + node.result.as_ref().map_or(0, RawJson::len)
+    };
+    graph.blob.len() + graph.nodes.values().map(texts).sum::<usize>()
 }

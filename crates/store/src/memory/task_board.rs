@@ -1,5 +1,6 @@
 //! Work for others, in memory.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use millstream_core::id::{ActionKey, TenantId, WorkerId};
@@ -10,7 +11,7 @@ use super::{Memory, leasing};
 use crate::Result;
 use crate::action_store::LeasedAction;
 use crate::execution_store::LeaseGrant;
-use crate::task_board::{Connected, Presence, TaskBoard};
+use crate::task_board::{Connected, Presence, TASK_WORKERS_KEPT, TaskBoard};
 use crate::views::ActionView;
 
 #[async_trait::async_trait]
@@ -53,13 +54,23 @@ impl TaskBoard for Memory {
             let key = (presence.tenant.clone(), presence.name.clone());
             tables.external.insert(key, Connected { presence: presence.clone(), seen_at: now });
         }
+        let tenants: BTreeSet<&TenantId> = workers.iter().map(|presence| &presence.tenant).collect();
+        for tenant in tenants {
+            let of_tenant = tables.external.iter().filter(|((owner, _), _)| owner == tenant);
+            let mut oldest_last: Vec<_> =
+                of_tenant.map(|(key, found)| (Reverse(found.seen_at), key.clone())).collect();
+            oldest_last.sort();
+            for (_, key) in oldest_last.into_iter().skip(TASK_WORKERS_KEPT) {
+                tables.external.remove(&key);
+            }
+        }
         Ok(())
     }
 
-    async fn connected(&self, tenant: &TenantId, since: Timestamp) -> Result<Vec<Connected>> {
+    async fn connected(&self, tenant: &TenantId, since: Timestamp, limit: usize) -> Result<Vec<Connected>> {
         let tables = self.tables();
         let connected = tables.external.values();
         let is_there = |found: &&Connected| found.presence.tenant == *tenant && found.seen_at >= since;
-        Ok(connected.filter(is_there).cloned().collect())
+        Ok(connected.filter(is_there).take(limit).cloned().collect())
     }
 }

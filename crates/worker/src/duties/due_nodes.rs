@@ -60,7 +60,8 @@ async fn lease(worker: &Worker, turn: usize) -> Result<(), Undone> {
     behind.rotate_left(first);
     for behind in behind {
         let queue = &behind.queue;
-        let mut slots = worker.node_slots.claim(&worker.executors, queue, BATCH, Worth::RoundTrip);
+        let most = (BATCH, Worth::RoundTrip);
+        let mut slots = worker.node_slots.claim(&worker.executors, &worker.quotas, queue, most);
         if slots.is_empty() {
             continue;
         }

@@ -31,21 +31,24 @@ pub(crate) async fn purge(worker: Arc<Worker>) -> Result<(), Undone> {
     };
     let keys = now.minus(retention.keys);
     let untold = now.minus(retention.failed);
-    // People's work is kept as long as anything that may have asked for it.
-    let items = ended.completed.min(ended.failed).min(ended.cancelled);
+    // People's work is kept as long as anything that may have asked for it, and a key that is not valid any more as long
+    // as anything that it may have done.
+    let longest = ended.completed.min(ended.failed).min(ended.cancelled);
     while stores.workers.take_duty(DUTY, me, TURN, worker.now()).await?.is_some() {
         let began = Instant::now();
         let executions = stores.housekeeping.purge_executions(ended, ROWS).await?;
         let keys = stores.housekeeping.purge_keys(keys, ROWS).await?;
         let notices = stores.notices.purge_notices(untold, ROWS).await?;
         ::metrics::counter!(metrics::PURGED, "kind" => "notice").increment(notices);
-        let items = stores.items.purge_items(items, ROWS).await?;
+        let items = stores.items.purge_items(longest, ROWS).await?;
+        let dead_keys = stores.keys.purge_dead_keys(longest, ROWS).await?;
+        ::metrics::counter!(metrics::PURGED, "kind" => "api_key").increment(dead_keys);
         ::metrics::counter!(metrics::PURGED, "kind" => "execution").increment(executions);
         ::metrics::counter!(metrics::PURGED, "kind" => "item").increment(items);
         ::metrics::counter!(metrics::PURGED, "kind" => "key").increment(keys);
         let runs = stores.housekeeping.purge_runs(ended, ROWS).await?;
         ::metrics::counter!(metrics::PURGED, "kind" => "run").increment(runs);
-        if executions + keys + notices + runs + items == 0 || worker.stop.is_cancelled() {
+        if executions + keys + notices + runs + items + dead_keys == 0 || worker.stop.is_cancelled() {
             stores.workers.finish_duty(DUTY, me, now).await?;
             break;
         }
@@ -67,10 +70,12 @@ mod tests {
     use millstream_core::assignment::{Input, NewItem, QueueConfig, QueueState, Setting, Stepped, step};
     use millstream_core::id::{ItemId, ItemKey, Name, TenantId, WorkerId};
     use millstream_core::raw::RawJson;
+    use millstream_core::status::Role;
     use millstream_core::time::Timestamp;
     use millstream_store::clock::Clock;
     use millstream_store::housekeeping::{Housekeeping, Outlived};
     use millstream_store::item_store::{ItemCommit, ItemRef};
+    use millstream_store::key_store::{KeyChoice, KeyFilter, NewKey};
 
     use super::{DUTY, purge};
     use crate::duties::sweep_tests::Bench;
@@ -133,6 +138,24 @@ mod tests {
         purge(bench.worker_on("a", |_| {})).await.unwrap();
         let left = stores.items.load_items(&[ended, open]).await.unwrap();
         assert_eq!(left.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[tokio::test]
+    async fn api_keys_that_were_revoked_long_ago_go_and_keys_still_exist() {
+        let bench = Bench::new();
+        let keys = &bench.memory.keys;
+        for (n, name) in [(1, "old"), (2, "newest")] {
+            let key = NewKey::of(TenantId::default_tenant(), name, Role::Admin, [n; 32]);
+            keys.create_key(&key, bench.clock.now()).await.unwrap();
+            let which = KeyChoice::Name(name.to_owned());
+            keys.revoke_key(Some(&TenantId::default_tenant()), &which, bench.clock.now()).await.unwrap();
+            bench.clock.advance(Duration::from_secs(1));
+        }
+        bench.clock.advance(Duration::from_secs(31 * 86_400));
+        purge(bench.worker_on("a", |_| {})).await.unwrap();
+        let left = keys.list_keys(&KeyFilter::All, None, 10).await.unwrap();
+        assert_eq!(left.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["newest"]);
+        assert!(keys.keys_exist().await.unwrap());
     }
 
     #[tokio::test]

@@ -3,6 +3,8 @@
 //! The run's id is made from the action's key, so that an attempt whose answer was lost finds the run that it made,
 //! and takes it over under the lease that it has now. From then on the action awaits the run, and whatever
 //! ends the run settles the action in the same write.
+//!
+//! A run beyond the quota `open_runs` of its tenant waits until there is room for it.
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::claim::{Input, WaitingAction};
@@ -10,6 +12,7 @@ use millstream_core::definition::Timeouts;
 use millstream_core::entropy::derived_event_id;
 use millstream_core::id::{ExecutionKey, RunId, RunKey};
 use millstream_core::machine::{ActionInput, DeviceInput};
+use millstream_core::quota::{CountedQuota, QuotaRefusal};
 use millstream_core::schedule;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::run_store::RunFilter;
@@ -31,7 +34,7 @@ pub(crate) async fn perform(
     timeouts: &Timeouts,
 ) -> Done {
     match begin(worker, action, input).await {
-        Ok(Some(attempt)) => Done::Attempt(attempt),
+        Ok(Some(done)) => done,
         Ok(None) => {
             let left = schedule::left(timeouts, action.ready_at, worker.now());
             Done::Awaiting { until: left.map(|left| worker.now().plus(left)) }
@@ -41,9 +44,10 @@ pub(crate) async fn perform(
 }
 
 /// `None` while somebody else will tell the outcome.
-async fn begin(worker: &Worker, action: &LeasedAction, input: &DeviceInput) -> Result<Option<Attempt>> {
+async fn begin(worker: &Worker, action: &LeasedAction, input: &DeviceInput) -> Result<Option<Done>> {
+    let attempt = |attempt| Ok(Some(Done::Attempt(attempt)));
     let Some(key) = key_of(action) else {
-        return Ok(Some(Attempt::Pause { error: internal("the run has no id".to_owned()) }));
+        return attempt(Attempt::Pause { error: internal("the run has no id".to_owned()) });
     };
     let lease = &action.lease;
     let waiting = WaitingAction { key: lease.key.clone(), epoch: lease.epoch, event_id: action.event_id };
@@ -51,31 +55,43 @@ async fn begin(worker: &Worker, action: &LeasedAction, input: &DeviceInput) -> R
     if let Some(problem) = spec.problems().first() {
         let error =
             ActionError { class: ErrorClass::Input, message: format!("device.{problem}"), status: None };
-        return Ok(Some(Attempt::Permanent { error }));
+        return attempt(Attempt::Permanent { error });
+    }
+    if let Some(refusal) = refusal(worker, &key).await? {
+        return Ok(Some(Done::over_quota(worker, action, refusal)));
     }
     match running::create(worker, &key, &spec, None).await? {
         Created::New(_) => {}
         Created::Exists(_) => match running::act(worker, &key, &Ask::Adopt(waiting), None).await? {
             Acted::Done { told, .. } => {
                 if let Some(told) = told {
-                    return Ok(Some(told.attempt()));
+                    return attempt(told.attempt());
                 }
             }
             // A later attempt has it.
             Acted::Refused(refusal) => {
-                return Ok(Some(Attempt::Transient {
+                return attempt(Attempt::Transient {
                     error: internal(refusal.to_string()),
                     retry_after: None,
-                }));
+                });
             }
             Acted::NoSuchRun | Acted::NoSuchDevice => {
                 let error = StoreError::Contention(format!("the run {key} is gone"));
-                return Ok(Some(unavailable(&error)));
+                return attempt(unavailable(&error));
             }
         },
     }
     follow_execution(worker, &lease.key.execution, &key).await?;
     Ok(None)
+}
+
+/// Why there must not be one more run; one that is there is not one more.
+async fn refusal(worker: &Worker, key: &RunKey) -> Result<Option<QuotaRefusal>> {
+    let stores = &worker.deps.stores;
+    let admitted = worker.quotas.admit_row(&*stores.quotas, &key.tenant, CountedQuota::OpenRuns).await?;
+    let Err(refusal) = admitted else { return Ok(None) };
+    let found = stores.runs.load_runs(std::slice::from_ref(key)).await?;
+    Ok(if found.into_iter().flatten().next().is_some() { None } else { Some(refusal) })
 }
 
 /// Whoever withdraws the runs of an ended execution may have looked before this one was there; asked after it is, one

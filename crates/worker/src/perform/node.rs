@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use millstream_core::action::Attempt;
 use millstream_core::graph::{self, Answer, NodeInput, NodeStatus, Token, Work};
+use millstream_core::quota::caps;
 use millstream_core::raw::RawJson;
 use millstream_rpc::client::{CallFailure, ExecutorTarget};
 use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
@@ -125,9 +126,10 @@ async fn execute(
         return Ok(Done::Postponed { at: worker.now() });
     }
     let started = Instant::now();
+    let call_limit = caps::call_within(limit, &worker.quotas.quota(&key.tenant));
     let called = tokio::select! {
         biased;
-        called = worker.nodes.execute(&place.target, request, started + limit) => called,
+        called = worker.nodes.execute(&place.target, request, started + call_limit) => called,
         () = held.cancelled() => {
             return Ok(answered(&failed(input, NodeStatus::Fail, "cancelled".to_owned(), Some(&place))));
         }
@@ -203,7 +205,7 @@ async fn place(
         }
         tokio::select! {
             biased;
-            () = worker.executors.room(&wanted, PATIENCE) => {}
+            () = worker.executors.room(tenant, &wanted, PATIENCE) => {}
             // Not begun: others may have it at once.
             () = worker.stop.cancelled() => return Err(worker.now()),
         }

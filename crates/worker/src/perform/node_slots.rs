@@ -2,17 +2,19 @@
 //!
 //! Nodes have slots of their own. Only as many of a kind are leased as executors have room for, and a few that
 //! wait for the next place ([`graph::seats`]); the others stay in the store, so that neither other actions nor
-//! nodes of other kinds wait behind them. A kind of which there may be more in the store is *behind*: it is
+//! nodes of other kinds wait behind them. All kinds of a tenant together have the part of them that its quota
+//! `action_slots` says. A kind of which there may be more in the store is *behind*: it is
 //! leased by the duty for it, in order, and a commit does not overtake that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_core::graph::{self, Claim, Taken};
-use millstream_core::placement::Queue;
+use millstream_core::graph::{self, Claim, NodeRoom, Taken};
+use millstream_core::placement::{Queue, QueueParts};
 use tokio::sync::Notify;
 
 use crate::executors::Executors;
+use crate::quotas::WorkerQuotas;
 
 #[derive(Debug, Clone)]
 pub(crate) struct NodeSlots(Arc<Inner>);
@@ -85,20 +87,26 @@ impl NodeSlots {
         self.kinds().values().map(|kind| kind.held).sum()
     }
 
-    /// Sets up to `most` slots aside for a queue, as far as executors have room.
+    /// Sets up to `most` slots aside for a queue, as far as executors have room and its tenant has a share.
     pub(crate) fn claim(
         &self,
         executors: &Executors,
+        quotas: &WorkerQuotas,
         queue: &Queue,
-        most: usize,
-        worth: Worth,
+        (most, worth): (usize, Worth),
     ) -> Vec<NodeSlot> {
+        let Some(QueueParts::Node { tenant, .. }) = queue.parts() else { return Vec::new() };
+        let room = NodeRoom { all: self.0.all, of_tenant: quotas.action_slots(&tenant, self.0.all) };
+        let executors = executors.seats_of(&tenant);
         let mut kinds = self.kinds();
-        let taken: Vec<Taken> = kinds
-            .iter()
-            .map(|(queue, kind)| Taken { queue: queue.clone(), held: kind.held, waiting: kind.waiting })
-            .collect();
-        let count = match graph::seats(&executors.seats(), &taken, queue, self.0.all) {
+        let held = kinds.iter().filter(|(_, kind)| kind.held > 0);
+        let taken = |(queue, kind): (&Queue, &Kind)| Taken {
+            queue: queue.clone(),
+            held: kind.held,
+            waiting: kind.waiting,
+        };
+        let taken: Vec<Taken> = held.map(taken).collect();
+        let count = match graph::seats(&executors, &taken, queue, room) {
             Claim::Nobody => 0,
             Claim::Some { now, worthwhile } if worth == Worth::RoundTrip && now < worthwhile => 0,
             Claim::Some { now, worthwhile: _ } => now.min(most),
@@ -119,11 +127,17 @@ impl NodeSlots {
     }
 
     /// All that a commit makes ready of a queue, or none: what is behind has its turn first.
-    pub(crate) fn claim_all(&self, executors: &Executors, queue: &Queue, count: usize) -> Vec<NodeSlot> {
+    pub(crate) fn claim_all(
+        &self,
+        executors: &Executors,
+        quotas: &WorkerQuotas,
+        queue: &Queue,
+        count: usize,
+    ) -> Vec<NodeSlot> {
         if self.kinds().get(queue).is_some_and(|kind| kind.backlog == Backlog::Behind) {
             return Vec::new();
         }
-        let claimed = self.claim(executors, queue, count, Worth::Any);
+        let claimed = self.claim(executors, quotas, queue, (count, Worth::Any));
         if claimed.len() < count { Vec::new() } else { claimed }
     }
 
@@ -211,6 +225,7 @@ impl Drop for Waits {
 #[cfg(test)]
 mod tests {
     use millstream_core::id::{Name, TenantId};
+    use millstream_core::quota::QuotaSettings;
 
     use super::*;
     use crate::executors::FixedExecutor;
@@ -229,37 +244,61 @@ mod tests {
         Queue::node(&TenantId::default_tenant(), role, &BTreeSet::new())
     }
 
+    /// What is built in: three quarters for one tenant.
+    fn quotas() -> WorkerQuotas {
+        WorkerQuotas::of(QuotaSettings::default())
+    }
+
+    #[test]
+    fn a_tenant_with_a_dozen_roles_leaves_slots_to_another() {
+        let (slots, executors) = (NodeSlots::new(64), executors(1_000));
+        let mut held = Vec::new();
+        for role in 0..12 {
+            let queue = queue(&format!("r{role}"));
+            held.extend(slots.claim(&executors, &quotas(), &queue, (usize::MAX, Worth::Any)));
+        }
+        assert_eq!((held.len(), slots.in_use()), (48, 48));
+        let other = Queue::node(&TenantId::parse("other").unwrap(), "r0", &BTreeSet::new());
+        assert_eq!(slots.claim(&executors, &quotas(), &other, (usize::MAX, Worth::Any)).len(), 8);
+        held.truncate(40);
+        let again = slots.claim(&executors, &quotas(), &queue("r5"), (usize::MAX, Worth::Any));
+        assert_eq!(again.len() + held.len(), 48, "what was given back is claimed again");
+    }
+
     #[test]
     fn what_is_claimed_is_free_again_when_it_is_dropped() {
         let (slots, executors) = (NodeSlots::new(64), executors(4));
-        let claimed = slots.claim(&executors, &queue("a"), usize::MAX, Worth::Any);
+        let claimed = slots.claim(&executors, &quotas(), &queue("a"), (usize::MAX, Worth::Any));
         assert_eq!((claimed.len(), slots.in_use()), (6, 6));
-        assert!(slots.claim(&executors, &queue("a"), 1, Worth::Any).is_empty());
+        assert!(slots.claim(&executors, &quotas(), &queue("a"), (1, Worth::Any)).is_empty());
         drop(claimed);
         assert_eq!(slots.in_use(), 0);
-        assert_eq!(slots.claim(&executors, &queue("a"), 5, Worth::Any).len(), 5);
+        assert_eq!(slots.claim(&executors, &quotas(), &queue("a"), (5, Worth::Any)).len(), 5);
     }
 
     #[test]
     fn a_commit_takes_all_of_its_own_and_overtakes_nothing() {
         let (slots, executors) = (NodeSlots::new(64), executors(4));
-        assert!(slots.claim_all(&executors, &queue("a"), 7).is_empty(), "more than there is room for");
-        assert_eq!(slots.claim_all(&executors, &queue("a"), 6).len(), 6);
+        assert!(
+            slots.claim_all(&executors, &quotas(), &queue("a"), 7).is_empty(),
+            "more than there is room for"
+        );
+        assert_eq!(slots.claim_all(&executors, &quotas(), &queue("a"), 6).len(), 6);
         slots.behind([&queue("a")]);
-        assert!(slots.claim_all(&executors, &queue("a"), 1).is_empty());
-        assert_eq!(slots.claim_all(&executors, &queue("b"), 1).len(), 1);
+        assert!(slots.claim_all(&executors, &quotas(), &queue("a"), 1).is_empty());
+        assert_eq!(slots.claim_all(&executors, &quotas(), &queue("b"), 1).len(), 1);
         let behind = slots.all_behind();
         slots.behind([&queue("a")]);
         slots.caught_up(&behind[0]);
-        assert!(slots.claim_all(&executors, &queue("a"), 1).is_empty(), "there are more since");
+        assert!(slots.claim_all(&executors, &quotas(), &queue("a"), 1).is_empty(), "there are more since");
         slots.caught_up(&slots.all_behind()[0]);
-        assert_eq!(slots.claim_all(&executors, &queue("a"), 1).len(), 1);
+        assert_eq!(slots.claim_all(&executors, &quotas(), &queue("a"), 1).len(), 1);
     }
 
     #[test]
     fn a_kind_that_is_gone_is_forgotten() {
         let (slots, executors) = (NodeSlots::new(64), executors(4));
-        let held = slots.claim(&executors, &queue("a"), 1, Worth::Any);
+        let held = slots.claim(&executors, &quotas(), &queue("a"), (1, Worth::Any));
         slots.behind([&queue("b")]);
         slots.open(&[queue("c")]);
         let behind: Vec<Queue> = slots.all_behind().into_iter().map(|behind| behind.queue).collect();

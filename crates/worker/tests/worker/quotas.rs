@@ -1,21 +1,30 @@
 //! Quotas at the worker: children end at a depth and wait for their rate and for room, attempts end at a time, and the
 //! actions of one tenant leave slots to another.
 
+use std::sync::Arc;
+
 use millstream_core::assignment::{NewItem, QueueConfig};
 use millstream_core::definition::Format;
+use millstream_core::graph::NodeStatus;
 use millstream_core::id::{ExecutionId, ExecutionKey, ItemId, Name, TenantId};
 use millstream_core::quota::{QuotaName, QuotaSet, QuotaSettings, QuotaValue};
 use millstream_core::raw::RawJson;
 use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
+use millstream_rpc::client::{CallFailure, ExecutorTarget};
+use millstream_rpc::proto::{ExecuteNodeRequest, ExecuteNodeResponse};
 use millstream_store::assignments::ItemFilter;
+use millstream_store::run_store::RunFilter;
 use millstream_store::views::{ActionView, ExecutionFilter, ExecutionView};
 use millstream_testkit::Sink;
 use millstream_testkit::eventually;
 use millstream_testkit::eventually::PATIENCE;
 use millstream_testkit::sink::Answer;
-use millstream_worker::WorkerOptions;
+use millstream_worker::{PerformNodes, WorkerOptions};
+use serde_json::json;
+use tokio::time::Instant;
 
 use crate::bench::Bench;
+use crate::graphs;
 
 /// Starts itself as soon as it is there.
 const ENDLESS: &str = r#"
@@ -215,4 +224,67 @@ async fn an_item_beyond_the_quota_waits_for_room() {
         if items == 2 { Ok(()) } else { Err(items) }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_run_of_devices_beyond_the_quota_waits_for_room() {
+    let bench = Bench::new();
+    bench
+        .define(
+            "{name: filmer, initial: a, states: {a: {on: {go: {do: [film]}}}}, \
+              actions: {film: {device: {kind: film}}}}",
+        )
+        .await;
+    let worker = bench.worker_with(within(&bench, QuotaName::OpenRuns, 1));
+    let runs = || async {
+        let tenant = TenantId::default_tenant();
+        bench.stores.run_views.list_runs(&tenant, &RunFilter::default(), None, 10).await.unwrap().len()
+    };
+    let until_runs = async |count| {
+        eventually(PATIENCE, || async {
+            let open = runs().await;
+            if open == count { Ok(()) } else { Err(open) }
+        })
+        .await;
+    };
+    let [first, second] = [bench.start("filmer", "f-1").await, bench.start("filmer", "f-2").await];
+    bench.send(&first, "go", "{}").await;
+    until_runs(1).await;
+    bench.send(&second, "go", "{}").await;
+    let waits = until_action_waits(&bench, &second, "open_runs = 1").await;
+    assert_eq!(waits.attempts, 0, "waiting is no attempt");
+    assert_eq!(runs().await, 1);
+    worker.kill().await;
+    let _worker = bench.worker_with(within(&bench, QuotaName::OpenRuns, 2));
+    until_runs(2).await;
+}
+
+/// An executor that never answers.
+#[derive(Debug)]
+struct SilentExecutor;
+
+#[async_trait::async_trait]
+impl PerformNodes for SilentExecutor {
+    async fn execute(
+        &self,
+        _executor: &ExecutorTarget,
+        _request: ExecuteNodeRequest,
+        deadline: Instant,
+    ) -> Result<ExecuteNodeResponse, CallFailure> {
+        tokio::time::sleep_until(deadline).await;
+        Err(CallFailure::TimedOut)
+    }
+}
+
+#[tokio::test]
+async fn the_call_of_an_executor_ends_at_the_quota() {
+    let bench = Bench::new();
+    let every_tenant = QuotaSet::default().with(QuotaName::MaxActionTimeout, QuotaValue::AtMost(50));
+    let quotas = QuotaSettings { every_tenant, ..QuotaSettings::default() };
+    let options = WorkerOptions { quotas, ..graphs::options(&bench) };
+    let _worker = bench.worker_performing(Arc::new(SilentExecutor), options);
+    let node = json!({"id": "a", "options": {"timeout": "36500d", "retry": {"attempts": 1}}});
+    let graph = graphs::create(&bench, "g", json!({"name": "g", "nodes": [node]})).await;
+    let (status, nodes) = graphs::ended(&bench, &graph).await;
+    assert_eq!((status, nodes["a"].status), (ExecutionStatus::Failed, NodeStatus::Timeout));
 }

@@ -81,6 +81,7 @@ async fn create(
     let tenant = issuer.tenant_of_new(wanted.role, wanted.tenant).map_err(refused)?;
     issuer.check_grant(wanted.role, tenant.as_ref()).map_err(refused)?;
     let expires_at = wanted.expires_in.map(|length| now.plus(length));
+    door.admit_key(&caller, tenant.as_ref()).await?;
     let secret = KeySecret::draw();
     let key = NewKey {
         tenant,
@@ -116,6 +117,7 @@ async fn rotate(
         lifetime: key.expires_at.map(|at| at.since(key.created_at)),
     };
     let expires_at = issuer_of(&caller).expiry_of_successor(of, expires_in, now).map_err(refused)?;
+    door.admit_key(&caller, key.tenant.as_ref()).await?;
     let secret = KeySecret::draw();
     let status = key.status(now).as_str();
     let successor = NewKey {

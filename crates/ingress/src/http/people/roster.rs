@@ -9,6 +9,7 @@ use millstream_core::assignment::QueueState;
 use millstream_core::assignment::next::Profile;
 use millstream_core::id::{Name, PersonId};
 use millstream_core::permission::Permission;
+use millstream_core::quota::CountedQuota;
 use serde::Serialize;
 
 use crate::auth::Caller;
@@ -86,7 +87,13 @@ async fn change(
     change: impl FnOnce(&mut Profile),
 ) -> Result<Json<PersonOut>, Problem> {
     let person = id_of(id)?;
-    let mut profile = known(door, caller, &person).await?.unwrap_or_else(|| Profile::unknown(person));
+    let mut profile = match known(door, caller, &person).await? {
+        Some(profile) => profile,
+        None => {
+            door.quotas.admit_rows(&caller.tenant, CountedQuota::People, 1).await?;
+            Profile::unknown(person)
+        }
+    };
     change(&mut profile);
     let people = std::slice::from_ref(&profile);
     door.stores.people.put_people(&caller.tenant, people, door.clock.now()).await?;

@@ -9,6 +9,7 @@ use millstream_core::assignment::{QueueConfig, QueueState};
 use millstream_core::definition::Format;
 use millstream_core::id::Name;
 use millstream_core::permission::Permission;
+use millstream_core::quota::CountedQuota;
 use millstream_core::time::Timestamp;
 use millstream_store::queue_store::{PutQueue, QueueView};
 use serde::Serialize;
@@ -113,6 +114,11 @@ async fn put(
         let checked = door.desk.schemas().check(schema).await;
         checked.map_err(|fault| Problem::invalid(vec![fault]))?;
     }
+    let known = async {
+        let found = door.stores.queues.queues(&[(caller.tenant.clone(), name.clone())]).await?;
+        Ok(found.into_iter().flatten().next().is_some())
+    };
+    door.admit_known(&caller.tenant, CountedQuota::Queues, known).await?;
     let status = match door.stores.queues.put_queue(&caller.tenant, &config, door.clock.now()).await? {
         PutQueue::Created => StatusCode::CREATED,
         PutQueue::Changed | PutQueue::Same => StatusCode::OK,

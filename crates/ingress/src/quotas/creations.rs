@@ -1,0 +1,51 @@
+//! What is asked before runs and keys are created, and before a graph is created or edited.
+
+use millstream_core::graph::NodeEdit;
+use millstream_core::id::{ExecutionKey, RunKey, TenantId};
+use millstream_core::problem::Problem as Fault;
+use millstream_core::quota::{CountedQuota, caps};
+use millstream_store::key_store::KeyView;
+
+use crate::door::Door;
+use crate::http::problem::Problem;
+
+impl Door {
+    /// Whether the tenant may have one more open run; one that exists may be asked for again.
+    pub(crate) async fn admit_run(&self, key: &RunKey, bytes: usize) -> Result<(), Problem> {
+        let RunKey { tenant, .. } = key;
+        let admitted = async {
+            self.admit_events(tenant, 1, bytes).await?;
+            self.quotas.admit_rows(tenant, CountedQuota::OpenRuns, 1).await
+        };
+        let Err(refusal) = admitted.await else { return Ok(()) };
+        let known = self.fleet.runs(vec![key.clone()]).await?;
+        if known.into_iter().flatten().next().is_some() { Ok(()) } else { Err(refusal) }
+    }
+
+    /// Whether the key of the caller may issue one more key of this tenant. An operator's may always: a tenant whose
+    /// keys were lost gets a new one.
+    pub(crate) async fn admit_key(&self, issuer: &KeyView, tenant: Option<&TenantId>) -> Result<(), Problem> {
+        match (&issuer.tenant, tenant) {
+            (Some(_), Some(tenant)) => self.quotas.admit_rows(tenant, CountedQuota::Keys, 1).await,
+            (None, Some(_)) | (Some(_) | None, None) => Ok(()),
+        }
+    }
+
+    /// Refuses a graph that is beyond the caps of its tenant, unless it is there already.
+    pub(crate) async fn admit_graph(&self, key: &ExecutionKey, beyond: Vec<Fault>) -> Result<(), Problem> {
+        if beyond.is_empty() {
+            return Ok(());
+        }
+        let found = self.stores.execution_views.executions(std::slice::from_ref(key)).await?;
+        match found.into_iter().flatten().next() {
+            Some(_) => Ok(()),
+            None => Err(Problem::invalid(beyond)),
+        }
+    }
+
+    /// Refuses edits that bring nodes beyond the caps of the tenant.
+    pub(crate) fn admit_edits(&self, tenant: &TenantId, edits: &[NodeEdit]) -> Result<(), Problem> {
+        let beyond = caps::edit_problems(edits, &self.quotas.quota(tenant));
+        if beyond.is_empty() { Ok(()) } else { Err(Problem::invalid(beyond)) }
+    }
+}

@@ -1,0 +1,87 @@
+//! External workers that asked for tasks lately, until the store is told of them.
+//!
+//! Workers choose their own names. Of one tenant no more than so many names and so much text are held; a worker beyond
+//! that is left out this time and still gets its tasks: only `why` does not know it.
+
+use std::collections::BTreeMap;
+
+use millstream_core::id::{Name, TenantId};
+use millstream_store::task_board::{Presence, TASK_WORKERS_KEPT};
+
+/// What the workers of one tenant say of themselves has at most so many bytes.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct SeenWorkers(BTreeMap<TenantId, SeenOfTenant>);
+
+#[derive(Debug, Default)]
+struct SeenOfTenant {
+    workers: BTreeMap<String, Presence>,
+    bytes: usize,
+}
+
+impl SeenWorkers {
+    /// The last word of a worker counts.
+    pub(super) fn add(&mut self, presence: Presence) {
+        let seen = self.0.entry(presence.tenant.clone()).or_default();
+        let before = seen.workers.get(&presence.name).map(bytes);
+        let after = seen.bytes - before.unwrap_or(0) + bytes(&presence);
+        let is_new = before.is_none();
+        if after > MOST_BYTES || (is_new && seen.workers.len() >= TASK_WORKERS_KEPT) {
+            return;
+        }
+        seen.bytes = after;
+        seen.workers.insert(presence.name.clone(), presence);
+    }
+
+    pub(super) fn into_presences(self) -> Vec<Presence> {
+        self.0.into_values().flat_map(|seen| seen.workers.into_values()).collect()
+    }
+}
+
+fn bytes(presence: &Presence) -> usize {
+    let names = presence.kinds.iter().chain(&presence.labels).map(Name::as_str).map(str::len);
+    presence.name.len() + names.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn presence(tenant: &str, name: &str, kinds: usize) -> Presence {
+        let kind = |n: usize| Name::parse(&format!("{}-{n:04}", "k".repeat(55))).unwrap();
+        Presence {
+            tenant: TenantId::parse(tenant).unwrap(),
+            name: name.to_owned(),
+            kinds: (0..kinds).map(kind).collect(),
+            labels: Default::default(),
+        }
+    }
+
+    #[test]
+    fn names_of_one_tenant_are_bounded_and_others_are_seen() {
+        let mut seen = SeenWorkers::default();
+        for n in 0..TASK_WORKERS_KEPT + 5 {
+            seen.add(presence("noisy", &format!("w{n}"), 0));
+        }
+        seen.add(presence("quiet", "w", 0));
+        seen.add(presence("noisy", "w0", 1));
+        let told = seen.into_presences();
+        assert_eq!(told.len(), TASK_WORKERS_KEPT + 1);
+        let first = told.iter().find(|presence| presence.name == "w0").unwrap();
+        assert_eq!(first.kinds.len(), 1, "one that is known says something new");
+    }
+
+    #[test]
+    fn what_workers_of_one_tenant_say_is_bounded_in_bytes() {
+        let mut seen = SeenWorkers::default();
+        for n in 0..2_000 {
+            seen.add(presence("noisy", &format!("w{n}"), 64));
+            // The same words again are no more of them.
+            seen.add(presence("noisy", &format!("w{n}"), 64));
+        }
+        let told = seen.into_presences();
+        let total: usize = told.iter().map(bytes).sum();
+        assert!(total <= MOST_BYTES && total > MOST_BYTES - 4_096, "{total}");
+    }
+}
