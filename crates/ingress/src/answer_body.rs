@@ -6,7 +6,7 @@
 //! of a call without a key), and the last piece that is sent or dropped gives it back.
 //!
 //! A *whole* answer, one that is complete when it begins, has to be read: the connection notes when a piece of it was
-//! last taken ([`crate::connections::ConnectionUse`]) and is closed when that is too long ago. A stream may be silent.
+//! last taken ([`ConnectionUse`]) and is closed when that is too long ago. A stream may be silent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::body::PaidBytes;
-use crate::connections::{AnswerProgress, ConnectionUse, RequestInProgress};
+use crate::connection_use::{AnswerProgress, ConnectionUse, RequestInProgress};
 use crate::gate::Slot;
 
 /// What a whole answer holds until it is sent. In the extensions of a response.

@@ -26,9 +26,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::answer_body::AnswerBody;
-use crate::connections::{
-    BeyondUnproven, ConnectionLane, ConnectionPlace, ConnectionRegistry, ConnectionUse, OnReserve,
-};
+use crate::connection_use::{BeyondUnproven, ConnectionLane, ConnectionUse, OnReserve};
+use crate::connections::{ConnectionPlace, ConnectionRegistry};
 use crate::metrics;
 use crate::options::Limits;
 use crate::preface::{self, Version};

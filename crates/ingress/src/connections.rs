@@ -4,262 +4,23 @@
 //! handshake is still arriving, and between requests. Pings are no requests. It is *proven* once a request on
 //! it came from an identified caller. Every new connection is accepted. At the limit, in total or of one client
 //! network, the oldest of those give way that matter least: idle and not proven, then busy and not proven (an anonymous
-//! client keeps a connection busy by not reading), then idle and proven. A busy connection of an identified caller never gives way.
+//! client keeps a connection busy by not reading), then idle and proven. A busy connection of an identified caller
+//! never gives way.
 //!
 //! Where nothing gives way, the new connection is served in the reserve: it gets answers from the probes
 //! (`/healthz`, `/readyz`, `/metrics`, the gRPC health check) and 429 from everything else. The oldest
 //! connection of a full reserve is closed for the next one. So probes are answered whatever the others do.
 //!
-//! On a connection that is not proven eight requests are in progress at once; further ones wait for a place, or for the
-//! first that brings a valid key. So an anonymous client cannot hold many answers that it does not read.
-//!
 //! The lock of the registry is taken when a connection begins or ends, and never for a request.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
-
+use crate::connection_use::{ClientNetwork, ConnectionLane, ConnectionUse};
 use crate::metrics;
 use crate::options::Limits;
-
-/// The clients that share a limit: an IPv4 address, or the /64 that an IPv6 client can choose addresses from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct ClientNetwork(IpAddr);
-
-impl ClientNetwork {
-    pub(crate) fn of(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V4(address) => IpAddr::V4(address),
-            IpAddr::V6(address) => {
-                let [a, b, c, d, ..] = address.segments();
-                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-            }
-        })
-    }
-}
-
-/// What a connection may ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConnectionLane {
-    /// Everything.
-    Main,
-    /// Probes alone.
-    Reserve,
-}
-
-/// Marks a request that came over a connection of the reserve.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OnReserve;
-
-/// Marks a request beyond those that a connection may have in progress before an identified caller has used it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BeyondUnproven;
-
-/// How readily a connection gives way: the first gives way first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum EvictionRank {
-    IdleUnproven,
-    BusyUnproven,
-    IdleProven,
-}
-
-/// What a connection is doing. Shared by its task, its requests and the registry.
-#[derive(Debug)]
-pub(crate) struct ConnectionUse {
-    id: u64,
-    pub(crate) network: ClientNetwork,
-    pub(crate) lane: ConnectionLane,
-    begun: Instant,
-    /// Requests whose answer is not complete.
-    requests: AtomicUsize,
-    /// Milliseconds after `begun` at which the last request ended.
-    idle_since: AtomicU64,
-    proven: AtomicBool,
-    /// Places for requests that are in progress before an identified caller has used the connection.
-    unproven_places: Semaphore,
-    unread: UnreadAnswers,
-    evicted: CancellationToken,
-}
-
-/// Requests in progress on a connection that no identified caller has used. Further ones wait for one of them, or for
-/// the first valid key.
-const UNPROVEN_REQUESTS: usize = 8;
-/// So many that none waits.
-const PROVEN_REQUESTS: usize = 1 << 24;
-
-impl ConnectionUse {
-    fn new(id: u64, network: ClientNetwork, lane: ConnectionLane, begun: Instant) -> Arc<Self> {
-        Arc::new(Self {
-            id,
-            network,
-            lane,
-            begun,
-            requests: AtomicUsize::new(0),
-            idle_since: AtomicU64::new(0),
-            proven: AtomicBool::new(false),
-            unproven_places: Semaphore::new(UNPROVEN_REQUESTS),
-            unread: UnreadAnswers::default(),
-            evicted: CancellationToken::new(),
-        })
-    }
-
-    /// Counts a request until the guard is dropped.
-    pub(crate) fn begin_request(self: &Arc<Self>) -> RequestInProgress {
-        self.requests.fetch_add(1, Ordering::AcqRel);
-        RequestInProgress { connection: Arc::clone(self), has_place: false }
-    }
-
-    /// A request on this connection came from an identified caller.
-    pub(crate) fn prove(&self) {
-        if !self.proven.swap(true, Ordering::AcqRel) {
-            self.unproven_places.add_permits(PROVEN_REQUESTS);
-        }
-    }
-
-    /// Notes a whole answer, which has to be read.
-    pub(crate) fn begin_answer(self: &Arc<Self>) -> AnswerProgress {
-        let last_millis = Arc::new(AtomicU64::new(self.millis()));
-        let id = self.unread.begin(last_millis.clone());
-        AnswerProgress { connection: Arc::clone(self), id, last_millis }
-    }
-
-    /// For how long no piece of some whole answer was taken.
-    pub(crate) fn unread_for(&self) -> Duration {
-        let oldest = self.unread.oldest_millis().unwrap_or(u64::MAX);
-        Duration::from_millis(self.millis().saturating_sub(oldest))
-    }
-
-    fn millis(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    pub(crate) fn is_proven(&self) -> bool {
-        self.proven.load(Ordering::Acquire)
-    }
-
-    /// For how long no request has been in progress; `None` while one is.
-    pub(crate) fn idle_for(&self) -> Option<Duration> {
-        if self.requests.load(Ordering::Acquire) > 0 {
-            return None;
-        }
-        let since = Duration::from_millis(self.idle_since.load(Ordering::Acquire));
-        Some(self.begun.elapsed().saturating_sub(since))
-    }
-
-    pub(crate) fn age(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
-    /// Ends when the registry has given the place to another connection.
-    pub(crate) async fn evicted(&self) {
-        self.evicted.cancelled().await;
-    }
-
-    /// Whether it gives way, and how readily. A connection of the reserve always does.
-    fn rank(&self) -> Option<EvictionRank> {
-        match (self.idle_for().is_some(), self.is_proven()) {
-            (true, false) => Some(EvictionRank::IdleUnproven),
-            (true, true) => Some(EvictionRank::IdleProven),
-            (false, false) => Some(EvictionRank::BusyUnproven),
-            (false, true) => None,
-        }
-    }
-
-    /// Whether it still gives way now that its place is gone: a request of an identified caller that has begun
-    /// meanwhile is answered.
-    pub(crate) fn gives_way(&self) -> bool {
-        self.lane == ConnectionLane::Reserve || self.rank().is_some()
-    }
-}
-
-#[cfg(test)]
-impl ConnectionUse {
-    /// A connection that began so long ago.
-    pub(crate) fn begun_before(age: Duration) -> Arc<Self> {
-        let network = ClientNetwork::of(IpAddr::from([10, 0, 0, 1]));
-        Self::new(1, network, ConnectionLane::Main, Instant::now().checked_sub(age).unwrap())
-    }
-}
-
-/// A request that is counted as in progress.
-#[derive(Debug)]
-pub(crate) struct RequestInProgress {
-    connection: Arc<ConnectionUse>,
-    has_place: bool,
-}
-
-impl RequestInProgress {
-    /// Waits for a place among the requests of a connection that is not proven; at once if it is. `false` when there
-    /// was none in time.
-    pub(crate) async fn take_place(&mut self, patience: Duration) -> bool {
-        if self.connection.is_proven() {
-            return true;
-        }
-        let place = tokio::time::timeout(patience, self.connection.unproven_places.acquire()).await;
-        let Ok(Ok(place)) = place else { return false };
-        place.forget();
-        self.has_place = true;
-        true
-    }
-}
-
-impl Drop for RequestInProgress {
-    fn drop(&mut self) {
-        let connection = &self.connection;
-        if self.has_place {
-            connection.unproven_places.add_permits(1);
-        }
-        connection.idle_since.store(connection.millis(), Ordering::Release);
-        connection.requests.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// When a piece of each whole answer was last taken, in milliseconds after the connection began.
-#[derive(Debug, Default)]
-struct UnreadAnswers(Mutex<(u64, HashMap<u64, Arc<AtomicU64>>)>);
-
-impl UnreadAnswers {
-    fn begin(&self, last_millis: Arc<AtomicU64>) -> u64 {
-        let (next, answers) = &mut *self.lock();
-        *next += 1;
-        answers.insert(*next, last_millis);
-        *next
-    }
-
-    fn oldest_millis(&self) -> Option<u64> {
-        self.lock().1.values().map(|last| last.load(Ordering::Relaxed)).min()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (u64, HashMap<u64, Arc<AtomicU64>>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A whole answer that is being read.
-#[derive(Debug)]
-pub(crate) struct AnswerProgress {
-    connection: Arc<ConnectionUse>,
-    id: u64,
-    last_millis: Arc<AtomicU64>,
-}
-
-impl AnswerProgress {
-    /// A piece was taken.
-    pub(crate) fn advance(&self) {
-        self.last_millis.store(self.connection.millis(), Ordering::Relaxed);
-    }
-}
-
-impl Drop for AnswerProgress {
-    fn drop(&mut self) {
-        self.connection.unread.lock().1.remove(&self.id);
-    }
-}
 
 /// All connections of a listener.
 #[derive(Debug)]
@@ -366,7 +127,7 @@ impl OpenConnections {
         let removed = self.main.remove(&id).or_else(|| self.reserve.remove(&id));
         if let Some(connection) = removed {
             self.release(&connection);
-            connection.evicted.cancel();
+            connection.evict();
             metrics::connection_evicted(reason);
         }
     }
@@ -385,13 +146,6 @@ impl OpenConnections {
 
     fn count(&self) {
         metrics::connections_open(self.main.len() + self.reserve.len());
-    }
-}
-
-impl ConnectionUse {
-    /// When it became idle, or began: the smaller, the longer ago.
-    fn idle_from(&self) -> Instant {
-        self.begun + Duration::from_millis(self.idle_since.load(Ordering::Acquire))
     }
 }
 
@@ -433,7 +187,7 @@ mod tests {
     }
 
     fn is_evicted(place: &ConnectionPlace) -> bool {
-        place.connection.evicted.is_cancelled()
+        place.connection.is_evicted()
     }
 
     #[test]

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::answer_body::{AnswerHold, whole_bytes};
 use crate::auth::{self, Caller};
 use crate::body::Budget;
-use crate::connections::{BeyondUnproven, OnReserve};
+use crate::connection_use::{BeyondUnproven, OnReserve};
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::Limits;

@@ -7,7 +7,7 @@
 //! Refuses: knowing the worker, deciding events (creation excepted: see
 //! `docs/decisions/creation-at-the-door.md`), SQL, and reading the environment.
 //!
-//! Reading order follows a request: [`serve`] (sockets, drain), `connections` and `connection` (who has a place, and
+//! Reading order follows a request: [`serve`] (sockets, drain), `connections`, `connection_use` and `connection` (who has a place, and
 //! for how long), `transport` and `tls` (the bytes of a connection), `http` (the routes), `auth`,
 //! `fields` (what was asked), `accept` (durable), `ring` (the doorbell), `wait` (for callers who
 //! want the outcome), `tasks` (work for external workers), `graphs`, `devices` and `people` (whatever the transport) and
@@ -19,6 +19,7 @@ mod auth;
 mod body;
 mod clock;
 mod connection;
+mod connection_use;
 mod connections;
 mod crash;
 mod cursor;

@@ -14,7 +14,7 @@ use super::identity::{Identity, Rights};
 use super::life::{HeldKey, run_while_live};
 use super::lookup::KeyLookup;
 use super::waiting_lookups::KeyOrigin;
-use crate::connections::ConnectionUse;
+use crate::connection_use::ConnectionUse;
 use crate::door::Door;
 use crate::http::problem::{Kind, Problem};
 use crate::options::AuthMode;

@@ -15,7 +15,7 @@ use millstream_store::key_store::KeyStore;
 use super::authorize::authenticate_key;
 use super::lookup::KeyLookup;
 use super::waiting_lookups::KeyOrigin;
-use crate::connections::ClientNetwork;
+use crate::connection_use::ClientNetwork;
 
 /// How long a key, or its absence, is believed.
 const BELIEVED: Duration = Duration::from_secs(3);

@@ -5,7 +5,7 @@
 //! from one network leave room for honest keys from others. Callers on connections that are proven have places of their
 //! own and are looked up first.
 
-use crate::connections::ClientNetwork;
+use crate::connection_use::ClientNetwork;
 
 /// Where a key came from: over a connection that a valid key was used on, or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
