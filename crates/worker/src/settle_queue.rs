@@ -58,8 +58,9 @@ impl<T> SettleQueue<T> {
         if self.regular.is_some() {
             return None;
         }
-        let tenants =
-            self.tenants_where(|tenant| !is_in(&self.extra, tenant) && !(has_backlog && few(self, tenant)));
+        let is_of_the_extra =
+            |tenant: &TenantId| is_in(&self.extra, tenant) || (has_backlog && few(self, tenant));
+        let tenants = self.tenants_where(|tenant| !is_of_the_extra(tenant));
         let batch = self.take(tenants)?;
         self.regular = Some(batch.0);
         Some((SettlePlace::Regular, batch.1))
