@@ -33,6 +33,7 @@ mod devices_by_command;
 mod emitting;
 mod errors;
 mod families;
+mod full_disk;
 mod http_answers;
 mod idempotency;
 mod incidents;
