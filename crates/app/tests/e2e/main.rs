@@ -58,6 +58,7 @@ mod tenants;
 mod timers;
 mod tls;
 mod unusable;
+mod upgrading;
 mod waiting;
 mod waiting_for;
 mod webhooks;
