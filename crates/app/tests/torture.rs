@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 
 use clap::Parser;
 use millstream_torture::check::Check;
+use millstream_torture::neighbours;
+use millstream_torture::neighbours::attack::Attack;
+use millstream_torture::neighbours::options::NeighbourOptions;
 use millstream_torture::options::Options;
 use millstream_torture::report::Report;
 use millstream_torture::run::run;
@@ -114,4 +117,17 @@ async fn an_attempt_that_is_not_counted_is_found() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_settlement_under_an_old_token_is_found() {
     finds("any-token", "worker-stop", "20s", &[Check::Effects], &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hostile_tenant_costs_its_neighbour_nothing() {
+    let _alone = ALONE.lock().await;
+    // The latencies are those of a machine that has nothing else to do; here they only have to be finite.
+    let arguments = "--for 1s --burst 500 --rate 20 --seed 1 --accept-p99 20s --action-p99 30s --health 10s";
+    let binary = ["torture", "--binary", env!("CARGO_BIN_EXE_millstream")];
+    let options = NeighbourOptions::parse_from(binary.into_iter().chain(arguments.split(' ')));
+    let report = neighbours::run::run(&options, 1).await;
+    report.print();
+    assert_eq!(report.findings, []);
+    assert_eq!(report.figures.len(), Attack::ALL.len());
 }

@@ -14,6 +14,7 @@ use millstream_stream::redis::{RedisOptions, RedisStream};
 
 use crate::clear_text::{warn_about_database, warn_about_redis};
 use crate::config::Config;
+use crate::drills;
 use crate::pem_files::redis_tls;
 
 /// How long closing the connections may take.
@@ -63,8 +64,9 @@ impl Database {
 
     /// Brings the tables up to this build. A database whose upgrade was finished by a newer release is left alone.
     pub async fn migrate(&self) -> Result<()> {
-        match self.schema().await?.fit(Release::OURS) {
-            SchemaFit::Finished { oldest } => bail!(release_too_old(oldest)),
+        let ours = drills::release()?;
+        match self.schema().await?.fit(ours) {
+            SchemaFit::Finished { oldest } => bail!(release_too_old(ours, oldest)),
             SchemaFit::Newer { unknown } => warn_of_newer_tables(&unknown),
             SchemaFit::Exact | SchemaFit::Behind { .. } => {}
         }
@@ -84,9 +86,10 @@ impl Database {
 
     /// Records that releases before this one may no longer run; returns the oldest that may.
     pub async fn finish_upgrade(&self) -> Result<Release> {
+        let ours = drills::release()?;
         match self {
-            Self::Postgres(store) => Ok(store.finish_upgrade(Release::OURS).await?),
-            Self::Sqlite(store) => Ok(store.finish_upgrade(Release::OURS).await?),
+            Self::Postgres(store) => Ok(store.finish_upgrade(ours).await?),
+            Self::Sqlite(store) => Ok(store.finish_upgrade(ours).await?),
         }
     }
 
@@ -170,24 +173,24 @@ pub fn open_fleet_streams(config: &Config) -> Result<Streams> {
 /// database that is away is another matter; the role waits for it.
 pub(crate) async fn require_usable(database: &Database) -> Result<()> {
     database.check_server().await?;
-    match database.schema().await.map(|state| state.fit(Release::OURS)) {
+    let ours = drills::release()?;
+    match database.schema().await.map(|state| state.fit(ours)) {
         Ok(SchemaFit::Exact) => {}
         Ok(SchemaFit::Newer { unknown }) => warn_of_newer_tables(&unknown),
         Ok(SchemaFit::Behind { pending }) => {
             bail!("the database is behind ({}); run `millstream migrate` first", pending.join(", "))
         }
-        Ok(SchemaFit::Finished { oldest }) => bail!(release_too_old(oldest)),
+        Ok(SchemaFit::Finished { oldest }) => bail!(release_too_old(ours, oldest)),
         Err(error) => tracing::warn!(%error, "cannot check the database's tables yet"),
     }
     Ok(())
 }
 
 /// What to do with a build that is too old.
-pub fn release_too_old(oldest: Release) -> String {
+pub fn release_too_old(ours: Release, oldest: Release) -> String {
     format!(
-        "this is release {}, and the database has been finished for {oldest} and newer (`migrate --finish`): start \
-         {oldest} or newer, or restore a backup from before",
-        Release::OURS
+        "this is release {ours}, and the database has been finished for {oldest} and newer (`migrate --finish`): start \
+         {oldest} or newer, or restore a backup from before"
     )
 }
 

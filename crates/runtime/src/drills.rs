@@ -1,5 +1,5 @@
 //! What a test may ask of a process: to die at a place or of an event, to carry a known bug, to have a
-//! clock that jumps. Only builds with debug assertions obey; others refuse to start, so that nobody
+//! clock that jumps, to take itself for another release. Only builds with debug assertions obey; others refuse to start, so that nobody
 //! believes in a drill that did not take place.
 
 use std::sync::Arc;
@@ -11,15 +11,17 @@ use millstream_core::duration;
 use millstream_core::id::Name;
 use millstream_core::planted::{self, Bug};
 use millstream_store::clock::{Clock, StoreClock};
+use millstream_store::schema::Release;
 use tokio::signal::unix::{SignalKind, signal};
 
 const CRASH_AT: &str = "MILLSTREAM_CRASH_AT";
 const CRASH_ON: &str = "MILLSTREAM_CRASH_ON";
 const PLANT: &str = "MILLSTREAM_PLANT";
 const CLOCK_JUMP: &str = "MILLSTREAM_CLOCK_JUMP";
+const RELEASE: &str = "MILLSTREAM_RELEASE";
 
 /// Names in the environment that are no settings.
-pub const NAMES: &[&str] = &[CRASH_AT, CRASH_ON, PLANT, CLOCK_JUMP];
+pub const NAMES: &[&str] = &[CRASH_AT, CRASH_ON, PLANT, CLOCK_JUMP, RELEASE];
 
 /// The place where this process is to die, the first time that it comes by.
 pub fn crash_point() -> Result<Option<CrashPoint>> {
@@ -42,6 +44,12 @@ pub fn plant_bug() -> Result<()> {
     let Some(bug) = Bug::parse(&name) else { bail!("{PLANT}: there is no bug {name:?}") };
     planted::plant(bug);
     Ok(())
+}
+
+/// The release that this process takes itself for, where it is compared with what the database says.
+pub fn release() -> Result<Release> {
+    let Some(text) = asked(RELEASE)? else { return Ok(Release::OURS) };
+    Release::parse(&text).ok_or_else(|| anyhow!("{RELEASE}: {text:?} is no release"))
 }
 
 /// Lets the clock jump forth and back by so much at every SIGUSR2, forth first. The duty that measures

@@ -24,8 +24,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(world: &Arc<World>, doors: &Doors, number: usize) -> Self {
-        Self { wire: Wire::new(world, doors), name: format!("c{number}"), number, posts: Vec::new() }
+    pub(crate) fn new(world: &Arc<World>, doors: &Doors, script: &Script) -> Self {
+        let (wire, number) = (Wire::of_tenant(world, doors, script.tenant), script.client);
+        Self { wire, name: format!("c{number}"), number, posts: Vec::new() }
     }
 
     /// Everything that it posted, in order.

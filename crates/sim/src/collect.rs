@@ -5,6 +5,7 @@ use millstream_core::id::{ActionKey, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::log::{Entry, Origin};
 use millstream_core::raw::RawJson;
 use millstream_core::status::EventStatus;
+use millstream_core::time::Timestamp;
 use millstream_store::graph_store::NodeFilter;
 use millstream_store::incidents::{IncidentFilter, IncidentStatus};
 use millstream_store::views::{ActionView, EventFilter, EventView, ExecutionFilter, HistoryEntry};
@@ -13,19 +14,21 @@ use millstream_stream::doorbell::StreamCare;
 use millstream_worker::replay::{self, Until};
 use serde_json::Value;
 
-use crate::history::{Action, Event, Execution, Left, Logged, Node, Timer, Work};
+use crate::history::{Action, Event, Execution, History, Left, Logged, Node, Timer, Work};
 use crate::tally::Count;
 use crate::workload::POISON;
 use crate::world::World;
 
 /// What is still to be done.
 pub(crate) async fn left(world: &World, clients: usize) -> Result<Left> {
-    let tenant = TenantId::default_tenant();
     let undecided = world.truth.events.undecided(None, None, 1_000).await?;
     let backlog = world.truth.event_views.backlog().await?;
-    let open = IncidentFilter { status: Some(IncidentStatus::Open), ..IncidentFilter::default() };
-    let open = world.truth.incidents.list_incidents(&tenant, &open, None, 1_000).await?;
-    let concerned: Vec<_> = open.iter().map(|incident| (tenant.clone(), incident.event_id)).collect();
+    let filter = IncidentFilter { status: Some(IncidentStatus::Open), ..IncidentFilter::default() };
+    let mut concerned = Vec::new();
+    for tenant in world.plan.tenants.iter().map(|tenant| tenant.id()) {
+        let open = world.truth.incidents.list_incidents(&tenant, &filter, None, 1_000).await?;
+        concerned.extend(open.iter().map(|incident| (tenant.clone(), incident.event_id)));
+    }
     let concerned = world.truth.event_views.events(&concerned).await?;
     let is_hopeless = |event: &EventView| event.name.as_str() == POISON;
     let stats = world.bus.current().stream.stats().await.unwrap_or_default();
@@ -39,24 +42,38 @@ pub(crate) async fn left(world: &World, clients: usize) -> Result<Left> {
     })
 }
 
-/// All executions, also those that clients did not start.
-pub(crate) async fn everything(stores: &Stores) -> Result<Vec<ExecutionKey>> {
-    let (tenant, filter) = (TenantId::default_tenant(), ExecutionFilter::default());
-    let mut found = stores.execution_views.list_executions(&tenant, &filter, None, 10_000).await?;
+/// All executions of a tenant, also those that clients did not start.
+async fn everything(stores: &Stores, tenant: &TenantId) -> Result<Vec<ExecutionKey>> {
+    let filter = ExecutionFilter::default();
+    let mut found = stores.execution_views.list_executions(tenant, &filter, None, 10_000).await?;
     found.reverse();
     Ok(found.into_iter().map(|view| view.execution).collect())
 }
 
 /// How many timers are armed.
-pub(crate) async fn armed(stores: &Stores) -> Result<usize> {
-    let mut armed = 0;
-    for key in everything(stores).await? {
-        armed += stores.execution_views.timers(&key, None, 1_000).await?.len();
+pub(crate) async fn armed(world: &World) -> Result<usize> {
+    let (stores, mut armed) = (&world.truth, 0);
+    for tenant in world.plan.tenants {
+        for key in everything(stores, &tenant.id()).await? {
+            armed += stores.execution_views.timers(&key, None, 1_000).await?.len();
+        }
     }
     Ok(armed)
 }
 
-pub(crate) async fn execution(world: &World, key: &ExecutionKey) -> Result<Option<Execution>> {
+/// Executions and effects of a tenant.
+pub(crate) async fn history(world: &World, tenant: &TenantId) -> Result<History> {
+    // Keys of actions begin with the tenant.
+    let own = format!("{tenant}/");
+    let sink = world.sink.calls().into_iter().filter(|call| call.key.starts_with(&own)).collect();
+    let mut history = History { tenant: tenant.to_string(), sink, ..History::default() };
+    for key in everything(&world.truth, tenant).await? {
+        history.executions.extend(execution(world, &key).await?);
+    }
+    Ok(history)
+}
+
+async fn execution(world: &World, key: &ExecutionKey) -> Result<Option<Execution>> {
     let stores = &world.truth;
     let views = &stores.execution_views;
     let Some(view) = views.executions(std::slice::from_ref(key)).await?.pop().flatten() else {
@@ -136,6 +153,8 @@ fn event(view: &EventView) -> Event {
         id: view.event_id.to_string(),
         name: view.name.to_string(),
         accept_no: view.accept_no.0,
+        accepted_at: view.created_at.as_millis(),
+        decided_at: view.started_at.or(view.completed_at).map(Timestamp::as_millis),
         status: view.status,
         seq: view.seq.map(|seq| seq.0),
         attempts: view.attempts,

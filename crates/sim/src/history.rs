@@ -9,12 +9,16 @@ use millstream_core::status::{ActionStatus, EventStatus, ExecutionStatus};
 
 #[derive(Debug, Clone, Default)]
 pub struct History {
+    /// Whose it is: a run has one history for each tenant.
+    pub tenant: String,
     /// By client, in the order in which each made them.
     pub posts: Vec<Post>,
     pub executions: Vec<Execution>,
     /// In the order in which they arrived.
     pub sink: Vec<SinkCall>,
     pub left: Left,
+    /// When the last fault was over, in milliseconds of the store's time.
+    pub calm_at: i64,
 }
 
 /// One event that a client wanted to be accepted, however often it asked.
@@ -87,6 +91,9 @@ pub struct Event {
     pub id: String,
     pub name: String,
     pub accept_no: i64,
+    pub accepted_at: i64,
+    /// When it was applied or rejected, or died.
+    pub decided_at: Option<i64>,
     pub status: EventStatus,
     pub seq: Option<i64>,
     /// How often deciding it was cut short.

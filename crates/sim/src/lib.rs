@@ -5,7 +5,7 @@
 //! first, which delays it, refuses it, carries it out and loses the answer, holds it, or kills the role on
 //! the spot. After a while the faults stop; when everything is quiet the whole history is checked.
 //!
-//! Reading order: [`dice`] and [`plan`] (what a seed means), [`world`] and [`role`] (how a call meets its
+//! Reading order: [`dice`], [`plan`] and [`tenants`] (what a seed means), [`world`] and [`role`] (how a call meets its
 //! fate), [`bus`], [`stores`], [`streams`], [`sink`] and [`executor`] (the outside), [`process`], [`workload`], [`graph_load`],
 //! [`wire`], [`client`], [`hand`] and [`person`] (who acts), [`run`] (one seed), [`history`] and [`check`] (pure: what must hold), [`fleet`]
 //! (many seeds).
@@ -36,6 +36,7 @@ mod sink;
 mod stores;
 mod streams;
 pub mod tally;
+mod tenants;
 pub mod trace;
 mod views;
 mod wire;

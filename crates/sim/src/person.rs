@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::tally::Count;
+use crate::tenants::SimTenant;
 use crate::wire::{Doors, Wire, get, post_json};
 use crate::workload::POISON;
 use crate::world::World;
@@ -18,8 +19,8 @@ const NAME: &str = "person";
 pub(crate) struct Person(Wire);
 
 impl Person {
-    pub(crate) fn new(world: &Arc<World>, doors: &Doors) -> Self {
-        Self(Wire::new(world, doors))
+    pub(crate) fn new(world: &Arc<World>, doors: &Doors, tenant: SimTenant) -> Self {
+        Self(Wire::of_tenant(world, doors, tenant))
     }
 
     /// Comes by for ever.

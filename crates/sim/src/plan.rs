@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use crate::dice::Dice;
+use crate::tenants::SimTenant;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
+    pub(crate) tenants: &'static [SimTenant],
     pub(crate) ingresses: usize,
     pub(crate) workers: usize,
     /// Actions that a worker performs at the same time.
@@ -56,7 +58,7 @@ pub(crate) struct Delays {
 }
 
 impl Plan {
-    pub(crate) fn of(dice: &Dice) -> Self {
+    pub(crate) fn of(seed: u64, dice: &Dice) -> Self {
         // A third of the kinds is left out; the rest is rare, usual or frequent.
         let rate = |usual: u32| match dice.below(6) {
             0 | 1 => 0,
@@ -90,7 +92,9 @@ impl Plan {
             slow: dice.pick(&[50, 200, 800]).unwrap_or(50),
             slowness: rate(3_000),
         };
+        let alone = seed.is_multiple_of(2);
         Self {
+            tenants: if alone { &[SimTenant::Quiet] } else { &[SimTenant::Quiet, SimTenant::Busy] },
             ingresses: 1 + dice.index(2),
             workers: 2 + dice.index(3),
             slots: 1 + dice.index(3),

@@ -16,7 +16,7 @@ use millstream_worker::WorkerOptions;
 use millstream_worker::executors::FixedExecutor;
 use tokio_util::sync::CancellationToken;
 
-use crate::check::{Check, Violation};
+use crate::check::{Check, OVERDUE_MILLIS, Violation};
 use crate::executor::ToExecutors;
 use crate::role::Role;
 use crate::sink::ToSink;
@@ -56,7 +56,7 @@ fn worker_options(world: &World, name: &str) -> WorkerOptions {
         lease: LEASE,
         lock_ttl: LOCK_TTL,
         reclaim_idle: RECLAIM_IDLE,
-        overdue: Duration::from_millis(1_500),
+        overdue: Duration::from_millis(OVERDUE_MILLIS.unsigned_abs()),
         tick: Duration::from_millis(700),
         drain: Duration::from_secs(2),
         poison_cap: POISON_CAP,

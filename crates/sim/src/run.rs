@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use millstream_core::id::TenantId;
 use millstream_store::clock::Clock;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -16,6 +15,7 @@ use crate::history::{History, Post};
 use crate::person::Person;
 use crate::process::{self, Slots};
 use crate::tally::{Count, Counts};
+use crate::tenants::{self, SimTenant};
 use crate::trace::Record;
 use crate::wire::Doors;
 use crate::workload::{self, Target};
@@ -61,9 +61,9 @@ async fn simulate(seed: u64, record: Record) -> Outcome {
     let world = World::of(seed, record);
     let targets = workload::targets(&world.dice);
     let violations = match play(&world, &targets).await {
-        Ok(history) => {
+        Ok(histories) => {
             let mut violations = world.seen();
-            violations.extend(check(&history));
+            violations.extend(histories.iter().flat_map(check));
             violations
         }
         // The store itself never fails; only what stands before it does.
@@ -82,10 +82,8 @@ async fn simulate(seed: u64, record: Record) -> Outcome {
     }
 }
 
-async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Result<History> {
-    for definition in workload::definitions() {
-        world.truth.definitions.put(&TenantId::default_tenant(), definition, world.clock.now()).await?;
-    }
+async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Result<Vec<History>> {
+    tenants::settle_in(world).await?;
     let plan = &world.plan;
     world.line("world", || format!("{plan:?}"));
     let slots: Slots = Arc::new(Mutex::new(vec![None; plan.ingresses + plan.workers]));
@@ -102,24 +100,32 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
     for number in 0..HANDS {
         fleet.spawn(Hand::new(world, &doors, number).work());
     }
-    fleet.spawn(Person::new(world, &doors).look_after());
+    for tenant in plan.tenants {
+        fleet.spawn(Person::new(world, &doors, *tenant).look_after());
+    }
     let mut clients = JoinSet::new();
-    for script in workload::scripts(&world.dice, targets) {
-        clients.spawn(Client::new(world, &doors, script.client).play(script));
+    let mut scripts = workload::scripts(&world.dice, targets);
+    if plan.tenants.contains(&SimTenant::Busy) {
+        scripts.extend(workload::backlog(&world.dice));
+    }
+    for script in scripts {
+        let (tenant, client) = (script.tenant, Client::new(world, &doors, &script));
+        clients.spawn(async move { (tenant, client.play(script).await) });
     }
 
     world.stir();
     tokio::time::sleep(plan.faulty_for).await;
     world.calm_down();
+    let calm_at = world.clock.now().as_millis();
 
-    let mut posts: Vec<Post> = Vec::new();
+    let mut posts: Vec<(SimTenant, Vec<Post>)> = Vec::new();
     let end = Instant::now() + PATIENCE;
     let left = loop {
         while let Some(played) = clients.try_join_next() {
-            posts.extend(played.unwrap_or_default());
+            posts.extend(played.ok());
         }
         let left = collect::left(world, clients.len()).await?;
-        let quiet = left == Default::default() && collect::armed(&world.truth).await? == 0;
+        let quiet = left == Default::default() && collect::armed(world).await? == 0;
         if quiet || Instant::now() >= end {
             break left;
         }
@@ -127,13 +133,19 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
     };
     fleet.shutdown().await;
 
-    let mut history = History { posts, sink: world.sink.calls(), left, ..History::default() };
-    for key in collect::everything(&world.truth).await? {
-        history.executions.extend(collect::execution(world, &key).await?);
+    let mut histories = Vec::new();
+    for tenant in plan.tenants {
+        let own = posts.iter().filter(|(of, _)| of == tenant);
+        let posts = own.flat_map(|(_, posts)| posts).cloned().collect();
+        histories.push(History { posts, calm_at, ..collect::history(world, &tenant.id()).await? });
+    }
+    // What is left is nobody's in particular: the first answers for it.
+    if let Some(first) = histories.first_mut() {
+        first.left = left;
     }
     let paused = |status| matches!(status, millstream_core::status::ExecutionStatus::Paused);
     let cancelled = |status| matches!(status, millstream_core::status::ExecutionStatus::Cancelled);
-    for execution in &history.executions {
+    for execution in histories.iter().flat_map(|history| &history.executions) {
         world.tally.add(Count::PausedExecutions, usize::from(paused(execution.status)));
         let is_child = execution.parent.is_some();
         world.tally.add(Count::Cancelled, usize::from(cancelled(execution.status) && !is_child));
@@ -144,5 +156,8 @@ async fn play(world: &Arc<World>, targets: &[Target]) -> millstream_store::Resul
         world.tally.add(Count::GraphsPassed, usize::from(is_graph && passed));
         world.tally.add(Count::ChildrenCancelled, usize::from(is_child && cancelled(execution.status)));
     }
-    Ok(history)
+    let busy = histories.iter().skip(1).flat_map(|history| &history.executions);
+    let decided = busy.flat_map(|execution| &execution.events).filter(|event| event.decided_at.is_some());
+    world.tally.add(Count::BacklogDecided, decided.count());
+    Ok(histories)
 }

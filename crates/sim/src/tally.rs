@@ -77,6 +77,7 @@ pub enum Count {
     NodesAccepted,
     NodesTold,
     NodesCrashed,
+    BacklogDecided,
 }
 
 impl Count {
@@ -150,6 +151,7 @@ impl Count {
         Self::NodesAccepted,
         Self::NodesTold,
         Self::NodesCrashed,
+        Self::BacklogDecided,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -223,6 +225,7 @@ impl Count {
             Self::NodesAccepted => "nodes accepted for later",
             Self::NodesTold => "nodes told later",
             Self::NodesCrashed => "nodes done, executor gone",
+            Self::BacklogDecided => "events of the busy tenant decided",
         }
     }
 }

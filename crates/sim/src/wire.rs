@@ -13,6 +13,7 @@ use tower::ServiceExt;
 use crate::dice::Dice;
 use crate::process::Door;
 use crate::tally::Count;
+use crate::tenants::SimTenant;
 use crate::world::World;
 
 /// Whoever waits longer has given up on the connection.
@@ -28,12 +29,17 @@ pub(crate) type Heard = Option<(StatusCode, Value)>;
 pub(crate) struct Wire {
     pub(crate) world: Arc<World>,
     doors: Doors,
+    tenant: SimTenant,
     pub(crate) dice: Dice,
 }
 
 impl Wire {
     pub(crate) fn new(world: &Arc<World>, doors: &Doors) -> Self {
-        Self { world: Arc::clone(world), doors: Arc::clone(doors), dice: world.dice.apart() }
+        Self::of_tenant(world, doors, SimTenant::Quiet)
+    }
+
+    pub(crate) fn of_tenant(world: &Arc<World>, doors: &Doors, tenant: SimTenant) -> Self {
+        Self { world: Arc::clone(world), doors: Arc::clone(doors), tenant, dice: world.dice.apart() }
     }
 
     /// Repeats until there is an answer that says something; now and then it gives up.
@@ -72,6 +78,11 @@ impl Wire {
             door.role.alive().await;
             let mut request = request;
             request.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
+            if world.plan.tenants.len() > 1
+                && let Ok(key) = HeaderValue::try_from(format!("Bearer {}", self.tenant.secret()))
+            {
+                request.headers_mut().insert(header::AUTHORIZATION, key);
+            }
             let response = door.router.clone().oneshot(request).await.ok()?;
             let status = response.status();
             let bytes = to_bytes(response.into_body(), LONGEST_ANSWER).await.ok()?;

@@ -15,10 +15,13 @@ use millstream_core::definition::{self, Format};
 use millstream_store::definition_store::NewDefinition;
 
 use crate::dice::Dice;
+use crate::tenants::SimTenant;
 
 pub(crate) const POISON: &str = "poison";
 /// After so many attempts an event is dead.
 pub(crate) const POISON_CAP: i32 = 3;
+/// Clients of the busy tenant have numbers from here on.
+const BUSY_CLIENTS: usize = 10;
 /// The event that is kept for later, and the state that takes it.
 pub(crate) const DEFERRED: &str = "ship";
 pub(crate) const TAKES_DEFERRED: &str = "paid";
@@ -165,6 +168,8 @@ fn parsed(yaml: &str) -> NewDefinition {
 /// What one client does, one step after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct Script {
+    pub(crate) tenant: SimTenant,
+    /// Unique in the run.
     pub(crate) client: usize,
     pub(crate) steps: Vec<Step>,
 }
@@ -217,7 +222,8 @@ pub(crate) fn targets(dice: &Dice) -> Vec<Target> {
 
 pub(crate) fn scripts(dice: &Dice, targets: &[Target]) -> Vec<Script> {
     let clients = 2 + dice.index(2);
-    let mut scripts: Vec<Script> = (0..clients).map(|client| Script { client, steps: Vec::new() }).collect();
+    let script = |client| Script { tenant: SimTenant::Quiet, client, steps: Vec::new() };
+    let mut scripts: Vec<Script> = (0..clients).map(script).collect();
     for (at, target) in targets.iter().enumerate() {
         let wish = Wish::Start { definition: target.definition, execution: target.id.clone() };
         scripts[at % clients].steps.push(Step { after: dice.millis(0, 50), wish });
@@ -251,6 +257,28 @@ pub(crate) fn scripts(dice: &Dice, targets: &[Target]) -> Vec<Script> {
         script.steps.push(Step { after: dice.millis(0, 6_000), wish: Wish::RetryLast });
     }
     scripts
+}
+
+/// The clients of the busy tenant: a backlog in a few large posts, to executions that have the ids of the quiet
+/// tenant's.
+pub(crate) fn backlog(dice: &Dice) -> Vec<Script> {
+    let targets = [("counter", "counter0"), ("counter", "counter1"), ("job", "job0")];
+    let script = |client: usize| {
+        let (definition, execution) = targets[client % targets.len()];
+        let event = match definition {
+            "counter" => "add",
+            _ => "go",
+        };
+        let many = if event == "add" { 40 } else { 6 };
+        let start = Wish::Start { definition, execution: execution.to_owned() };
+        let mut steps = vec![Step { after: dice.millis(0, 50), wish: start }];
+        for _ in 0..3 {
+            let wish = Wish::Keyed(vec![(execution.to_owned(), event); many]);
+            steps.push(Step { after: dice.millis(0, 1_500), wish });
+        }
+        Script { tenant: SimTenant::Busy, client: BUSY_CLIENTS + client, steps }
+    };
+    (0..targets.len()).map(script).collect()
 }
 
 /// One client wants a graph; others may add to it or cancel it, perhaps before it is there.

@@ -45,7 +45,7 @@ impl World {
     /// Calm, until [`World::stir`].
     pub(crate) fn of(seed: u64, record: Record) -> Arc<Self> {
         let dice = Dice::of(seed);
-        let plan = Plan::of(&dice);
+        let plan = Plan::of(seed, &dice);
         let clock = Arc::new(StoreClock::starting_at(DAWN));
         Arc::new(Self {
             plan,

@@ -36,6 +36,8 @@ fn least(what: Count) -> u64 {
     match what {
         Count::LateInput => 1,
         Count::Retried => 3,
+        // Every other seed has a backlog.
+        Count::BacklogDecided => PART * 50,
         _ => 5,
     }
 }

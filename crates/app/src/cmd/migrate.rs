@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use millstream_core::log::FORMAT;
 use millstream_runtime::backend::{Database, release_too_old, sqlite_path};
 use millstream_runtime::config::Config;
+use millstream_runtime::drills;
 use millstream_store::schema::{Release, SchemaFit, SchemaState};
 use serde_json::json;
 
@@ -22,23 +23,24 @@ pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: Output) -> 
         _ => Database::open(config).await?,
     };
     let state = database.schema().await?;
-    let fit = state.fit(Release::OURS);
+    let ours = drills::release()?;
+    let fit = state.fit(ours);
     let SchemaState { pending, unknown, oldest_release } = state;
     if args.check {
         let shown = json!({
             "pending": pending,
             "unknown": unknown,
-            "release": Release::OURS.to_string(),
+            "release": ours.to_string(),
             "oldest_release": oldest_release.map(|release| release.to_string()),
         });
-        output.show(&shown, |_| explain(&fit))?;
+        output.show(&shown, |_| explain(ours, &fit))?;
         return match fit {
             SchemaFit::Exact | SchemaFit::Newer { .. } => Ok(()),
             SchemaFit::Behind { .. } => {
                 bail!(Failure::new(ExitCode::Different, "the database is behind; run `millstream migrate`"))
             }
             SchemaFit::Finished { oldest } => {
-                bail!(Failure::new(ExitCode::Different, release_too_old(oldest)))
+                bail!(Failure::new(ExitCode::Different, release_too_old(ours, oldest)))
             }
         };
     }
@@ -69,7 +71,7 @@ pub(crate) async fn run(args: &MigrateArgs, config: &Config, output: Output) -> 
     })
 }
 
-fn explain(fit: &SchemaFit) -> String {
+fn explain(ours: Release, fit: &SchemaFit) -> String {
     match fit {
         SchemaFit::Exact => "up to date".to_owned(),
         SchemaFit::Newer { unknown } => {
@@ -80,6 +82,6 @@ fn explain(fit: &SchemaFit) -> String {
             )
         }
         SchemaFit::Behind { pending } => format!("missing: {}", pending.join(", ")),
-        SchemaFit::Finished { oldest } => release_too_old(*oldest),
+        SchemaFit::Finished { oldest } => release_too_old(ours, *oldest),
     }
 }

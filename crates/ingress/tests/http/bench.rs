@@ -233,6 +233,8 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
     }
     let by_request = transitions.last().is_some_and(|last: &Transition| last.name.is_end());
     let open_actions = if by_request { OpenActions::Cancel } else { OpenActions::Keep };
+    let armed = transitions.iter().flat_map(|transition| transition.decision.timers.clone());
+    let armed = armed.filter(|timer| timer.armed_seq == turn.state.entered_seq).collect();
     let commit = Commit {
         execution: key(id),
         definition: loaded.definition.clone(),
@@ -240,7 +242,7 @@ pub(crate) async fn decide(stores: &Stores, streams: &Streams, clock: &dyn Clock
         snapshot: SnapshotWrite::Write,
         transitions,
         decided,
-        timers: Vec::new(),
+        timers: armed,
         cancelled_timers: Vec::new(),
         actions,
         emitted: Vec::new(),

@@ -8,6 +8,9 @@ mod bench;
 mod definitions;
 mod drain;
 mod edge_bytes;
+#[path = "../graphs/engine.rs"]
+#[allow(dead_code, reason = "the tests of graphs use the rest")]
+mod engine;
 mod events;
 mod executions;
 mod failures;
@@ -26,6 +29,9 @@ mod quotas;
 mod repeats;
 mod resolutions;
 mod roles;
+mod roles_data;
+mod roles_grpc;
+mod roles_http;
 mod row_quotas;
 mod schema;
 mod scraping;

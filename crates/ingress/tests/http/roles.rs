@@ -1,84 +1,21 @@
 //! The role table: every HTTP operation and every gRPC method, with a key of every role, of the tenant that owns the
 //! data and of another one. The rows come from the tables that the layers check; there is no list of exceptions.
+//!
+//! Here: which calls a key admits. What admitted calls see and change: `roles_http.rs` and `roles_grpc.rs`.
 
 use axum::body::Body;
 use axum::http::Request;
 use millstream_core::permission::Permission;
 use millstream_core::status::Role;
 use millstream_ingress::role_table::{self, CallAccess};
-use millstream_ingress::{AuthMode, IngressOptions};
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use serde_json::json;
 use tower::ServiceExt;
 
-use crate::bench::{Bench, ORDER, get, header, open_options, post, yaml};
-
-/// In everything that tenant-a stores.
-const MARK: &str = "mark-of-tenant-a";
-const TENANTS: [&str; 2] = ["tenant-a", "tenant-b"];
-
-fn secret(tenant: &str, role: Role) -> String {
-    format!("ms_{tenant}_{role}")
-}
-
-fn keyed(request: Request<Body>, secret: &str) -> Request<Body> {
-    header(request, "authorization", &format!("Bearer {secret}"))
-}
-
-/// With a key of every role in both tenants, and data of tenant-a under the ids that [`filled`] asks for.
-async fn furnished() -> Bench {
-    let options = IngressOptions { auth: AuthMode::Keys, ..open_options() };
-    let bench = Bench::with(options, |stores, streams| (stores, streams));
-    for tenant in TENANTS {
-        for role in Role::ALL {
-            bench.key(&secret(tenant, *role), tenant, *role).await;
-        }
-    }
-    let admin = secret("tenant-a", Role::Admin);
-    let put = |path: &str, body: serde_json::Value| {
-        let request = Request::put(path).header("content-type", "application/json");
-        request.body(Body::from(body.to_string())).unwrap()
-    };
-    let node = json!({"id": "one-a", "type": "call", "role": "worker"});
-    for request in [
-        yaml("/v1/definitions", ORDER),
-        post(
-            "/v1/executions",
-            &json!({"definition": "order", "execution_id": "one-a", "input": {"m": MARK}}),
-        ),
-        post("/v1/graphs", &json!({"graph_id": "one-a-graph", "name": MARK, "nodes": [node]})),
-        put("/v1/devices/one-a", json!({"capabilities": [MARK]})),
-        post("/v1/runs", &json!({"run_id": "one-a", "kind": "k", "input": {"m": MARK}})),
-        put("/v1/queues/one-a", json!({})),
-        put("/v1/people/one-a", json!({})),
-        post("/v1/queues/one-a/items", &json!({"item_id": "one-a", "payload": {"m": MARK}})),
-        post("/v1/executors", &json!({"name": MARK, "address": "http://h:1", "capacity": 1})),
-    ] {
-        let path = request.uri().path().to_owned();
-        let answer = bench.send(keyed(request, &admin)).await;
-        assert!(answer.status.is_success() || path == "/v1/graphs", "{path}: {answer:?}");
-    }
-    bench
-}
-
-/// A request for an operation of the table.
-fn filled(call: &str) -> Request<Body> {
-    let (method, path) = call.split_once(' ').unwrap();
-    let part = |part: &str| match part {
-        "{event_id}" | "{signal_id}" | "{incident_id}" | "{assignment_id}" => {
-            "00000000-0000-7000-8000-000000000000".to_owned()
-        }
-        "{version}" => "1".to_owned(),
-        "{name}" => "order".to_owned(),
-        part if part.starts_with('{') => "one-a".to_owned(),
-        part => part.to_owned(),
-    };
-    let path: Vec<_> = path.split('/').map(part).collect();
-    let request =
-        Request::builder().method(method).uri(path.join("/")).header("content-type", "application/json");
-    request.body(Body::from("{}")).unwrap()
-}
+use crate::bench::{Bench, get, post};
+use crate::roles_data::{OWNER, OwnedData, STRANGER, keyed, secret};
+use crate::roles_http::TableRequest;
 
 /// Status and kind of problem; a stream is not read to its end.
 async fn refused(bench: &Bench, request: Request<Body>) -> Option<u16> {
@@ -88,47 +25,29 @@ async fn refused(bench: &Bench, request: Request<Body>) -> Option<u16> {
 
 #[tokio::test]
 async fn every_http_operation_admits_exactly_the_roles_of_its_permission() {
-    let bench = furnished().await;
+    let data = OwnedData::furnished().await;
+    let bench = &data.bench;
     let calls = role_table::http_access();
     assert!(calls.len() > 90, "{}", calls.len());
     for CallAccess { call, needs } in &calls {
         let expected = needs.map(|_| 401);
-        assert_eq!(refused(&bench, filled(call)).await, expected, "{call} without a key");
-        let wrong = keyed(filled(call), "ms_unknown");
-        assert_eq!(refused(&bench, wrong).await, expected, "{call} with an unknown key");
+        let request = TableRequest::of(&data, call);
+        assert_eq!(refused(bench, request.unkeyed()).await, expected, "{call} without a key");
+        let wrong = keyed(request.unkeyed(), "ms_unknown");
+        assert_eq!(refused(bench, wrong).await, expected, "{call} with an unknown key");
     }
     // What deletes comes last, so that the others find what they ask for.
     let (deletes, others): (Vec<_>, Vec<_>) =
         calls.iter().partition(|access| access.call.starts_with("DELETE"));
-    for tenant in TENANTS {
+    for tenant in [OWNER, STRANGER] {
         for CallAccess { call, needs } in others.iter().chain(&deletes) {
+            let request = TableRequest::of(&data, call);
             for role in Role::ALL {
                 let permitted = needs.is_none_or(|needs| role.permits(needs));
-                let refused = refused(&bench, keyed(filled(call), &secret(tenant, *role))).await;
+                let refused = refused(bench, request.by(tenant, *role)).await;
                 assert_eq!(refused, (!permitted).then_some(403), "{call} as {role} of {tenant}");
             }
         }
-    }
-}
-
-#[tokio::test]
-async fn no_role_of_another_tenant_is_shown_data_of_a_tenant() {
-    let bench = furnished().await;
-    for CallAccess { call, .. } in role_table::http_access() {
-        for role in Role::ALL {
-            let request = keyed(filled(&call), &secret("tenant-b", *role));
-            let response = bench.app.clone().oneshot(request).await.unwrap();
-            let media = response.headers().get("content-type").map_or("", |value| value.to_str().unwrap());
-            assert!(!media.starts_with("text/event-stream"), "{call} as {role} of tenant-b opens a stream");
-            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-            let text = String::from_utf8_lossy(&body);
-            assert!(!text.contains(MARK), "{call} as {role} of tenant-b: {text}");
-        }
-    }
-    let admin = secret("tenant-a", Role::Admin);
-    for path in ["/v1/executions/one-a", "/v1/devices/one-a", "/v1/runs/one-a", "/v1/items/one-a"] {
-        let answer = bench.send(keyed(get(path), &admin)).await;
-        assert_eq!(answer.status, 200, "{path} of tenant-a is still there: {answer:?}");
     }
 }
 
@@ -149,7 +68,7 @@ fn described() -> Vec<String> {
     methods
 }
 
-/// The `grpc-status` of a call with an empty message that is refused at once.
+/// The `grpc-status` of a call with an empty message that is refused at once: a key is judged before a message is read.
 async fn call_code(bench: &Bench, path: &str, key: Option<&str>) -> Option<String> {
     let request = Request::post(path).header("content-type", "application/grpc").body(Body::from(vec![0; 5]));
     let request = key.into_iter().fold(request.unwrap(), keyed);
@@ -163,11 +82,12 @@ const UNIMPLEMENTED: &str = "12";
 
 #[tokio::test]
 async fn every_grpc_method_admits_exactly_the_roles_of_its_permission() {
-    let bench = furnished().await;
+    let data = OwnedData::furnished().await;
+    let bench = &data.bench;
     let table = role_table::grpc_access();
     for path in described() {
-        let admin = secret("tenant-a", Role::Admin);
-        let served = call_code(&bench, &path, Some(&admin)).await.as_deref() != Some(UNIMPLEMENTED);
+        let admin = secret(OWNER, Role::Admin);
+        let served = call_code(bench, &path, Some(&admin)).await.as_deref() != Some(UNIMPLEMENTED);
         assert_eq!(
             table.iter().any(|access| access.call == path),
             served,
@@ -175,15 +95,15 @@ async fn every_grpc_method_admits_exactly_the_roles_of_its_permission() {
         );
     }
     for CallAccess { call, needs } in &table {
-        let bare = call_code(&bench, call, None).await;
+        let bare = call_code(bench, call, None).await;
         assert_eq!(
             bare.as_deref() == Some(UNAUTHENTICATED),
             needs.is_some(),
             "{call} without a key: {bare:?}"
         );
-        for tenant in TENANTS {
+        for tenant in [OWNER, STRANGER] {
             for role in Role::ALL {
-                let code = call_code(&bench, call, Some(&secret(tenant, *role))).await;
+                let code = call_code(bench, call, Some(&secret(tenant, *role))).await;
                 let permitted = needs.is_none_or(|needs| role.permits(needs));
                 assert_ne!(code.as_deref(), Some(UNAUTHENTICATED), "{call} as {role}");
                 assert_eq!(
@@ -218,21 +138,23 @@ fn the_documented_role_table_is_that_of_the_routes() {
 
 #[tokio::test]
 async fn a_submit_key_that_registers_an_executor_is_told_which_role_to_create() {
-    let bench = furnished().await;
+    let data = OwnedData::furnished().await;
+    let bench = &data.bench;
     let executor = json!({"name": "mine", "address": "http://h:1", "capacity": 1});
-    let answer = bench.send(keyed(post("/v1/executors", &executor), &secret("tenant-a", Role::Submit))).await;
+    let answer = bench.send(keyed(post("/v1/executors", &executor), &secret(OWNER, Role::Submit))).await;
     let detail = answer.problem(403, "forbidden")["detail"].to_string();
     assert!(detail.contains("--role executor") && detail.contains("admin, executor"), "{detail}");
     for role in [Role::Executor, Role::Admin] {
-        let answer = bench.send(keyed(post("/v1/executors", &executor), &secret("tenant-a", role))).await;
+        let answer = bench.send(keyed(post("/v1/executors", &executor), &secret(OWNER, role))).await;
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 }
 
 #[tokio::test]
 async fn an_operator_key_is_told_that_it_belongs_to_no_tenant() {
-    let bench = furnished().await;
-    let answer = bench.send(keyed(get("/v1/executions"), &secret("tenant-a", Role::Operator))).await;
+    let data = OwnedData::furnished().await;
+    let bench = &data.bench;
+    let answer = bench.send(keyed(get("/v1/executions"), &secret(OWNER, Role::Operator))).await;
     let detail = answer.problem(403, "forbidden")["detail"].to_string();
     assert!(detail.contains("belongs to no tenant"), "{detail}");
     assert!(!Role::Operator.permits(Permission::ReadData));
@@ -240,11 +162,12 @@ async fn an_operator_key_is_told_that_it_belongs_to_no_tenant() {
 
 #[tokio::test]
 async fn metrics_of_all_tenants_are_shown_to_operators_only() {
-    let bench = furnished().await;
-    let full = bench.send(keyed(get("/metrics"), &secret("tenant-a", Role::Operator))).await;
+    let data = OwnedData::furnished().await;
+    let bench = &data.bench;
+    let full = bench.send(keyed(get("/metrics"), &secret(OWNER, Role::Operator))).await;
     assert!(full.text.contains("millstream_up 1") && full.text.contains("millstream_build_info"), "{full:?}");
     for role in [Role::Read, Role::Admin] {
-        let part = bench.send(keyed(get("/metrics"), &secret("tenant-a", role))).await;
+        let part = bench.send(keyed(get("/metrics"), &secret(OWNER, role))).await;
         assert_eq!(part.status, 200);
         assert!(part.text.starts_with("# Series that count all tenants need a key with the role operator."));
         let allowed = [
@@ -261,7 +184,8 @@ async fn metrics_of_all_tenants_are_shown_to_operators_only() {
 
 #[tokio::test]
 async fn hosts_of_workers_are_shown_to_operators_only() {
-    let bench = furnished().await;
+    let data = OwnedData::furnished().await;
+    let bench = &data.bench;
     let worker = millstream_core::id::WorkerId::parse("host-7-4711-0badcafe").unwrap();
     let beat = millstream_store::worker_store::WorkerBeat {
         worker,
@@ -272,10 +196,10 @@ async fn hosts_of_workers_are_shown_to_operators_only() {
         calls: Vec::new(),
     };
     bench.stores.workers.beat(&beat, bench.clock.now()).await.unwrap();
-    let seen = bench.send(keyed(get("/v1/workers"), &secret("tenant-a", Role::Operator))).await;
+    let seen = bench.send(keyed(get("/v1/workers"), &secret(OWNER, Role::Operator))).await;
     assert_eq!(seen.json()["items"][0]["worker_id"], "host-7-4711-0badcafe");
     for role in [Role::Read, Role::Admin, Role::Submit] {
-        let answer = bench.send(keyed(get("/v1/workers"), &secret("tenant-a", role))).await;
+        let answer = bench.send(keyed(get("/v1/workers"), &secret(OWNER, role))).await;
         assert_eq!(answer.status, 200);
         assert!(!answer.text.contains("host-7") && !answer.text.contains("4711"), "{answer:?}");
     }

@@ -8,6 +8,8 @@ mod quiet;
 mod related;
 mod timed;
 mod violation;
+mod waited;
 
 pub use quiet::check;
 pub use violation::{Check, Violation};
+pub(crate) use waited::OVERDUE_MILLIS;

@@ -1,7 +1,7 @@
 //! All checks of a history, and C7: nothing is left to do.
 
 use super::violation::{Check, Violation};
-use super::{accepted, acted, graphs, ordered, related, timed};
+use super::{accepted, acted, graphs, ordered, related, timed, waited};
 use crate::history::{History, Left};
 
 /// Everything that is wrong with it.
@@ -16,7 +16,8 @@ pub fn check(history: &History) -> Vec<Violation> {
     wrong.extend(accepted::never_twice(history));
     wrong.extend(related::families(history));
     wrong.extend(graphs::graphs(history));
-    wrong
+    wrong.extend(waited::decided_in_time(history));
+    wrong.into_iter().map(|violation| violation.of_tenant(&history.tenant)).collect()
 }
 
 fn nothing_left(left: &Left) -> Vec<Violation> {

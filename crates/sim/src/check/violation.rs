@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use millstream_core::id::TenantId;
+
 /// The promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
@@ -25,6 +27,8 @@ pub enum Check {
     C9,
     /// A graph ends, no node begins before its parents have ended, and what passed has passed once.
     C10,
+    /// An event is decided within a bounded time after the last fault, whatever another tenant has waiting.
+    C11,
     /// Only who holds a lock releases or extends it.
     Lock,
     /// Only the newest lease renews, records, settles and releases.
@@ -44,6 +48,7 @@ impl Check {
             Self::C8 => "C8 never twice",
             Self::C9 => "C9 families",
             Self::C10 => "C10 graphs",
+            Self::C11 => "C11 waiting",
             Self::Lock => "lock",
             Self::Lease => "lease",
         }
@@ -61,6 +66,13 @@ pub struct Violation {
 impl Violation {
     pub fn new(check: Check, execution: &str, what: impl Into<String>) -> Self {
         Self { check, execution: execution.to_owned(), what: what.into() }
+    }
+
+    /// Says whose it is, where that is not the tenant that every run has.
+    #[must_use]
+    pub(crate) fn of_tenant(self, tenant: &str) -> Self {
+        let quiet = tenant.is_empty() || tenant == TenantId::default_tenant().as_str();
+        if quiet { self } else { Self { what: format!("{} (of the tenant {tenant})", self.what), ..self } }
     }
 }
 

@@ -27,6 +27,8 @@ pub enum Attack {
     SelfStart,
     /// Actions against a target that never answers.
     TarpitActions,
+    /// Work at low quotas of events, executions and slots, with repeats under idempotency keys.
+    AtQuota,
     /// A hundred thousand events at once.
     Burst,
     /// The burst again, while Redis is emptied, single keys are deleted and a worker is killed.
@@ -47,6 +49,7 @@ impl Attack {
         Self::Expressions,
         Self::SelfStart,
         Self::TarpitActions,
+        Self::AtQuota,
         Self::Burst,
         Self::BurstWithFaults,
     ];
@@ -65,6 +68,7 @@ impl Attack {
             Self::Expressions => "expressions",
             Self::SelfStart => "self-start",
             Self::TarpitActions => "tarpit-actions",
+            Self::AtQuota => "at-quota",
             Self::Burst => "burst",
             Self::BurstWithFaults => "burst-with-faults",
         }
@@ -90,6 +94,7 @@ impl Attack {
             | Self::Expressions
             | Self::SelfStart
             | Self::TarpitActions
+            | Self::AtQuota
             | Self::Burst => true,
             Self::BurstWithFaults => false,
         }

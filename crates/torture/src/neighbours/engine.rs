@@ -3,15 +3,28 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Output;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use millstream_testkit::client::send;
 use millstream_testkit::daemon::Daemon;
 use millstream_testkit::fleet::Postgres;
-use millstream_testkit::{Client, Fleet, Mode};
-use serde_json::Value;
+use millstream_testkit::{Client, Fleet, Mode, eventually};
+use reqwest::Method;
+use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use super::rows::FleetRows;
+use super::settle::usage_by_name;
+use super::settled::UsedQuota;
 use crate::chance::Chance;
+
+/// How long quotas may take to be in force, on a busy machine.
+const IN_FORCE: Duration = Duration::from_secs(30);
+
+/// The tenants; the key of each has its name.
+pub(super) const HONEST: &str = "honest";
+pub(super) const HOSTILE: &str = "hostile";
 
 /// Keys of the tenants.
 #[derive(Debug, Clone)]
@@ -27,6 +40,9 @@ pub(super) struct FleetUnderTest {
     pub(super) keys: TenantKeys,
     /// Shared by all attackers: a client is expensive to make.
     pub(super) hostile: Client,
+    operator: Client,
+    /// Numbers definitions that show whether quotas are in force.
+    canaries: AtomicU64,
     fleet: Mutex<Fleet>,
     /// Numbers of the workers that should be running.
     workers: Mutex<Vec<usize>>,
@@ -41,15 +57,17 @@ impl FleetUnderTest {
         let mode = Mode::Fleet { workers };
         let fleet = Fleet::start_on(mode, Postgres::Own, &binary, &settings).await;
         let keys = TenantKeys {
-            honest: create_key(&fleet, "honest", &["--tenant", "honest", "--role", "admin"]),
-            hostile: create_key(&fleet, "hostile", &["--tenant", "hostile", "--role", "admin"]),
+            honest: create_key(&fleet, HONEST, &["--tenant", HONEST, "--role", "admin"]),
+            hostile: create_key(&fleet, HOSTILE, &["--tenant", HOSTILE, "--role", "admin"]),
             operator: create_key(&fleet, "operator", &["--role", "operator"]),
         };
         await_closed(&Client::new(&fleet.url())).await;
         Self {
             url: fleet.url(),
             hostile: Client::new(&fleet.url()).with_key(&keys.hostile),
+            operator: Client::new(&fleet.url()).with_key(&keys.operator),
             keys,
+            canaries: AtomicU64::new(0),
             fleet: Mutex::new(fleet),
             workers: Mutex::new((0..workers).collect()),
             peaks: Mutex::default(),
@@ -117,7 +135,50 @@ impl FleetUnderTest {
         Some(key)
     }
 
-    async fn redis(&self) -> redis::aio::MultiplexedConnection {
+    pub(super) async fn rows(&self) -> FleetRows {
+        let url = self.fleet.lock().await.postgres().url("millstream");
+        FleetRows::connect(&url).await
+    }
+
+    /// Sets quotas of the hostile tenant in place of those set before, and waits until they are in force: then it may
+    /// store one more definition, and no further one.
+    pub(super) async fn enforce_hostile_quota(&self, mut quota: Value) {
+        let stored = self.rows().await.used(HOSTILE).await["definitions"];
+        quota["definitions"] = (stored + 1).into();
+        self.put_hostile_quota(&quota).await;
+        self.until_definitions_answer(201).await;
+        self.until_definitions_answer(403).await;
+    }
+
+    /// Takes all quotas of the hostile tenant back, and waits until that is in force.
+    pub(super) async fn lift_hostile_quota(&self) {
+        self.put_hostile_quota(&Value::Object(serde_json::Map::new())).await;
+        self.until_definitions_answer(201).await;
+    }
+
+    async fn put_hostile_quota(&self, quota: &Value) {
+        let path = format!("/v1/tenants/{HOSTILE}/quota");
+        send(self.operator.request(Method::PUT, &path).json(quota)).await.expect(200);
+    }
+
+    /// Stores one definition after the other until the answer is this.
+    async fn until_definitions_answer(&self, status: u16) {
+        eventually(IN_FORCE, || async {
+            let name = format!("canary-{}", self.canaries.fetch_add(1, Ordering::Relaxed));
+            let states = json!({ "open": { "on": { "go": {} } } });
+            let definition = json!({ "name": name, "initial": "open", "states": states });
+            let answer = self.hostile.post("/v1/definitions", &definition).await;
+            if answer.status == status { Ok(()) } else { Err(answer) }
+        })
+        .await;
+    }
+
+    /// What a tenant uses by rows, as the API says it.
+    pub(super) async fn usage(&self, tenant: &str) -> BTreeMap<String, UsedQuota> {
+        usage_by_name(&self.operator.get(&format!("/v1/tenants/{tenant}/usage")).await.expect(200))
+    }
+
+    pub(super) async fn redis(&self) -> redis::aio::MultiplexedConnection {
         let url = self.fleet.lock().await.redis().url.clone();
         let client = redis::Client::open(url).expect("an address of Redis");
         client.get_multiplexed_async_connection().await.expect("connect to Redis")

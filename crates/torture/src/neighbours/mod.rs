@@ -2,8 +2,8 @@
 //! honest tenant posts events at a steady rate and measures what it waits for.
 //!
 //! Reading order: what is asked for ([`options`], [`attack`]), the fleet under test ([`engine`]), the honest tenant
-//! ([`honest`], [`target`]), the attacks ([`attacks`]), what is measured from outside ([`probe`], [`figures`]), and the
-//! verdict ([`run`], [`check`], [`report`]).
+//! ([`honest`], [`target`]), the attacks ([`attacks`]), what is measured from outside ([`probe`], [`figures`]), what holds
+//! afterwards ([`settle`], [`rows`], [`settled`]), and the verdict ([`run`], [`check`], [`report`]).
 
 pub mod attack;
 mod attacks;
@@ -14,5 +14,8 @@ mod honest;
 pub mod options;
 mod probe;
 pub mod report;
+mod rows;
 pub mod run;
+mod settle;
+pub mod settled;
 mod target;

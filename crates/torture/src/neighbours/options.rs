@@ -38,6 +38,9 @@ pub struct NeighbourOptions {
     /// The longest accepted p99 of the time from sending an event to the arrival of its action at the target.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = length)]
     pub action_p99: Duration,
+    /// The longest accepted time of an answer of `/healthz`, `/readyz` and `/metrics`.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = length)]
+    pub health: Duration,
     /// The largest resident memory that any process may reach, in MiB.
     #[arg(long, default_value_t = 512)]
     pub memory_mib: u64,

@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::attack::Attack;
-use super::attacks::{self, AttackScene, NoisyTenant};
+use super::attacks::{self, AttackLedger, AttackScene, NoisyTenant, applied_at_quota};
 use super::check::{self, NeighbourBounds, NeighbourFinding};
 use super::engine::FleetUnderTest;
 use super::figures::AttackFigures;
@@ -15,15 +15,15 @@ use super::honest::HonestTenant;
 use super::options::NeighbourOptions;
 use super::probe;
 use super::report::NeighbourReport;
-use super::target::ActionTarget;
+use super::settle;
+use super::settled::{QuotaOutcome, check_quota};
+use super::target::{ActionTarget, HostileTarget};
 use crate::chance::Chance;
 
-/// How long probes may take.
-const HEALTH: Duration = Duration::from_secs(1);
-/// Between two attacks, so that the figures of one are not those of the one before.
+/// Between two attacks at most, or a quarter of an attack, so that the figures of one are not those of the one before.
 const REST: Duration = Duration::from_secs(2);
 
-/// The thread on which the honest tenant, its target and the probes run, so that the work of the attackers does not
+/// The thread on which the honest tenant, its own target and the probes run, so that the work of the attackers does not
 /// count as waiting.
 struct MeasuringThread(Option<Runtime>);
 
@@ -53,7 +53,7 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     let bounds = NeighbourBounds {
         accept_p99: options.accept_p99,
         action_p99: options.action_p99,
-        health: HEALTH,
+        health: options.health,
         memory_kib: options.memory_mib * 1024,
     };
     let began = Instant::now();
@@ -62,27 +62,48 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     let fleet = Arc::new(FleetUnderTest::start(&options.binary, options.workers).await);
     let honest = HonestTenant::prepare(fleet.honest(), &target, options.rate).await;
     let noisy = Arc::new(NoisyTenant::prepare(&fleet.hostile).await);
+    let hostile_target = HostileTarget::start().await;
+    let ledger = Arc::new(AttackLedger::default());
 
     let mut findings = Vec::new();
     let mut all = Vec::new();
     for attack in options.attacks().unwrap_or_default() {
-        let tarpit = target.url("/tarpit/1");
         let drawn = chance.for_the(attack.name());
-        let scene = AttackScene::new(&fleet, &noisy, tarpit, options.burst, options.length, drawn);
+        let scene = AttackScene::new(&fleet, &noisy, &ledger, &hostile_target, options, drawn);
         let (figures, ended) = hold(attack, &scene, &honest, &target, &measuring, options.patience).await;
         findings.extend(ended.into_iter().map(|ended| NeighbourFinding::of("a process", ended)));
         findings.extend(check::check_attack(&figures, &bounds));
         NeighbourReport::print_figures(&figures);
+        if attack == Attack::AtQuota {
+            findings.extend(verify_quota(&fleet, &scene.quota_outcome(), options.patience).await);
+        }
         all.push(figures);
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(REST.min(options.length / 4)).await;
     }
     findings.extend(attacks::verify_nothing_lost(&fleet, &noisy, options.patience).await);
+    findings.extend(settle::verify_settled(&fleet, &ledger, options.patience).await);
     let peaks = fleet.memory_peaks_kib().await;
     findings.extend(check::check_memory(&peaks, &bounds));
     let outputs = fleet.outputs().await;
     let panics = outputs.lines().filter(|line| line.contains("panicked at"));
     findings.extend(panics.map(|line| NeighbourFinding::of("a process", line)));
     NeighbourReport { seed, took: began.elapsed(), figures: all, memory_peaks_kib: peaks, findings, outputs }
+}
+
+/// Waits until everything that was accepted at the quota is applied, at most `patience`.
+async fn verify_quota(
+    fleet: &FleetUnderTest,
+    outcome: &QuotaOutcome,
+    patience: Duration,
+) -> Vec<NeighbourFinding> {
+    let until = Instant::now() + patience;
+    loop {
+        let applied = applied_at_quota(&fleet.hostile).await;
+        if applied >= outcome.accepted || Instant::now() > until {
+            return check_quota(outcome, applied);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Makes one attack while the honest tenant works and probes ask.

@@ -1,4 +1,5 @@
-//! The HTTP target of actions: it notes when each honest action arrives, and never answers hostile ones.
+//! The HTTP targets of actions: one notes when each honest action arrives; another one, on a thread of its own, is for
+//! hostile actions, so that what attackers do to it does not count as waiting of the honest tenant.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,8 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::post;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// Longer than any attack lasts.
@@ -28,10 +31,7 @@ impl ActionTarget {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the target");
         let base = format!("http://{}", listener.local_addr().expect("the target's address"));
         let arrivals = Arrivals::default();
-        let app = Router::new()
-            .route("/honest/{number}", post(arrive))
-            .route("/tarpit/{number}", post(|| tokio::time::sleep(TARPIT)))
-            .with_state(Arc::clone(&arrivals));
+        let app = Router::new().route("/honest/{number}", post(arrive)).with_state(Arc::clone(&arrivals));
         let server = tokio::spawn(async move { axum::serve(listener, app).await.expect("serve the target") });
         Self { base, arrivals, server }
     }
@@ -48,6 +48,43 @@ impl ActionTarget {
 impl Drop for ActionTarget {
     fn drop(&mut self) {
         self.server.abort();
+    }
+}
+
+/// Where actions of the hostile tenant go: nothing is measured here.
+#[derive(Debug)]
+pub(super) struct HostileTarget {
+    base: String,
+    runtime: Option<Runtime>,
+}
+
+impl HostileTarget {
+    pub(super) async fn start() -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let app = Router::new()
+            .route("/tarpit", post(|| tokio::time::sleep(TARPIT)))
+            .route("/swift", post(async || "{}"));
+        let (bound, base) = oneshot::channel();
+        runtime.spawn(async move {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the hostile target");
+            let address = listener.local_addr().expect("the hostile target's address");
+            bound.send(format!("http://{address}")).expect("the torture waits for the address");
+            axum::serve(listener, app).await.expect("serve the hostile target");
+        });
+        Self { base: base.await.expect("an address"), runtime: Some(runtime) }
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+}
+
+impl Drop for HostileTarget {
+    fn drop(&mut self) {
+        // A runtime may not wait for its threads inside of another one.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::AttackScene;
+use super::ledger::post_events;
 
 const EXPRESSIONS: &str = r#"
 name: heavy
@@ -42,13 +43,13 @@ pub(super) async fn evaluate_hostile_expressions(scene: &AttackScene) {
         post(scene, client, "/v1/executions", json!({ "definition": "heavy", "execution_id": execution }))
             .await;
         let path = format!("/v1/executions/{execution}/events");
-        post(scene, client, &path, json!({ "name": "feed", "payload": payload })).await;
+        post_events(scene, &path, &json!({ "name": "feed", "payload": payload })).await;
     }
     let mut turn = 0;
     while !scene.is_over() {
         let name = ["build", "scan", "compare", "double"][turn % 4];
         let path = format!("/v1/executions/{}/events", executions[turn % executions.len()]);
-        post(scene, client, &path, json!({ "name": name })).await;
+        post_events(scene, &path, &json!({ "name": name })).await;
         turn += 1;
         if turn % 20 == 0 {
             fan_out(scene, client, turn).await;
@@ -95,7 +96,7 @@ pub(super) async fn call_tarpit(scene: &AttackScene) {
             let events: Vec<Value> = (0..500)
                 .map(|number| json!({ "execution_id": format!("{name}-{number}"), "name": "go" }))
                 .collect();
-            post(scene, client, "/v1/events", Value::from(events)).await;
+            post_events(scene, "/v1/events", &Value::from(events)).await;
         }
     }
     scene.sleep_until_over().await;

@@ -1,18 +1,22 @@
 //! More events than can be decided in the time of the attack, and the count that shows that none was lost.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use millstream_testkit::Client;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::AttackScene;
+use super::ledger::post_events;
 use crate::neighbours::check::NeighbourFinding;
 use crate::neighbours::engine::FleetUnderTest;
 
 const EXECUTIONS: usize = 1_000;
 const BATCH: usize = 1_000;
+const CONNECTIONS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
 
 const DEFINITION: &str = r#"
@@ -57,34 +61,39 @@ fn execution_id(number: usize) -> String {
     format!("noisy-{number}")
 }
 
-/// Posts events in batches as fast as they are taken.
+/// Posts events in batches as fast as they are taken, from many connections.
 pub(super) async fn burst(scene: &AttackScene) {
-    let client = &scene.fleet.hostile;
-    let mut sent = 0;
-    while sent < scene.burst && !scene.is_over() {
-        let events: Vec<Value> = (sent..sent + BATCH)
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut connections = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let (scene, next) = (scene.clone(), Arc::clone(&next));
+        connections.spawn(async move { post_batches(&scene, &next).await });
+    }
+    connections.join_all().await;
+    scene.sleep_until_over().await;
+}
+
+async fn post_batches(scene: &AttackScene, next: &AtomicUsize) {
+    loop {
+        let from = next.fetch_add(BATCH, Ordering::Relaxed);
+        if from >= scene.burst {
+            return;
+        }
+        let events: Vec<Value> = (from..(from + BATCH).min(scene.burst))
             .map(|number| json!({ "execution_id": execution_id(number % EXECUTIONS), "name": "tick" }))
             .collect();
-        let answer = client.request(Method::POST, "/v1/events").json(&events).send().await;
-        scene.add_status(&answer);
-        match answer {
-            Ok(answer) if answer.status().as_u16() == 202 => {
-                let items: Value = answer.json().await.unwrap_or_default();
-                let accepted = items["items"].as_array().map_or(0, |items| {
-                    items.iter().filter(|item| item["event_id"].is_string()).count() as u64
-                });
-                scene.noisy.accepted.fetch_add(accepted, Ordering::Relaxed);
-                scene.add("events accepted", accepted);
-                sent += BATCH;
+        let events = Value::from(events);
+        while !scene.is_over() {
+            let answer = post_events(scene, "/v1/events", &events).await;
+            scene.noisy.accepted.fetch_add(answer.accepted, Ordering::Relaxed);
+            scene.noisy.in_doubt.fetch_add(answer.in_doubt, Ordering::Relaxed);
+            // One that was refused is sent again; one that may be durable is not.
+            if answer.accepted + answer.in_doubt > 0 {
+                break;
             }
-            Ok(_) => tokio::time::sleep(PAUSE).await,
-            Err(_) => {
-                scene.noisy.in_doubt.fetch_add(BATCH as u64, Ordering::Relaxed);
-                tokio::time::sleep(PAUSE).await;
-            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
-    scene.sleep_until_over().await;
 }
 
 /// The same while Redis loses everything, then single keys, and a worker is killed.

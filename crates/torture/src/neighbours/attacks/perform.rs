@@ -1,6 +1,6 @@
 //! From the name of an attack to the attack.
 
-use super::{AttackScene, anonymous_calls, bodies, definitions, idle_connections, noise, waiting};
+use super::{AttackScene, anonymous_calls, bodies, definitions, idle_connections, noise, quota, waiting};
 use crate::neighbours::attack::Attack;
 
 /// Makes the attack until its time is over. Everything that it opened is closed when this returns.
@@ -18,6 +18,7 @@ pub(in crate::neighbours) async fn perform(attack: Attack, scene: &AttackScene) 
         Attack::Expressions => definitions::evaluate_hostile_expressions(scene).await,
         Attack::SelfStart => definitions::start_recursively(scene).await,
         Attack::TarpitActions => definitions::call_tarpit(scene).await,
+        Attack::AtQuota => quota::work_at_quota(scene).await,
         Attack::Burst => noise::burst(scene).await,
         Attack::BurstWithFaults => noise::burst_with_faults(scene).await,
     }

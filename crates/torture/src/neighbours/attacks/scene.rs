@@ -3,10 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::NoisyTenant;
+use super::quota::SharedOutcome;
+use super::{AttackLedger, NoisyTenant};
 use crate::chance::Chance;
 use crate::neighbours::engine::FleetUnderTest;
 use crate::neighbours::figures::AttackTally;
+use crate::neighbours::options::NeighbourOptions;
+use crate::neighbours::settled::QuotaOutcome;
+use crate::neighbours::target::HostileTarget;
 
 /// What an attack needs to know.
 #[derive(Clone)]
@@ -14,9 +18,14 @@ pub(in crate::neighbours) struct AttackScene {
     pub(in crate::neighbours) fleet: Arc<FleetUnderTest>,
     /// An address at which no call is ever answered.
     pub(super) tarpit: String,
+    /// An address at which every call is answered.
+    pub(super) swift: String,
     pub(super) noisy: Arc<NoisyTenant>,
+    pub(super) ledger: Arc<AttackLedger>,
+    pub(super) quota: SharedOutcome,
     pub(super) burst: usize,
     pub(super) until: Instant,
+    length: Duration,
     pub(super) chance: Chance,
     tally: Arc<Mutex<AttackTally>>,
 }
@@ -25,20 +34,29 @@ impl AttackScene {
     pub(in crate::neighbours) fn new(
         fleet: &Arc<FleetUnderTest>,
         noisy: &Arc<NoisyTenant>,
-        tarpit: String,
-        burst: usize,
-        length: Duration,
+        ledger: &Arc<AttackLedger>,
+        target: &HostileTarget,
+        options: &NeighbourOptions,
         chance: Chance,
     ) -> Self {
         Self {
             fleet: Arc::clone(fleet),
             noisy: Arc::clone(noisy),
-            tarpit,
-            burst,
-            until: Instant::now() + length,
+            ledger: Arc::clone(ledger),
+            quota: SharedOutcome::default(),
+            tarpit: target.url("/tarpit"),
+            swift: target.url("/swift"),
+            burst: options.burst,
+            until: Instant::now() + options.length,
+            length: options.length,
             chance,
             tally: Arc::default(),
         }
+    }
+
+    /// The same, as long as an attack from now on.
+    pub(super) fn begun_now(&self) -> Self {
+        Self { until: Instant::now() + self.length, ..self.clone() }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -60,6 +78,10 @@ impl AttackScene {
             Ok(answer) => self.add(format!("status {}", answer.status().as_u16()), 1),
             Err(_) => self.add("no answer", 1),
         }
+    }
+
+    pub(in crate::neighbours) fn quota_outcome(&self) -> QuotaOutcome {
+        self.quota.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(in crate::neighbours) fn tally(&self) -> AttackTally {

@@ -1,0 +1,103 @@
+//! C11: what is accepted is decided soon, whatever the other tenants have waiting.
+
+use millstream_core::status::{EventStatus, ExecutionStatus};
+
+use super::violation::{Check, Violation};
+use crate::history::{Event, Execution, History};
+
+/// The age at which the overdue sweep rings again for an event; see `process.rs`.
+pub(crate) const OVERDUE_MILLIS: i64 = 1_500;
+/// How much longer an event may wait once the faults are over: a sweeper that dies holds its turn for so long. In
+/// production the age is 10 s, and both together are less than twice that; here the age is shorter and the turn is not.
+const TURN_MILLIS: i64 = 15_000;
+
+/// Events of executions that wait for a person are left out: only the person knows how long that takes.
+pub(super) fn decided_in_time(history: &History) -> Vec<Violation> {
+    let waits = |execution: &Execution| !waits_for_a_person(execution);
+    let late = |execution: &Execution| {
+        let late = execution.events.iter().filter_map(|event| Some((event, wait(event, history.calm_at)?)));
+        let late = late.filter(|(_, wait)| *wait > OVERDUE_MILLIS + TURN_MILLIS);
+        let accuse = |(event, wait): (&Event, i64)| {
+            let what = format!("{} {} waited {wait} ms after the last fault", event.name, event.id);
+            Violation::new(Check::C11, &execution.id, what)
+        };
+        late.map(accuse).collect::<Vec<_>>()
+    };
+    history.executions.iter().filter(|execution| waits(execution)).flat_map(late).collect()
+}
+
+/// From its acceptance, or from the end of the faults, until it was decided. One that was deferred waited for its
+/// state; one that was never decided is left to C1 and C7.
+fn wait(event: &Event, calm_at: i64) -> Option<i64> {
+    let deferred = event.name == crate::workload::DEFERRED;
+    let decided_at = event.decided_at.filter(|_| !deferred)?;
+    Some(decided_at - event.accepted_at.max(calm_at))
+}
+
+fn waits_for_a_person(execution: &Execution) -> bool {
+    let buried = |event: &Event| matches!(event.status, EventStatus::Dead | EventStatus::Failed);
+    execution.status == ExecutionStatus::Paused || execution.events.iter().any(buried)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(accepted_at: i64, decided_at: Option<i64>, status: EventStatus) -> History {
+        let event = Event {
+            id: "e-1".to_owned(),
+            name: "add".to_owned(),
+            accept_no: 1,
+            accepted_at,
+            decided_at,
+            status,
+            seq: Some(1),
+            attempts: 0,
+            marker: None,
+            about: None,
+            outcome: None,
+            actor: None,
+            error: None,
+        };
+        let execution = Execution {
+            id: "counter0".to_owned(),
+            status: ExecutionStatus::Active,
+            state: "counting".to_owned(),
+            context: std::collections::BTreeMap::new(),
+            parent: None,
+            log: Vec::new(),
+            events: vec![event],
+            actions: Vec::new(),
+            nodes: Vec::new(),
+            timers: Vec::new(),
+            mismatches: Vec::new(),
+        };
+        History { executions: vec![execution], calm_at: 100_000, ..History::default() }
+    }
+
+    fn late(accepted_at: i64, decided_at: i64) -> usize {
+        decided_in_time(&history(accepted_at, Some(decided_at), EventStatus::Completed)).len()
+    }
+
+    #[test]
+    fn waiting_counts_from_the_last_fault_on() {
+        assert_eq!(late(20_000, 116_500), 0);
+        assert_eq!(late(20_000, 116_501), 1);
+    }
+
+    #[test]
+    fn waiting_counts_from_a_later_acceptance_on() {
+        assert_eq!(late(105_000, 121_500), 0);
+        assert_eq!(late(105_000, 121_501), 1);
+    }
+
+    #[test]
+    fn events_behind_a_buried_one_wait_for_a_person() {
+        assert_eq!(decided_in_time(&history(0, Some(900_000), EventStatus::Dead)), Vec::new());
+    }
+
+    #[test]
+    fn an_undecided_event_is_left_to_other_checks() {
+        assert_eq!(decided_in_time(&history(0, None, EventStatus::Pending)), Vec::new());
+    }
+}

@@ -1,0 +1,247 @@
+//! What must hold once the attacks are over. Pure: counters and rows in, findings out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::check::NeighbourFinding;
+
+/// How much longer than the age at which the overdue sweep rings again an event may wait.
+pub const WAIT_BEYOND_OVERDUE: Duration = Duration::from_secs(10);
+
+/// What Redis holds of one lane, by tenant; tenants without any are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LaneCounters {
+    /// The stream of the lane.
+    pub stream: String,
+    /// Unread doorbells of mailboxes, as the advisory count has them.
+    pub counted: BTreeMap<String, i64>,
+    /// The same, counted in the stream.
+    pub unread: BTreeMap<String, i64>,
+    /// Doorbells beyond the window, in the lists of tenants.
+    pub overflow: BTreeMap<String, i64>,
+    /// Tenants that the lane knows to have such a list.
+    pub overflowing: Vec<String>,
+}
+
+/// Counts and doorbells of lanes once no event waits to be decided: all of them are nothing.
+pub fn check_lanes(lanes: &[LaneCounters]) -> Vec<NeighbourFinding> {
+    let mut found = Vec::new();
+    for lane in lanes {
+        let mut find = |what: String| found.push(NeighbourFinding::of(&lane.stream, what));
+        if lane.counted != lane.unread {
+            find(format!("counts {:?} doorbells as unread and has {:?}", lane.counted, lane.unread));
+        }
+        if !lane.unread.is_empty() {
+            find(format!("doorbells that nobody reads: {:?}", lane.unread));
+        }
+        if !lane.overflow.is_empty() || !lane.overflowing.is_empty() {
+            find(format!("overflow that nobody moves up: {:?} of {:?}", lane.overflow, lane.overflowing));
+        }
+    }
+    found
+}
+
+/// When an event was accepted and when it was decided, in milliseconds.
+pub type EventTimes = (i64, i64);
+
+/// The longest time that an event waited although its tenant had nothing older waiting.
+///
+/// A tenant that posts faster than its events are decided waits for itself: of `n` events accepted before an event, `n`
+/// decisions are its own backlog. What an event waits beyond that, or beyond its own acceptance, is counted.
+pub fn longest_wait(events: &[EventTimes]) -> Duration {
+    let mut by_acceptance = events.to_vec();
+    by_acceptance.sort_unstable();
+    let mut decisions: Vec<i64> = events.iter().map(|(_, decided)| *decided).collect();
+    decisions.sort_unstable();
+    // The first has no backlog before it.
+    let backlog_decided = std::iter::once(i64::MIN).chain(decisions);
+    let wait = |((accepted, decided), turn): (&EventTimes, i64)| decided - turn.max(*accepted);
+    let waits = by_acceptance.iter().zip(backlog_decided).map(wait);
+    Duration::from_millis(waits.max().unwrap_or(0).max(0).unsigned_abs())
+}
+
+/// Whether events of a tenant waited longer than they may.
+pub fn check_waits(tenant: &str, longest: Duration, overdue: Duration) -> Option<NeighbourFinding> {
+    let allowed = overdue + WAIT_BEYOND_OVERDUE;
+    let what = || format!("an event waited {longest:.1?} to be decided, allowed are {allowed:?}");
+    (longest > allowed).then(|| NeighbourFinding::of(format!("tenant {tenant}"), what()))
+}
+
+/// Events of the hostile tenant that clients posted: as they were answered, and as they are in the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PostedEvents {
+    pub accepted: u64,
+    /// Of requests whose answer is not known.
+    pub in_doubt: u64,
+    pub rows: u64,
+    /// Rows without a decision, those of executions that wait for a person apart.
+    pub undecided: u64,
+}
+
+/// Whether every accepted event is there and decided, and no other.
+pub fn check_posted(posted: &PostedEvents) -> Vec<NeighbourFinding> {
+    let PostedEvents { accepted, in_doubt, rows, undecided } = posted;
+    let mut found = Vec::new();
+    let mut find = |what: String| found.push(NeighbourFinding::of("hostile events", what));
+    if rows < accepted {
+        find(format!("{accepted} were accepted and {rows} are stored"));
+    }
+    if *rows > accepted + in_doubt {
+        find(format!("{rows} are stored and only {accepted} accepted"));
+    }
+    if *undecided > 0 {
+        find(format!("{undecided} are not decided"));
+    }
+    found
+}
+
+/// What the fleet answered a tenant at its quotas.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QuotaOutcome {
+    /// Keys under which an event was accepted.
+    pub accepted: u64,
+    /// Keys that were never answered.
+    pub in_doubt: u64,
+    /// Refusals that name a quota, by its name.
+    pub refused: BTreeMap<String, u64>,
+    /// Refusals that do not, and repeats that were not answered with their event.
+    pub wrong: Vec<String>,
+}
+
+/// Whether a tenant at its quotas lost nothing and was refused by name; `applied` of its events are.
+pub fn check_quota(outcome: &QuotaOutcome, applied: u64) -> Vec<NeighbourFinding> {
+    let QuotaOutcome { accepted, in_doubt, refused, wrong } = outcome;
+    let mut found = Vec::new();
+    let mut find = |what: String| found.push(NeighbourFinding::of("at-quota", what));
+    if !(*accepted..=accepted + in_doubt).contains(&applied) {
+        find(format!("{accepted} events were accepted and {applied} applied"));
+    }
+    for quota in ["events_per_second", "open_executions"] {
+        if !refused.contains_key(quota) {
+            find(format!("nothing was refused by {quota}: {refused:?}"));
+        }
+    }
+    if let Some(first) = wrong.first() {
+        find(format!("{} answers are wrong, such as: {first}", wrong.len()));
+    }
+    found
+}
+
+/// How many starts a tenant was admitted that had room for so many, after everything was quiet.
+pub fn check_room(room: u64, admitted: u64) -> Option<NeighbourFinding> {
+    let what = format!("{admitted} executions were admitted where rows left room for {room}");
+    (admitted != room).then(|| NeighbourFinding::of("quota open_executions", what))
+}
+
+/// What `/v1/tenants/{tenant}/usage` says of one quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsedQuota {
+    pub used: u64,
+    /// `None`: unlimited.
+    pub quota: Option<u64>,
+}
+
+/// Whether usage equals the rows, by quota. Counting ends one row beyond a quota.
+pub fn check_usage(
+    tenant: &str,
+    told: &BTreeMap<String, UsedQuota>,
+    rows: &BTreeMap<String, u64>,
+) -> Vec<NeighbourFinding> {
+    let equals =
+        |told: &UsedQuota, rows: u64| told.used == told.quota.map_or(rows, |quota| rows.min(quota + 1));
+    let differs = |(name, rows): (&String, &u64)| {
+        let told = told.get(name);
+        let what = || format!("usage says {told:?} {name}, rows say {rows}");
+        let equal = told.is_some_and(|told| equals(told, *rows));
+        (!equal).then(|| NeighbourFinding::of(format!("tenant {tenant}"), what()))
+    };
+    rows.iter().filter_map(differs).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(tenant: &str, count: i64) -> BTreeMap<String, i64> {
+        BTreeMap::from([(tenant.to_owned(), count)])
+    }
+
+    #[test]
+    fn a_lane_without_doorbells_counts_none() {
+        assert_eq!(check_lanes(&[LaneCounters::default()]), []);
+        let drifted = LaneCounters { counted: counts("a", 3), ..LaneCounters::default() };
+        assert_eq!(check_lanes(&[drifted]).len(), 1);
+    }
+
+    #[test]
+    fn doorbells_and_overflow_left_behind_are_found() {
+        let unread =
+            LaneCounters { counted: counts("a", 3), unread: counts("a", 3), ..LaneCounters::default() };
+        assert_eq!(check_lanes(&[unread]).len(), 1);
+        let list = LaneCounters { overflow: counts("a", 3), ..LaneCounters::default() };
+        assert_eq!(check_lanes(&[list]).len(), 1);
+        let known = LaneCounters { overflowing: vec!["a".to_owned()], ..LaneCounters::default() };
+        assert_eq!(check_lanes(&[known]).len(), 1);
+    }
+
+    #[test]
+    fn events_decided_in_order_wait_for_their_own_backlog() {
+        // Three at once, decided one per second: the last one waited for the two before it.
+        assert_eq!(longest_wait(&[(0, 1_000), (0, 2_000), (0, 3_000)]), Duration::from_secs(1));
+        assert_eq!(longest_wait(&[]), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_event_that_others_overtake_waits() {
+        assert_eq!(longest_wait(&[(0, 10_000), (1, 1_000), (2, 2_000)]), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_single_event_waits_from_its_acceptance_on() {
+        assert_eq!(longest_wait(&[(0, 10), (5_000, 26_000)]), Duration::from_secs(21));
+        let overdue = Duration::from_secs(10);
+        assert_eq!(check_waits("a", Duration::from_secs(20), overdue), None);
+        assert!(check_waits("a", Duration::from_millis(20_001), overdue).is_some());
+    }
+
+    #[test]
+    fn every_posted_event_is_stored_and_decided() {
+        let good = PostedEvents { accepted: 10, in_doubt: 2, rows: 11, undecided: 0 };
+        assert_eq!(check_posted(&good), []);
+        assert_eq!(check_posted(&PostedEvents { rows: 9, ..good }).len(), 1);
+        assert_eq!(check_posted(&PostedEvents { rows: 13, ..good }).len(), 1);
+        assert_eq!(check_posted(&PostedEvents { undecided: 1, ..good }).len(), 1);
+    }
+
+    #[test]
+    fn a_tenant_at_its_quota_loses_nothing() {
+        let refused = ["events_per_second", "open_executions"].map(|name| (name.to_owned(), 1));
+        let good = QuotaOutcome { accepted: 10, in_doubt: 1, refused: refused.into(), wrong: Vec::new() };
+        assert_eq!(check_quota(&good, 10), []);
+        assert_eq!(check_quota(&good, 11), []);
+        assert_eq!(check_quota(&good, 9).len(), 1);
+        assert_eq!(check_quota(&good, 12).len(), 1);
+        assert_eq!(check_quota(&QuotaOutcome { refused: BTreeMap::new(), ..good.clone() }, 10).len(), 2);
+        assert_eq!(check_quota(&QuotaOutcome { wrong: vec!["500".to_owned()], ..good }, 10).len(), 1);
+    }
+
+    #[test]
+    fn starts_are_admitted_for_exactly_the_room() {
+        assert_eq!(check_room(5, 5), None);
+        assert!(check_room(5, 4).is_some());
+        assert!(check_room(5, 6).is_some());
+    }
+
+    #[test]
+    fn usage_equals_the_rows() {
+        let used = |used, quota| UsedQuota { used, quota };
+        let told = BTreeMap::from([
+            ("devices".to_owned(), used(1, None)),
+            ("definitions".to_owned(), used(3, Some(2))),
+        ]);
+        let rows = BTreeMap::from([("devices".to_owned(), 1), ("definitions".to_owned(), 9)]);
+        assert_eq!(check_usage("a", &told, &rows), []);
+        let rows = BTreeMap::from([("devices".to_owned(), 2), ("executors".to_owned(), 0)]);
+        assert_eq!(check_usage("a", &told, &rows).len(), 2);
+    }
+}
