@@ -32,6 +32,7 @@ mod scraping;
 mod signals;
 mod slow;
 mod sockets;
+mod start_bounds;
 mod tail;
 mod tasks;
 mod trouble;
