@@ -41,6 +41,7 @@ pub struct HostileCase {
 enum HostileWork {
     Step { machine: Box<Machine>, state: Box<State>, event: Box<Waiting> },
     Graph { state: Box<State>, event: Box<Waiting> },
+    Start { machine: Box<Machine>, input: RawJson },
     Answer { queue: Box<QueueConfig>, answer: RawJson, payload: RawJson, person: PersonId },
 }
 
@@ -55,6 +56,9 @@ impl HostileCase {
             }
             HostileWork::Graph { state, event } => {
                 graph::step_within(state, event, NOW, budget);
+            }
+            HostileWork::Start { machine, input } => {
+                let _ = machine::create_within(machine, EventId(Uuid::nil()), input, None, NOW, budget);
             }
             HostileWork::Answer { queue, answer, payload, person } => {
                 rules::check(queue, answer, payload, person, Vec::new(), budget);
@@ -103,6 +107,18 @@ impl HostileCase {
             name: name.to_owned(),
             work: HostileWork::Graph { state: Box::new(state), event: Box::new(event) },
         })
+    }
+
+    /// A start of a machine with this `correlate`.
+    fn start(name: &str, correlate: &str, input: &str) -> Result<Self> {
+        let source = json!({
+            "name": "hostile", "initial": "a", "correlate": correlate, "states": { "a": { "final": true } },
+        });
+        let machine = definition::parse(&source.to_string(), Format::Json)
+            .and_then(Machine::compile)
+            .map_err(|problems| wrong(name, &problems))?;
+        let work = HostileWork::Start { machine: Box::new(machine), input: RawJson::trusted(input) };
+        Ok(Self { name: name.to_owned(), work })
     }
 
     /// An answer to a queue with this rule.
@@ -172,6 +188,11 @@ pub fn reviewed(scale: Scale) -> Result<Vec<HostileCase>> {
             "answer.l.map(x, string(item.s) + 'y').size() > 0",
             &format!(r#"{{"l":{}}}"#, scale.list(4_000)),
             &texts,
+        )?,
+        HostileCase::start(
+            "a correlation over pairs",
+            "context.l.all(a, context.l.all(b, a + b > 0)) ? 'pairs' : context.s",
+            &context,
         )?,
         case("300 conditions", &many(300, "context.l.all(x, x > 1 || x < 3) && false"), "null")?,
         case("2,500 conditions", &many(2_500, "context.l.exists(x, x > 1)"), "null")?,

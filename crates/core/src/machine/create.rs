@@ -1,10 +1,13 @@
 //! The first transition of an execution: seq 1, `millstream.start`.
 
+use std::sync::Arc;
+
 use super::compile::Machine;
 use super::correlation::correlation;
 use super::evolve::evolve;
 use super::step::{arm, phase_of};
-use crate::expr::Budget;
+use crate::effort::VisitLimits;
+use crate::expr::{Budget, BudgetEnd, StopRule};
 use crate::id::{EventId, Name, Seq};
 use crate::log::{
     Applied, ArmedTimer, Context, Decision, Entry, FORMAT, MAX_CONTEXT_BYTES, Parent, State, Transition,
@@ -15,46 +18,93 @@ use crate::time::Timestamp;
 
 /// Why nothing was created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub struct Rejection {
-    pub reason: String,
+pub enum CreationError {
+    /// The definition and the input decide that; the same start is rejected everywhere.
+    #[error("{0}")]
+    Rejected(String),
+    /// The stop rule: to be decided again, elsewhere or later.
+    #[error("not decided to the end")]
+    Stopped,
 }
 
-/// Decides the creation of an execution that nobody's action starts; see [`create_child`].
+/// A first transition, and the state that it leads to.
+pub type FirstTransition = (Applied, State);
+
+/// A creation that is to be decided.
+#[derive(Debug, Clone)]
+pub struct ExecutionCreation {
+    pub machine: Arc<Machine>,
+    pub event_id: EventId,
+    pub input: RawJson,
+    pub now: Timestamp,
+}
+
+/// Decides the creation of an execution that nobody's action starts; see [`create_within`].
 pub fn create(
     machine: &Machine,
     event_id: EventId,
     input: &RawJson,
     now: Timestamp,
-) -> Result<(Applied, State), Rejection> {
-    create_child(machine, event_id, input, None, now)
+) -> Result<FirstTransition, CreationError> {
+    create_within(machine, event_id, input, None, now, &Budget::default())
+}
+
+/// Decides creations in order, each within the budget of a step, until a limit ends the visit. The answer is of the
+/// first ones; the rest is undecided. Whether a creation is rejected does not depend on those before it.
+pub fn create_some(
+    creations: &[ExecutionCreation],
+    limits: VisitLimits<'_>,
+) -> Vec<Result<FirstTransition, String>> {
+    let mut spent: u64 = 0;
+    let mut decided = Vec::with_capacity(creations.len());
+    for ExecutionCreation { machine, event_id, input, now } in creations {
+        if spent >= limits.units {
+            break;
+        }
+        let stop = StopRule { units: limits.stop.units.saturating_sub(spent), ..limits.stop };
+        let budget = Budget::of_step(stop);
+        match create_within(machine, *event_id, input, None, *now, &budget) {
+            Ok(created) => decided.push(Ok(created)),
+            Err(CreationError::Rejected(reason)) => decided.push(Err(reason)),
+            Err(CreationError::Stopped) => break,
+        }
+        spent = spent.saturating_add(budget.spent());
+    }
+    decided
 }
 
 /// Decides the creation of an execution. `input` is an object, merged over the definition's context
 /// key by key, or null. A child whose initial state is final cannot tell its parent: it is refused.
-pub fn create_child(
+pub fn create_within(
     machine: &Machine,
     event_id: EventId,
     input: &RawJson,
     parent: Option<Parent>,
     now: Timestamp,
-) -> Result<(Applied, State), Rejection> {
+    budget: &Budget<'_>,
+) -> Result<FirstTransition, CreationError> {
+    let rejected = |reason: &str| CreationError::Rejected(reason.to_owned());
     let definition = machine.definition();
     let mut context = definition.context().clone();
-    let input: Option<Context> =
-        input.decode().map_err(|_| Rejection { reason: "the input must be an object".to_owned() })?;
+    let input: Option<Context> = input.decode().map_err(|_| rejected("the input must be an object"))?;
     context.extend(input.unwrap_or_default());
     if context_bytes(&context) > MAX_CONTEXT_BYTES {
         let reason = format!("the context would be larger than {} KiB", MAX_CONTEXT_BYTES / 1024);
-        return Err(Rejection { reason });
+        return Err(CreationError::Rejected(reason));
     }
-    let correlation =
-        correlation(machine, &context, &Budget::default()).map_err(|reason| Rejection { reason })?;
+    let correlation = correlation(machine, &context, budget);
+    let correlation = match budget.end() {
+        Some(BudgetEnd::Stopped) => return Err(CreationError::Stopped),
+        // Whatever the expression made of the error.
+        Some(end @ (BudgetEnd::Work | BudgetEnd::Bytes)) => {
+            return Err(CreationError::Rejected(format!("correlate: {}", end.reason())));
+        }
+        None => correlation.map_err(CreationError::Rejected)?,
+    };
     let initial = definition.initial();
     let phase = phase_of(machine, initial);
     if phase.is_ended() && parent.is_some() {
-        let reason = "its first state is final: a child execution has to do something".to_owned();
-        return Err(Rejection { reason });
+        return Err(rejected("its first state is final: a child execution has to do something"));
     }
     let mut timers = Vec::new();
     if !phase.is_ended() {

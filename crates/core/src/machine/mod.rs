@@ -29,7 +29,7 @@ pub use closing::closing;
 pub use compile::Machine;
 pub(crate) use compiled_action::action_problems;
 pub use correlation::{MAX_CORRELATION_BYTES, valid_correlation};
-pub use create::{Rejection, create, create_child};
+pub use create::{CreationError, ExecutionCreation, FirstTransition, create, create_some, create_within};
 pub use evolve::evolve;
 pub(crate) use evolve::fold;
 pub use input::{

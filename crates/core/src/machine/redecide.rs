@@ -4,9 +4,10 @@
 //! of differences; each step starts from the recorded state, so one difference does not cause the next.
 
 use super::compile::Machine;
-use super::create::create_child;
+use super::create::create_within;
 use super::evolve::evolve;
 use super::step::step;
+use crate::expr::Budget;
 use crate::id::{AcceptNo, Name, Seq};
 use crate::log::{ArmedTimer, Decision, Kept, Origin, Outcome, State, Transition, Waiting};
 use crate::raw::RawJson;
@@ -81,7 +82,8 @@ fn decide(machine: &Machine, state: Option<&State>, recorded: &Recorded) -> Resu
     let transition = &recorded.transition;
     let Some(state) = state else {
         let parent = transition.decision.parent.clone();
-        return create_child(machine, transition.event_id, &recorded.payload, parent, transition.at)
+        let (payload, budget) = (&recorded.payload, Budget::default());
+        return create_within(machine, transition.event_id, payload, parent, transition.at, &budget)
             .map(|(applied, _)| applied.transition.decision)
             .map_err(|rejection| format!("rejected: {rejection}"));
     };

@@ -81,7 +81,7 @@ pub(crate) async fn create(
     };
     let new = match heavy(bytes, move || graph_start::start(new, now)).await? {
         Ok(new) => match slot.admit_new() {
-            Ok(()) => door.admit_start(&new).await.map(|()| new),
+            Ok(()) => door.admit_start(&caller.tenant, (&new).into()).await.map(|()| new),
             Err(problem) => Err(problem),
         },
         Err(invalid) => Err(refusal(invalid)),

@@ -27,6 +27,8 @@ mod router;
 pub(crate) mod runs;
 mod signals;
 mod start;
+mod start_batch;
+mod start_decision;
 mod strict;
 mod tail;
 pub(crate) mod task_outcomes;

@@ -1,33 +1,30 @@
-//! Starting executions: one, or an array.
+//! Starting executions: one, or an array ([`start_batch`]).
 //!
 //! Creation is decided here, at the door (see `docs/decisions/creation-at-the-door.md`): seq 1 depends
 //! on nothing but the definition and the input, so the execution, its first transition, its timers and
 //! the events that come with it are one append.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use millstream_core::definition::Mode;
-use millstream_core::entropy;
-use millstream_core::id::{DefinitionRef, EventId, ExecutionId, ExecutionKey, Name};
-use millstream_core::log::{Origin, State as Folded};
-use millstream_core::machine::{self, Machine};
+use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name};
+use millstream_core::log::State as Folded;
 use millstream_core::permission::Permission;
 use millstream_core::problem::Problem as Fault;
 use millstream_core::raw::RawJson;
 use millstream_core::status::{EventStatus, ExecutionStatus, PauseState};
-use millstream_store::event_log::{Append, Appended, Idempotency, NewEvent, NewExecution};
+use millstream_store::event_log::{Append, Appended, Idempotency};
 
 use super::events::patience;
-use super::posting::{self, Draft, Said};
+use super::posting;
 use super::problem::{Kind, Problem};
 use super::route::{Located, Route};
-use super::views::{AcceptedOut, ExecutionOut, Item, Items, ParentOut};
-use super::{batch, executions};
+use super::start_decision::{self, IdFrom, PendingStart, ReadyStart, Wish, input_hash};
+use super::views::{AcceptedOut, ExecutionOut, ParentOut};
+use super::{executions, start_batch};
 use crate::accept::Verdict;
 use crate::auth::Caller;
 use crate::body::{Allowance, Body, Media};
@@ -66,32 +63,6 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// A start as a client wrote it.
-#[derive(Debug)]
-struct Wish {
-    definition: Name,
-    version: Option<i32>,
-    execution_id: Option<ExecutionId>,
-    input: RawJson,
-    events: Vec<Said>,
-}
-
-/// A start that only needs to be made durable.
-struct Ready {
-    new: NewExecution,
-    mode: Mode,
-    id_from: IdFrom,
-}
-
-/// Where the execution's id came from: it decides what a clash means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum IdFrom {
-    Caller,
-    /// Made from the idempotency key: the same key is the same execution.
-    Key,
-    Chance,
-}
-
 async fn start(
     State(door): State<Arc<Door>>,
     caller: Caller,
@@ -115,7 +86,7 @@ async fn start(
                 "an array of starts takes no Idempotency-Key; give each an execution_id",
             ));
         }
-        return start_many(&door, &caller, &trace, text).await;
+        return start_batch::start_many(&door, &caller, &trace, text).await;
     }
 
     let wish = wish(body.json()?, "", limits)?;
@@ -125,14 +96,7 @@ async fn start(
         (None, Some(idempotency)) => Some(posting::id_of_key(&caller.tenant, &idempotency.key)?),
         (None, None) => None,
     };
-    let ready = match find(&door, &caller, &wish).await {
-        Ok(found) => prepare(&door, &caller, &trace, wish, idempotency.clone(), found),
-        Err(problem) => Err(problem),
-    };
-    let ready = match ready.and_then(|ready| slot.admit_new().map(|()| ready)) {
-        Ok(ready) => door.admit_start(&ready.new).await.map(|()| ready),
-        Err(problem) => Err(problem),
-    };
+    let ready = admit_and_decide(&door, &caller, &trace, &slot, wish, idempotency.clone()).await;
     let ready = match (ready, execution) {
         (Ok(ready), _) => ready,
         // Refused today; but what was started before by this key gets its old answer.
@@ -154,7 +118,7 @@ async fn start(
     }
     let (status, mut shown) = conclude(&door, &ready, verdict).await?;
 
-    let longest = patience(&door, prefer, ready.mode).filter(|_| status == Outcome::Created);
+    let longest = patience(&door, prefer, ready.mode).filter(|_| status == StartOutcome::Created);
     if let Some(longest) = longest
         && !last_events.is_empty()
     {
@@ -178,6 +142,23 @@ async fn start(
         response.headers_mut().insert("preference-applied", applied);
     }
     Ok(response)
+}
+
+/// Admitted first: a tenant over its quota pays for no evaluation.
+async fn admit_and_decide(
+    door: &Door,
+    caller: &Caller,
+    trace: &Trace,
+    slot: &Slot,
+    wish: Wish,
+    idempotency: Option<Idempotency>,
+) -> Result<ReadyStart, Problem> {
+    let found = start_decision::find(door, caller, &wish).await?;
+    let pending = PendingStart::new(door, caller, wish, idempotency, found)?;
+    slot.admit_new()?;
+    door.admit_start(&caller.tenant, pending.charge()).await?;
+    let decided = start_decision::decide(door, caller, trace, vec![pending]).await.pop();
+    decided.ok_or_else(|| Problem::new(Kind::Internal, "the start was not decided"))?
 }
 
 /// The answer to a start that was accepted before: the execution as it is, or, where retention has
@@ -206,64 +187,7 @@ fn located(answer: impl IntoResponse, key: &ExecutionKey) -> Response {
     response
 }
 
-/// Nobody waits for an array: its answer says what became durable.
-async fn start_many(door: &Door, caller: &Caller, trace: &Trace, text: &str) -> Result<Response, Problem> {
-    let limits = &door.options.limits;
-    let mut prepared = Vec::new();
-    // One moment for all: the latest version of a name is asked for once.
-    let mut latest: HashMap<Name, Found> = HashMap::new();
-    for (at, item) in batch::array(text, limits.batch_items)?.into_iter().enumerate() {
-        let ready = match wish(item, &format!("items[{at}]"), limits) {
-            Ok(wish) => {
-                let known = latest.get(&wish.definition).filter(|_| wish.version.is_none()).cloned();
-                let found = match known {
-                    Some(found) => Ok(found),
-                    None => find(door, caller, &wish).await,
-                };
-                if let (Ok(found), None) = (&found, wish.version) {
-                    latest.insert(wish.definition.clone(), found.clone());
-                }
-                found.and_then(|found| prepare(door, caller, trace, wish, None, found))
-            }
-            Err(problem) => Err(problem),
-        };
-        let ready = match ready {
-            Ok(ready) => door.admit_start(&ready.new).await.map(|()| ready),
-            Err(problem) => Err(problem),
-        };
-        match ready {
-            // The store being down is not this item's fault.
-            Err(problem) if problem.kind == Kind::StoreUnavailable => return Err(problem),
-            ready => prepared.push(ready),
-        }
-    }
-    let items = prepared.iter().filter_map(|ready| ready.as_ref().ok());
-    let items = items.map(|ready| Append::Start(Box::new(ready.new.clone()))).collect();
-    let mut verdicts = door.accept.submit(items).await?.into_iter();
-
-    let mut created = StatusCode::OK;
-    let mut concluded = Vec::with_capacity(prepared.len());
-    for ready in prepared {
-        let outcome = match ready {
-            Err(problem) => Err(problem),
-            Ok(ready) => match verdicts.next() {
-                Some(verdict) => conclude(door, &ready, verdict).await,
-                None => Err(Problem::new(Kind::Internal, "the store gave no verdict")),
-            },
-        };
-        if let Ok((Outcome::Created, _)) = &outcome {
-            created = StatusCode::CREATED;
-        }
-        concluded.push(outcome);
-    }
-    let items = concluded.iter().map(|outcome| match outcome {
-        Ok((_, execution)) => Item::Good(execution),
-        Err(problem) => Item::Bad { problem: problem.document() },
-    });
-    Ok((created, Json(Items { items: items.collect() })).into_response())
-}
-
-fn wish(text: &str, path: &str, limits: &Limits) -> Result<Wish, Problem> {
+pub(super) fn wish(text: &str, path: &str, limits: &Limits) -> Result<Wish, Problem> {
     let mut fields = Fields::of(text, path).map_err(Problem::invalid)?;
     let definition = fields.required("definition");
     let definition = fields.parsed("definition", definition, |text| Name::parse(text));
@@ -308,84 +232,6 @@ fn wish(text: &str, path: &str, limits: &Limits) -> Result<Wish, Problem> {
     Ok(Wish { definition, version, execution_id, input, events })
 }
 
-/// A definition, compiled.
-type Found = (DefinitionRef, Arc<Machine>);
-
-async fn find(door: &Door, caller: &Caller, wish: &Wish) -> Result<Found, Problem> {
-    let found = door.machines.find(&caller.tenant, &wish.definition, wish.version).await?;
-    found.ok_or_else(|| match wish.version {
-        None => Problem::not_found("definition", &wish.definition),
-        Some(version) => Problem::not_found("definition", format_args!("{}@{version}", wish.definition)),
-    })
-}
-
-fn prepare(
-    door: &Door,
-    caller: &Caller,
-    trace: &Trace,
-    wish: Wish,
-    key: Option<Idempotency>,
-    (definition, machine): Found,
-) -> Result<Ready, Problem> {
-    for event in &wish.events {
-        posting::known(&machine, &event.name)?;
-    }
-    decide(door, caller, trace, wish, key, definition, &machine)
-}
-
-/// Seq 1, and the events that come with it.
-fn decide(
-    door: &Door,
-    caller: &Caller,
-    trace: &Trace,
-    wish: Wish,
-    idempotency: Option<Idempotency>,
-    definition: DefinitionRef,
-    machine: &Machine,
-) -> Result<Ready, Problem> {
-    let now = door.clock.now();
-    let start_id = entropy::event_id(now, &*door.entropy);
-    let (applied, state) = machine::create(machine, start_id, &wish.input, now)
-        .map_err(|rejection| Problem::invalid(vec![Fault::new("input", rejection.reason)]))?;
-    let input_hash = input_hash(&wish);
-    let (execution, id_from) = match (wish.execution_id, &idempotency) {
-        (Some(id), _) => (id, IdFrom::Caller),
-        (None, Some(idempotency)) => (posting::id_of_key(&caller.tenant, &idempotency.key)?, IdFrom::Key),
-        (None, None) => (posting::parse_id(entropy::uuid_v7(now, &*door.entropy))?, IdFrom::Chance),
-    };
-    let key = ExecutionKey { tenant: caller.tenant.clone(), execution };
-    let start = NewEvent {
-        event_id: start_id,
-        execution: key.clone(),
-        name: Name::start(),
-        payload: wish.input,
-        origin: Origin::Posted,
-        idempotency,
-        actor: caller.actor.clone(),
-        traceparent: Some(trace.traceparent.to_string()),
-    };
-    let events = wish.events.into_iter().map(|Said { name, payload }| {
-        let draft = Draft { execution: key.clone(), name, payload, idempotency_key: None };
-        posting::new_event(door, caller, trace, draft)
-    });
-    let events = events.collect();
-    let mode = machine.definition().mode();
-    let new = NewExecution { key, definition, input_hash, start, applied, state, events, graph: None };
-    Ok(Ready { new, mode, id_from })
-}
-
-/// What makes a repeat a repeat: the request, not the version that "latest" happens to mean today.
-fn input_hash(wish: &Wish) -> [u8; 32] {
-    let version = wish.version.map(|version| version.to_string()).unwrap_or_default();
-    let mut parts: Vec<&[u8]> =
-        vec![wish.definition.as_str().as_bytes(), version.as_bytes(), wish.input.as_str().as_bytes()];
-    for event in &wish.events {
-        parts.push(event.name.as_str().as_bytes());
-        parts.push(event.payload.as_str().as_bytes());
-    }
-    posting::hash(&parts)
-}
-
 /// The same for an idempotency key, which may be sent together with an id.
 fn request_hash(wish: &Wish) -> [u8; 32] {
     let id = wish.execution_id.as_ref().map_or("", ExecutionId::as_str);
@@ -394,12 +240,12 @@ fn request_hash(wish: &Wish) -> [u8; 32] {
 
 /// Whether a start made something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum StartOutcome {
     Created,
     Existed,
 }
 
-impl Outcome {
+impl StartOutcome {
     const fn code(self) -> StatusCode {
         match self {
             Self::Created => StatusCode::CREATED,
@@ -408,7 +254,11 @@ impl Outcome {
     }
 }
 
-async fn conclude(door: &Door, ready: &Ready, verdict: Verdict) -> Result<(Outcome, ExecutionOut), Problem> {
+pub(super) async fn conclude(
+    door: &Door,
+    ready: &ReadyStart,
+    verdict: Verdict,
+) -> Result<(StartOutcome, ExecutionOut), Problem> {
     let key = &ready.new.key;
     match verdict {
         Verdict::Stored(Appended::Accepted { .. }) => {
@@ -429,10 +279,10 @@ async fn conclude(door: &Door, ready: &Ready, verdict: Verdict) -> Result<(Outco
                 parent: parent.map(ParentOut::from),
                 correlation,
             };
-            Ok((Outcome::Created, execution))
+            Ok((StartOutcome::Created, execution))
         }
         Verdict::Stored(Appended::Repeat { .. }) => {
-            Ok((Outcome::Existed, executions::find(door, key).await?.into()))
+            Ok((StartOutcome::Existed, executions::find(door, key).await?.into()))
         }
         Verdict::Stored(Appended::Mismatch) => Err(mismatch(door, ready).await?),
         Verdict::Stored(
@@ -446,7 +296,7 @@ async fn conclude(door: &Door, ready: &Ready, verdict: Verdict) -> Result<(Outco
 }
 
 /// Whether the key stands for another request, or the id for another execution.
-async fn mismatch(door: &Door, ready: &Ready) -> Result<Problem, Problem> {
+async fn mismatch(door: &Door, ready: &ReadyStart) -> Result<Problem, Problem> {
     let (key, idempotency) = (&ready.new.key, &ready.new.start.idempotency);
     let reused = match (ready.id_from, idempotency) {
         (IdFrom::Key, _) => true,

@@ -7,7 +7,7 @@ use std::future::Future;
 
 use millstream_core::claim::Device;
 use millstream_core::id::{DeviceKey, ExecutionKey, TenantId};
-use millstream_core::quota::CountedQuota;
+use millstream_core::quota::{CountedQuota, QuotaRefusal};
 use millstream_store::event_log::NewExecution;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -22,6 +22,21 @@ use crate::http::problem::{Kind, Problem};
 pub(crate) struct HeldPlace {
     _process: OwnedSemaphorePermit,
     _tenant: QuotaPermit,
+}
+
+/// What a start adds to the use of its tenant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StartCharge<'a> {
+    pub(crate) key: &'a ExecutionKey,
+    pub(crate) events: usize,
+    pub(crate) bytes: usize,
+}
+
+impl<'a> From<&'a NewExecution> for StartCharge<'a> {
+    fn from(new: &'a NewExecution) -> Self {
+        let of_events: usize = new.events.iter().map(|event| event.payload.len()).sum();
+        Self { key: &new.key, events: 1 + new.events.len(), bytes: new.start.payload.len() + of_events }
+    }
 }
 
 impl Door {
@@ -76,17 +91,46 @@ impl Door {
     }
 
     /// Whether the tenant may have one more open execution; one that exists may be started again.
-    pub(crate) async fn admit_start(&self, new: &NewExecution) -> Result<(), Problem> {
-        let ExecutionKey { tenant, .. } = &new.key;
-        let exists = async {
-            let found = self.stores.execution_views.executions(std::slice::from_ref(&new.key)).await?;
-            Ok(found.into_iter().flatten().next().is_some())
+    pub(crate) async fn admit_start(&self, tenant: &TenantId, start: StartCharge<'_>) -> Result<(), Problem> {
+        self.admit_starts(tenant, &[start]).await?.into_iter().collect()
+    }
+
+    /// The same of many, in order, with one look at the store.
+    pub(crate) async fn admit_starts(
+        &self,
+        tenant: &TenantId,
+        starts: &[StartCharge<'_>],
+    ) -> Result<Vec<Result<(), Problem>>, Problem> {
+        let open = CountedQuota::OpenExecutions;
+        let count = |starts: usize| u64::try_from(starts).unwrap_or(u64::MAX);
+        let is_free = if self.quotas.admits_without_counting(tenant, open, count(starts.len())) {
+            None
+        } else {
+            let keys: Vec<ExecutionKey> = starts.iter().map(|start| start.key.clone()).collect();
+            let found = self.stores.execution_views.executions(&keys).await?;
+            let exists: Vec<bool> = found.iter().map(Option::is_some).collect();
+            let new = exists.iter().filter(|exists| !**exists).count();
+            let mut left = self.quotas.admit_some(tenant, open, count(new)).await?;
+            let mut is_free = |exists: bool| {
+                let is_free = exists || left > 0;
+                left -= u64::from(is_free && !exists);
+                is_free
+            };
+            Some(exists.into_iter().map(&mut is_free).collect::<Vec<bool>>())
         };
-        self.admit_known(tenant, CountedQuota::OpenExecutions, exists).await?;
-        let events = 1 + new.events.len();
-        let bytes =
-            new.start.payload.len() + new.events.iter().map(|event| event.payload.len()).sum::<usize>();
-        self.admit_events(tenant, events, bytes).await
+        let mut admitted = Vec::with_capacity(starts.len());
+        for (at, start) in starts.iter().enumerate() {
+            let is_free = is_free.as_ref().is_none_or(|is_free| is_free.get(at).copied().unwrap_or(false));
+            admitted.push(if !is_free {
+                Err(QuotaRefusal::lasting(open.name(), self.quotas.quota(tenant).get(open.name())).into())
+            } else {
+                match self.admit_events(tenant, start.events, start.bytes).await {
+                    Err(problem) if problem.kind == Kind::StoreUnavailable => return Err(problem),
+                    admitted => admitted,
+                }
+            });
+        }
+        Ok(admitted)
     }
 
     /// What a device says of itself. One that is new takes a place among the tenant's devices.

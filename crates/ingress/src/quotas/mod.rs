@@ -13,7 +13,7 @@ mod rates;
 mod request_class;
 mod tenant_quotas;
 
-pub(crate) use admission::HeldPlace;
+pub(crate) use admission::{HeldPlace, StartCharge};
 pub(crate) use follow::follow;
 pub(crate) use held::{HeldQuota, QuotaPermit};
 pub(crate) use rates::RateQuota;

@@ -38,6 +38,7 @@ mod scraping;
 mod signals;
 mod slow;
 mod sockets;
+mod start_bounds;
 mod tail;
 mod tasks;
 mod trouble;

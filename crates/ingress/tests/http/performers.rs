@@ -1,8 +1,9 @@
 //! What is told of children, of executions that signals find, and of actions that others perform.
 
+use millstream_core::expr::Budget;
 use millstream_core::id::{DefinitionRef, ExecutionKey, Name, Seq, TenantId};
 use millstream_core::log::{Origin, Parent};
-use millstream_core::machine::{Machine, create_child};
+use millstream_core::machine::{Machine, create_within};
 use millstream_core::raw::RawJson;
 use millstream_store::action_store::{Beat, Lease};
 use millstream_store::event_log::{Append, NewEvent, NewExecution};
@@ -75,7 +76,8 @@ async fn an_execution_tells_its_correlation_and_its_parent_if_it_has_them() {
     let event_id = millstream_core::entropy::derived_event_id("child");
     let input = RawJson::parse(r#"{"order":"o-2"}"#).unwrap();
     let now = bench.clock.now();
-    let (applied, state) = create_child(&machine, event_id, &input, Some(parent), now).unwrap();
+    let (applied, state) =
+        create_within(&machine, event_id, &input, Some(parent), now, &Budget::default()).unwrap();
     let child: ExecutionKey = key("k-2");
     let new = NewExecution {
         key: child.clone(),

@@ -5,19 +5,23 @@
 //! ([`super::family`]). An end that was told already is of an earlier life of the action: a child that
 //! completed after it was given up is its outcome now, one that failed is not, and another is begun.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::definition::ParentClose;
 use millstream_core::entropy::derived_event_id;
+use millstream_core::expr::{Budget, StopRule};
 use millstream_core::graph::GraphSpec;
-use millstream_core::id::{ExecutionId, ExecutionKey, Name};
+use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name};
 use millstream_core::log::{Origin, Parent};
-use millstream_core::machine::{self, ActionInput, StartInput};
+use millstream_core::machine::{self, ActionInput, CreationError, FirstTransition, Machine, StartInput};
 use millstream_core::program::Program;
 use millstream_core::quota::{CountedQuota, QuotaRefusal};
+use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_core::status::ExecutionStatus;
+use millstream_rpc::evaluation_pool::EvaluationPool;
 use millstream_rpc::graph_start::{self, NewGraph};
 use millstream_store::Result;
 use millstream_store::action_store::LeasedAction;
@@ -274,13 +278,17 @@ async fn execution(
     };
     let parent = parent(action, input.parent_close, depth);
     let event_id = worker.event_id();
-    let now = worker.now();
-    let (applied, state) = match machine::create_child(&machine, event_id, &input.input, Some(parent), now) {
+    let (applied, state) = match decide(worker, &machine, event_id, &input.input, parent).await {
         Ok(created) => created,
-        Err(rejection) => {
-            let message = format!("start.input: {rejection}");
+        Err(CreationError::Rejected(reason)) => {
+            let message = format!("start.input: {reason}");
             let error = ActionError { class: ErrorClass::Input, message, status: None };
             return Ok(Err(Attempt::Permanent { error }));
+        }
+        Err(stopped @ CreationError::Stopped) => {
+            let message = format!("start.definition: {stopped}");
+            let error = ActionError { class: ErrorClass::Internal, message, status: None };
+            return Ok(Err(Attempt::Transient { error, retry_after: None }));
         }
     };
     let start = NewEvent {
@@ -303,6 +311,28 @@ async fn execution(
         events: Vec::new(),
         graph: None,
     }))
+}
+
+/// Decides the first transition of a child: at once if that is cheap, else on the pool.
+async fn decide(
+    worker: &Worker,
+    machine: &Arc<Machine>,
+    event_id: EventId,
+    input: &RawJson,
+    parent: Parent,
+) -> std::result::Result<FirstTransition, CreationError> {
+    let now = worker.now();
+    let create = move |machine: &Machine, input: &RawJson, parent: Parent, stop: StopRule<'_>| {
+        machine::create_within(machine, event_id, input, Some(parent), now, &Budget::of_step(stop))
+    };
+    match create(machine, input, parent.clone(), EvaluationPool::inline()) {
+        Err(CreationError::Stopped) => {
+            let (machine, input) = (machine.clone(), input.clone());
+            let decided = worker.evaluations.run(move |stop| create(&machine, &input, parent, stop));
+            decided.await.unwrap_or(Err(CreationError::Stopped))
+        }
+        decided @ (Ok(_) | Err(CreationError::Rejected(_))) => decided,
+    }
 }
 
 fn named(input: &StartInput) -> String {

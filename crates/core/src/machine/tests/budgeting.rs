@@ -2,11 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use uuid::Uuid;
+
 use super::cases::*;
 use crate::effort::VisitLimits;
 use crate::expr::{Budget, BudgetEnd, STEP_UNITS, StopRule};
+use crate::id::EventId;
 use crate::log::{Outcome, Unfinished};
-use crate::machine::{RenderError, render, step, step_within, turn_within};
+use crate::machine::{
+    CreationError, ExecutionCreation, RenderError, create, create_some, create_within, render, step,
+    step_within, turn_within,
+};
 use crate::status::PauseState;
 
 /// A machine whose event has so many alternatives that do not hold, and one that does.
@@ -143,6 +149,49 @@ fn a_long_visit_ends_with_what_it_has_decided() {
     let decided = part.outcomes.len();
     assert!((1..10).contains(&decided), "{decided}");
     assert_eq!(part.outcomes, whole.outcomes[..decided]);
+}
+
+/// A start whose `correlate` looks at every pair of the list in its input.
+fn correlated(n: u128, items: usize) -> ExecutionCreation {
+    let machine = machine(
+        "name: h\ninitial: a\ncorrelate: \"context.l.all(a, context.l.all(b, a == b)) ? 'same' : 'other'\"\nstates:\n  a: { final: true }\n",
+    );
+    let input = json(&format!(r#"{{"l":{}}}"#, list(items)));
+    ExecutionCreation { machine: machine.into(), event_id: EventId(Uuid::from_u128(n)), input, now: at(1) }
+}
+
+#[test]
+fn a_stop_rule_leaves_a_creation_undecided() {
+    let ExecutionCreation { machine, event_id, input, now } = correlated(1, 300);
+    assert!(create(&machine, event_id, &input, now).is_ok());
+    let budget = Budget::of_step(StopRule { units: 1_000, ..StopRule::NEVER });
+    let stopped = create_within(&machine, event_id, &input, None, now, &budget);
+    assert_eq!(stopped.unwrap_err(), CreationError::Stopped);
+}
+
+#[test]
+fn a_correlation_over_the_budget_rejects_the_creation() {
+    let ExecutionCreation { machine, event_id, input, now } = correlated(1, 5_000);
+    let rejected = create(&machine, event_id, &input, now).unwrap_err();
+    assert_eq!(
+        rejected,
+        CreationError::Rejected("correlate: the expressions take too much work on this data".to_owned())
+    );
+}
+
+#[test]
+fn creations_of_one_request_share_work_and_no_rejection() {
+    let creations: Vec<_> = (1..=10).map(|n| correlated(n, if n == 3 { 5_000 } else { 100 })).collect();
+    let whole = create_some(&creations, VisitLimits::NONE);
+    let rejected: Vec<usize> = (0..whole.len()).filter(|&at| whole[at].is_err()).collect();
+    assert_eq!((whole.len(), rejected), (10, vec![2]), "each has the budget of a step");
+
+    let limits = VisitLimits { units: STEP_UNITS, stop: StopRule::NEVER };
+    let part = create_some(&creations, limits);
+    assert_eq!(part, whole[..3], "no further one is begun");
+
+    let limits = VisitLimits { units: u64::MAX, stop: StopRule { units: STEP_UNITS / 2, ..StopRule::NEVER } };
+    assert_eq!(create_some(&creations, limits), whole[..2], "the third is stopped, and those behind it wait");
 }
 
 #[test]

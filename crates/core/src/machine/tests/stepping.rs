@@ -30,7 +30,7 @@ fn input_must_be_an_object_or_nothing_and_fit() {
     assert!(create(&machine, EventId(Uuid::nil()), &RawJson::null(), at(0)).is_ok());
     for input in ["[]", "1", "\"x\"", "true"] {
         let rejection = create(&machine, EventId(Uuid::nil()), &json(input), at(0)).unwrap_err();
-        assert_eq!(rejection.reason, "the input must be an object");
+        assert_eq!(rejection.to_string(), "the input must be an object");
     }
     let large = format!("{{\"a\":\"{}\"}}", "x".repeat(MAX_CONTEXT_BYTES));
     assert!(create(&machine, EventId(Uuid::nil()), &json(&large), at(0)).is_err());

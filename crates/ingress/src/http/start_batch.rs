@@ -1,0 +1,104 @@
+//! Many starts in one request: an array.
+//!
+//! The starts are read, admitted with one look at the store, decided, and made durable together. An array waits for
+//! no outcome: its answer says what became durable.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use millstream_core::id::Name;
+use millstream_store::event_log::Append;
+
+use super::batch;
+use super::problem::{Kind, Problem};
+use super::start::{self, StartOutcome};
+use super::start_decision::{self, FoundMachine, PendingStart, ReadyStart};
+use super::views::{Item, Items};
+use crate::auth::Caller;
+use crate::door::Door;
+use crate::quotas::StartCharge;
+use crate::trace::Trace;
+
+/// One verdict each, in order.
+pub(super) async fn start_many(
+    door: &Door,
+    caller: &Caller,
+    trace: &Trace,
+    text: &str,
+) -> Result<Response, Problem> {
+    let limits = &door.options.limits;
+    // One moment for all: the latest version of a name is asked for once.
+    let mut latest: HashMap<Name, FoundMachine> = HashMap::new();
+    let mut prepared: Vec<Result<PendingStart, Problem>> = Vec::new();
+    for (at, item) in batch::array(text, limits.batch_items)?.into_iter().enumerate() {
+        let pending = match start::wish(item, &format!("items[{at}]"), limits) {
+            Ok(wish) => {
+                let known = latest.get(&wish.definition).filter(|_| wish.version.is_none()).cloned();
+                let found = match known {
+                    Some(found) => Ok(found),
+                    None => start_decision::find(door, caller, &wish).await,
+                };
+                if let (Ok(found), None) = (&found, wish.version) {
+                    latest.insert(wish.definition.clone(), found.clone());
+                }
+                found.and_then(|found| PendingStart::new(door, caller, wish, None, found))
+            }
+            Err(problem) => Err(problem),
+        };
+        match pending {
+            // The store being down is not this item's fault.
+            Err(problem) if problem.kind == Kind::StoreUnavailable => return Err(problem),
+            pending => prepared.push(pending),
+        }
+    }
+    let charges = prepared.iter().filter_map(|pending| pending.as_ref().ok()).map(PendingStart::charge);
+    let charges: Vec<StartCharge> = charges.collect();
+    let mut admitted = door.admit_starts(&caller.tenant, &charges).await?.into_iter();
+    let silent = || Problem::new(Kind::Internal, "the start was not decided");
+    let prepared = prepared.into_iter().map(|pending| {
+        let pending = pending?;
+        admitted.next().ok_or_else(silent)?.map(|()| pending)
+    });
+    let (mut pending, mut refused) = (Vec::new(), Vec::new());
+    for prepared in prepared {
+        match prepared {
+            Ok(start) => {
+                pending.push(start);
+                refused.push(None);
+            }
+            Err(problem) => refused.push(Some(problem)),
+        }
+    }
+    let mut decided = start_decision::decide(door, caller, trace, pending).await.into_iter();
+    let prepared = refused.into_iter().map(|refused| match refused {
+        Some(problem) => Err(problem),
+        None => decided.next().unwrap_or_else(|| Err(silent())),
+    });
+    let prepared: Vec<Result<ReadyStart, Problem>> = prepared.collect();
+    let items = prepared.iter().filter_map(|ready| ready.as_ref().ok());
+    let items = items.map(|ready| Append::Start(Box::new(ready.new.clone()))).collect();
+    let mut verdicts = door.accept.submit(items).await?.into_iter();
+
+    let mut created = StatusCode::OK;
+    let mut concluded = Vec::with_capacity(prepared.len());
+    for ready in prepared {
+        let outcome = match ready {
+            Err(problem) => Err(problem),
+            Ok(ready) => match verdicts.next() {
+                Some(verdict) => start::conclude(door, &ready, verdict).await,
+                None => Err(Problem::new(Kind::Internal, "the store gave no verdict")),
+            },
+        };
+        if let Ok((StartOutcome::Created, _)) = &outcome {
+            created = StatusCode::CREATED;
+        }
+        concluded.push(outcome);
+    }
+    let items = concluded.iter().map(|outcome| match outcome {
+        Ok((_, execution)) => Item::Good(execution),
+        Err(problem) => Item::Bad { problem: problem.document() },
+    });
+    Ok((created, Json(Items { items: items.collect() })).into_response())
+}
