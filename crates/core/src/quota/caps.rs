@@ -46,7 +46,9 @@ pub fn edit_problems(edits: &[NodeEdit], quota: &EffectiveQuota) -> Vec<Problem>
 }
 
 fn check_graph(graph: &GraphSpec, path: &str, quota: &EffectiveQuota, problems: &mut Vec<Problem>) {
-    check_options(&graph.options.node, &format!("{path}options.node"), quota, problems);
+    let NodeOptions { timeout, retry } = &graph.options.node;
+    let attempts = retry.as_ref().map(|retry| retry.attempts);
+    check(*timeout, attempts, &format!("{path}options.node"), quota, problems);
     for (at, node) in graph.nodes.iter().enumerate() {
         check_node(node, &format!("{path}nodes[{at}]"), quota, problems);
     }
@@ -55,16 +57,12 @@ fn check_graph(graph: &GraphSpec, path: &str, quota: &EffectiveQuota, problems: 
 fn check_node(node: &NodeSpec, path: &str, quota: &EffectiveQuota, problems: &mut Vec<Problem>) {
     let NodeOptions { timeout, retry } = &node.options;
     let holds_a_slot = node.graph.is_none() && node.execution.is_none();
-    let options = NodeOptions { timeout: timeout.filter(|_| holds_a_slot), retry: retry.clone() };
-    check_options(&options, &format!("{path}.options"), quota, problems);
+    let attempts = retry.as_ref().map(|retry| retry.attempts);
+    let path_of_options = format!("{path}.options");
+    check(timeout.filter(|_| holds_a_slot), attempts, &path_of_options, quota, problems);
     if let Some(graph) = &node.graph {
         check_graph(graph, &format!("{path}.graph."), quota, problems);
     }
-}
-
-fn check_options(options: &NodeOptions, path: &str, quota: &EffectiveQuota, problems: &mut Vec<Problem>) {
-    let attempts = options.retry.as_ref().map(|retry| retry.attempts);
-    check(options.timeout, attempts, path, quota, problems);
 }
 
 /// No more than so many problems are told of one graph.

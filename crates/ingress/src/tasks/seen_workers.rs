@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     fn presence(tenant: &str, name: &str, kinds: usize) -> Presence {
-        let kind = |n: usize| Name::parse(&format!("{}-{n:04}", "k".repeat(55))).unwrap();
+        let kind = |n: usize| Name::parse(format!("{}-{n:04}", "k".repeat(55))).unwrap();
         Presence {
             tenant: TenantId::parse(tenant).unwrap(),
             name: name.to_owned(),

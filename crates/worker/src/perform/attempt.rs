@@ -278,7 +278,10 @@ async fn perform_within(
     };
     let kind = input.kind();
     let limit = schedule::attempt_within(&spec.timeouts, action.ready_at, worker.now());
-    let limit = caps::attempt_within(limit, &spec.kind, &worker.quotas.quota(tenant));
+    // A node waits for a place at an executor first; its call ends at the cap by itself.
+    let is_node = matches!(input, ActionInput::Node(_));
+    let limit =
+        if is_node { limit } else { caps::attempt_within(limit, &spec.kind, &worker.quotas.quota(tenant)) };
     let started = Instant::now();
     let work =
         worker.performers.perform(worker, spec, action, held, input, &credentials, &filled, started + limit);
