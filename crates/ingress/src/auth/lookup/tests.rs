@@ -72,6 +72,10 @@ impl KeyStore for StalledKeys {
         self.keys.rotate_key(rotation, now).await
     }
 
+    async fn purge_dead_keys(&self, before: Timestamp, limit: usize) -> StoreResult<u64> {
+        self.keys.purge_dead_keys(before, limit).await
+    }
+
     async fn record_key_uses(&self, uses: &[(KeyHash, Timestamp)]) -> StoreResult<()> {
         self.keys.record_key_uses(uses).await
     }
