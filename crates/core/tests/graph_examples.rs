@@ -7,6 +7,7 @@
 )]
 
 use millstream_core::definition::Format;
+use millstream_core::expr::Budget;
 use millstream_core::graph::{GraphSpec, create, patch, read, read_patch, validate};
 use millstream_core::id::EventId;
 use millstream_core::time::Timestamp;
@@ -62,6 +63,7 @@ fn every_list_of_edits_fits_the_graph_of_its_name() {
         let written =
             read_patch(&source, Format::Yaml).unwrap_or_else(|problems| panic!("{name}: {problems}"));
         assert_eq!(written.expected_revision, Some(graph.revision), "{name}");
-        patch(&graph, &written.edits).unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        patch(&graph, &written.edits, &Budget::default())
+            .unwrap_or_else(|problems| panic!("{name}: {problems}"));
     }
 }

@@ -13,6 +13,7 @@ mod scratch;
 #[path = "graph_properties/world.rs"]
 mod world;
 
+use millstream_core::expr::Budget;
 use millstream_core::graph::{Edit, NodeStatus, create, patch};
 use millstream_core::id::{EventId, Name};
 use millstream_core::log::Outcome;
@@ -88,7 +89,7 @@ fn make_move(world: &mut World, dice: &mut Dice) {
         }
         14..=16 => {
             let edits = dice::edits(dice, world.graph());
-            let is_valid = patch(world.graph(), &edits).is_ok();
+            let is_valid = patch(world.graph(), &edits, &Budget::default()).is_ok();
             let edit = Edit { expected_revision: world.graph().revision, edits, known: Vec::new() };
             let before = world.state.clone();
             match world.event(Name::edit(), RawJson::of(&edit)) {
@@ -102,7 +103,7 @@ fn make_move(world: &mut World, dice: &mut Dice) {
         17..=18 => {
             if let Some((node, attempt)) = dice.one(&running) {
                 let edits = dice::edits(dice, world.graph());
-                let valid = patch(world.graph(), &edits).is_ok();
+                let valid = patch(world.graph(), &edits, &Budget::default()).is_ok();
                 let shape = |world: &World| {
                     let nodes = world.graph().nodes.values();
                     nodes.filter(|node| node.of.is_none()).map(|node| node.spec.clone()).collect::<Vec<_>>()

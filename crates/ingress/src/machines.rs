@@ -39,6 +39,8 @@ pub(crate) struct Machines {
     machines: Mutex<WeighedCache<(TenantId, DefinitionRef), Arc<Machine>>>,
     /// Definitions are compiled off the runtime, a few at a time.
     pub(crate) compilations: EvaluationPool,
+    /// Large graphs are read and folded off the runtime as well; they wait for no compilation.
+    pub(crate) graph_work: EvaluationPool,
     /// For rules and inputs whose expressions take long.
     pub(crate) evaluations: EvaluationPool,
     targets: Mutex<LruCache<ExecutionKey, (DefinitionRef, Instant)>>,
@@ -60,6 +62,7 @@ impl Machines {
             machines: Mutex::new(WeighedCache::with_capacity(MACHINE_BYTES)),
             // A definition's size bounds how long compiling it takes.
             compilations: EvaluationPool::new(Duration::MAX, place),
+            graph_work: EvaluationPool::new(Duration::MAX, place),
             evaluations: EvaluationPool::new(EVALUATION_PATIENCE, place),
             targets: Mutex::new(LruCache::new(TARGETS)),
         }

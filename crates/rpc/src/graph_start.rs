@@ -11,6 +11,9 @@ use serde::Serialize;
 
 use crate::graph_rows;
 
+/// Below this many bytes, by [`graph::graph_check_bytes`], moving the check to a pool costs more than the check.
+pub const INLINE_CHECK_BYTES: usize = 64 * 1024;
+
 /// A graph to start, and on whose behalf.
 #[derive(Debug)]
 pub struct NewGraph {

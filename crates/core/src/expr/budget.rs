@@ -108,6 +108,11 @@ impl<'a> Budget<'a> {
         Self::with_limits(STEP_UNITS, STEP_BYTES, stop)
     }
 
+    /// For what is no step and bounded otherwise.
+    pub fn unlimited() -> Self {
+        Self::with_limits(u64::MAX - 1, u64::MAX - 1, StopRule::NEVER)
+    }
+
     /// A smaller allowance, for tests of the limits themselves.
     pub fn with_limits(units: u64, bytes: u64, stop: StopRule<'a>) -> Self {
         Self {

@@ -33,6 +33,7 @@ mod value;
 pub use budget::{Budget, BudgetEnd, STEP_BYTES, STEP_UNITS, StopRule};
 pub use error::EvalError;
 pub(crate) use eval::excerpt;
+pub(crate) use pattern::{MAX_PATTERN_WEIGHT, PATTERNS_TOO_HEAVY};
 pub use program::{Program, Root, Secrets, Step, Vocabulary};
 pub use scope::{EventScope, Scope};
 pub use value::Value;

@@ -19,6 +19,10 @@ const PLACES_PER_UNIT: u64 = 8;
 const BASE_WEIGHT: usize = 8 * 1024;
 const PLACE_WEIGHT: usize = 256;
 
+/// What the patterns of one definition, or of one graph, may occupy together: it bounds how long compiling them takes.
+pub(crate) const MAX_PATTERN_WEIGHT: usize = 8 * 1024 * 1024;
+pub(crate) const PATTERNS_TOO_HEAVY: &str = "the patterns of all matches() need more than 8 MiB together";
+
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     regex: Arc<Regex>,

@@ -9,16 +9,24 @@ use super::found::{Found, Invalid};
 use super::limits::{MAX_EDGES, MAX_INPUT_BYTES, MAX_NODE_BYTES, MAX_NODES};
 use super::spec::{GraphSpec, NodeSpec};
 use crate::definition::did_you_mean;
+use crate::expr::Budget;
 
 /// Everything that is wrong with a graph, at most fifty of them.
 pub fn validate(graph: &GraphSpec) -> Result<(), Invalid> {
     let mut found = Found::default();
-    check_graph(graph, "", 0, &mut found);
+    // No step pays for it: the size of a graph and the weight of its patterns bound it.
+    check_graph(graph, "", 0, &mut found, &Budget::unlimited());
     found.into_result()
 }
 
 /// `depth` is how many graphs are around this one.
-pub(super) fn check_graph(graph: &GraphSpec, path: &str, depth: usize, found: &mut Found) {
+pub(super) fn check_graph(
+    graph: &GraphSpec,
+    path: &str,
+    depth: usize,
+    found: &mut Found,
+    budget: &Budget<'_>,
+) {
     let at = |rest: &str| if path.is_empty() { rest.to_owned() } else { format!("{path}.{rest}") };
     check_size(graph.nodes.len(), graph.nodes.iter(), &at("nodes"), found);
     if found.is_too_large() {
@@ -52,7 +60,7 @@ pub(super) fn check_graph(graph: &GraphSpec, path: &str, depth: usize, found: &m
     }
     for (place, node) in graph.nodes.iter().enumerate() {
         let path = at(&format!("nodes[{place}]"));
-        check_node(node, &path, depth, found);
+        check_node(node, &path, depth, found, budget);
         check_references(node, &path, &known, found);
     }
     if let Some(told) = cycle(graph.nodes.iter().filter(|node| !is_own_parent(node))) {

@@ -10,14 +10,14 @@ use super::limits::{MAX_ATTEMPTS, MAX_DEPTH, MAX_NAME_CHARS, MAX_NODE_BYTES};
 use super::mention::mentions;
 use super::spec::{Agent, NodeOptions, NodeRetry, NodeSpec, SubExecution, Task};
 use crate::duration;
-use crate::expr::{Program, Root, Step, Vocabulary};
+use crate::expr::{Budget, Program, Root, Step, Vocabulary};
 
 /// `depth` is how many graphs are around the node.
-pub(super) fn check_node(node: &NodeSpec, path: &str, depth: usize, found: &mut Found) {
+pub(super) fn check_node(node: &NodeSpec, path: &str, depth: usize, found: &mut Found, budget: &Budget<'_>) {
     if node.id.is_reserved() {
         found.add(format!("{path}.id"), "ids that begin with \"millstream.\" are the engine's own");
     }
-    let parents = check_parents(node, path, found);
+    let parents = check_parents(node, path, found, budget);
     check_agent(&node.agent, path, found);
     check_task(&node.task, &parents, path, found);
     check_options(&node.options, &format!("{path}.options"), found);
@@ -27,7 +27,7 @@ pub(super) fn check_node(node: &NodeSpec, path: &str, depth: usize, found: &mut 
         found.add(path, format!("says {} KiB about itself, at most {limit} KiB are allowed", bytes / 1024));
     }
     if let Some(fan_out) = &node.fan_out {
-        check_expression(&fan_out.over, &parents, &format!("{path}.fan_out.over"), found);
+        check_expression(&fan_out.over, &parents, &format!("{path}.fan_out.over"), found, budget);
         if node.id.as_str().len() > fan_out::MAX_ID {
             let message = format!("the id of a fan-out may have {} characters", fan_out::MAX_ID);
             found.add(format!("{path}.id"), message);
@@ -45,7 +45,7 @@ pub(super) fn check_node(node: &NodeSpec, path: &str, depth: usize, found: &mut 
         Some(_) if depth >= MAX_DEPTH => {
             found.add(format!("{path}.graph"), format!("graphs nest {MAX_DEPTH} deep at most"));
         }
-        Some(graph) => check_graph(graph, &format!("{path}.graph"), depth + 1, found),
+        Some(graph) => check_graph(graph, &format!("{path}.graph"), depth + 1, found, budget),
         None => {}
     }
 }
@@ -61,7 +61,12 @@ pub(super) fn check_name(name: &str, path: &str, found: &mut Found) {
     }
 }
 
-fn check_parents<'a>(node: &'a NodeSpec, path: &str, found: &mut Found) -> BTreeSet<&'a str> {
+fn check_parents<'a>(
+    node: &'a NodeSpec,
+    path: &str,
+    found: &mut Found,
+    budget: &Budget<'_>,
+) -> BTreeSet<&'a str> {
     let mut parents = BTreeSet::new();
     for (at, edge) in node.parents.iter().enumerate() {
         if edge.from == node.id {
@@ -73,14 +78,24 @@ fn check_parents<'a>(node: &'a NodeSpec, path: &str, found: &mut Found) -> BTree
     }
     for (at, edge) in node.parents.iter().enumerate() {
         if let Some(condition) = &edge.condition {
-            check_expression(condition, &parents, &format!("{path}.parents[{at}].if"), found);
+            check_expression(condition, &parents, &format!("{path}.parents[{at}].if"), found, budget);
         }
     }
     parents
 }
 
-fn check_expression(source: &str, parents: &BTreeSet<&str>, path: &str, found: &mut Found) {
-    let program = match Program::compile(source, Vocabulary::Graph { parents }) {
+/// Compiling is paid for; what is beyond the patterns of a graph is not compiled any more.
+fn check_expression(
+    source: &str,
+    parents: &BTreeSet<&str>,
+    path: &str,
+    found: &mut Found,
+    budget: &Budget<'_>,
+) {
+    if found.is_too_large() || found.is_full() {
+        return;
+    }
+    let program = match Program::compile_within(source, Vocabulary::Graph { parents }, budget) {
         Ok(program) => program,
         Err(messages) => {
             for message in messages {
@@ -89,6 +104,7 @@ fn check_expression(source: &str, parents: &BTreeSet<&str>, path: &str, found: &
             return;
         }
     };
+    found.weigh_patterns(path, program.pattern_weight());
     let plain: BTreeSet<&str> = mentions(source).collect();
     for (root, steps) in program.references() {
         if let (Root::Results, Some(Step::Field(name))) = (root, steps.first())

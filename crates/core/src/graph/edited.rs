@@ -27,7 +27,7 @@ pub(super) fn edit<'b>(
         let (expected, is) = (edit.expected_revision, graph.revision);
         return Err(format!("{CONFLICT}the graph is at revision {is}, not {expected}"));
     }
-    let patch = patch(graph, &edit.edits).map_err(|problems| problems.to_string())?;
+    let patch = patch(graph, &edit.edits, budget).map_err(|problems| problems.to_string())?;
     let (patch, patched) = known(graph, patch, &edit.known);
     let mut ripple = Ripple::new(budget);
     ripple.look_at(&patched, patch.concerned());

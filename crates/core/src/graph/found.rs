@@ -1,12 +1,15 @@
 //! Problems as they are found: the first fifty, and how many more there are.
 
 use super::limits::MAX_PROBLEMS;
+use crate::expr::{MAX_PATTERN_WEIGHT, PATTERNS_TOO_HEAVY};
 use crate::problem::{Problem, Problems};
 
 #[derive(Debug, Default)]
 pub(super) struct Found {
     problems: Vec<Problem>,
     more: usize,
+    /// Of all patterns that were compiled.
+    pattern_weight: usize,
     too_large: Option<Problem>,
 }
 
@@ -41,6 +44,19 @@ impl Found {
 
     pub(super) fn too_large(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.too_large.get_or_insert_with(|| Problem::new(path, message));
+    }
+
+    /// The patterns of a graph are bounded together, as those of a definition are.
+    pub(super) fn weigh_patterns(&mut self, path: &str, weight: usize) {
+        self.pattern_weight = self.pattern_weight.saturating_add(weight);
+        if self.pattern_weight > MAX_PATTERN_WEIGHT {
+            self.too_large(path, PATTERNS_TOO_HEAVY);
+        }
+    }
+
+    /// Whether a further problem would only be counted.
+    pub(super) fn is_full(&self) -> bool {
+        self.problems.len() >= MAX_PROBLEMS
     }
 
     /// Whether something is so large that looking at the rest would be in vain.

@@ -44,7 +44,7 @@ pub(super) fn outcome<'b>(
         let (late, current) = (answer.attempt, node.attempt);
         return Err(format!("stale outcome: attempt {late} at {id} is over, {current} is under way"));
     }
-    let patched = match bring(graph, &answer) {
+    let patched = match bring(graph, &answer, budget) {
         Ok(patched) => patched,
         Err(problems) => {
             answer =
@@ -95,11 +95,11 @@ fn ended(node: &Node, answer: &Answer) -> NodeChange {
 }
 
 /// The patch of an answer that passed. Other answers change nothing but their node.
-fn bring(graph: &Graph, answer: &Answer) -> Result<Option<(Patch, Graph)>, String> {
+fn bring(graph: &Graph, answer: &Answer, budget: &Budget<'_>) -> Result<Option<(Patch, Graph)>, String> {
     if answer.status != NodeStatus::Pass || answer.edits.is_empty() {
         return Ok(None);
     }
-    let patch = patch(graph, &answer.edits).map_err(|problems| problems.to_string())?;
+    let patch = patch(graph, &answer.edits, budget).map_err(|problems| problems.to_string())?;
     Ok(Some(known(graph, patch, &answer.known)))
 }
 

@@ -17,11 +17,12 @@ use super::limits::{MAX_EDITS, MAX_KEPT_BYTES};
 use super::spec::{NodeEdit, NodeId, NodeSpec};
 use super::state::Graph;
 use super::status::NodeStatus;
+use crate::expr::Budget;
 use crate::problem::Problems;
 use crate::raw::RawJson;
 
-/// What the edits make of the graph, or everything that is wrong with them.
-pub fn patch(graph: &Graph, edits: &[NodeEdit]) -> Result<Patch, Problems> {
+/// What the edits make of the graph, or everything that is wrong with them. The step pays for their expressions.
+pub fn patch(graph: &Graph, edits: &[NodeEdit], budget: &Budget<'_>) -> Result<Patch, Problems> {
     let mut found = Found::default();
     if edits.is_empty() {
         found.add("edits", "there is nothing to change");
@@ -38,7 +39,7 @@ pub fn patch(graph: &Graph, edits: &[NodeEdit]) -> Result<Patch, Problems> {
             found.add(path, format!("{:?} is edited twice", edit.id().as_str()));
             continue;
         }
-        take(graph, edit, &path, &mut patch, &mut found);
+        take(graph, edit, &path, &mut patch, &mut found, budget);
     }
     check_whole(graph, edits, &patch, &mut found);
     found.into_result().map_err(Invalid::into_problems).map(|()| patch)
@@ -83,17 +84,24 @@ impl NodeEdit {
 }
 
 /// One edit by itself.
-fn take(graph: &Graph, edit: &NodeEdit, path: &str, patch: &mut Patch, found: &mut Found) {
+fn take(
+    graph: &Graph,
+    edit: &NodeEdit,
+    path: &str,
+    patch: &mut Patch,
+    found: &mut Found,
+    budget: &Budget<'_>,
+) {
     match edit {
         NodeEdit::Insert(spec) => {
             if graph.nodes.contains_key(&spec.id) {
                 found.add(format!("{path}.id"), format!("{:?} is there already", spec.id.as_str()));
             }
-            check_node(spec, path, 0, found);
+            check_node(spec, path, 0, found, budget);
             patch.inserted.push(Arc::clone(spec));
         }
         NodeEdit::Update(spec) => {
-            check_node(spec, path, 0, found);
+            check_node(spec, path, 0, found, budget);
             if let Some(was) = pending(graph, &spec.id, &format!("{path}.id"), found) {
                 patch.updated.push(Updated { was, is: Arc::clone(spec) });
             }

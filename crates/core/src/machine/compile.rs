@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::compiled_action::CompiledAction;
 use crate::definition::{ActionKind, ActionSpec, Alternative, Definition, StateSpec};
 use crate::expr::template::Compiled;
-use crate::expr::{Program, Vocabulary};
+use crate::expr::{MAX_PATTERN_WEIGHT, PATTERNS_TOO_HEAVY, Program, Vocabulary};
 use crate::id::Name;
 use crate::problem::{Problem, Problems};
 
@@ -21,8 +21,6 @@ pub struct Machine {
     pattern_weight: usize,
 }
 
-/// What the compiled patterns of one definition may occupy, by estimate.
-const MAX_PATTERN_WEIGHT: usize = 8 * 1024 * 1024;
 /// How many bytes one byte of a definition's source takes once it is read and compiled, about.
 const WEIGHT_PER_SOURCE_BYTE: usize = 16;
 
@@ -73,9 +71,7 @@ impl Machine {
             .chain(correlate.as_ref().map(Program::pattern_weight))
             .sum();
         if weight > MAX_PATTERN_WEIGHT {
-            let limit = MAX_PATTERN_WEIGHT / 1024 / 1024;
-            let text = format!("the patterns of all matches() need more than {limit} MiB together");
-            return Err(Problems(vec![Problem::new("", text)]));
+            return Err(Problems(vec![Problem::new("", PATTERNS_TOO_HEAVY)]));
         }
         let events = definition.states().values().flat_map(|state| state.on.keys().cloned()).collect();
         Ok(Self { definition, handlers, actions, events, correlate, pattern_weight: weight })

@@ -4,7 +4,7 @@
 //! or without the words that only say what holds anyway.
 
 use millstream_core::entropy;
-use millstream_core::graph::{GraphSpec, Invalid};
+use millstream_core::graph::{self, GraphSpec, Invalid};
 use millstream_core::id::{DefinitionRef, ExecutionId, ExecutionKey, Name};
 use millstream_core::problem::{Problem as Fault, Problems};
 use millstream_core::quota::caps;
@@ -20,6 +20,7 @@ use crate::door::Door;
 use crate::gate::Slot;
 use crate::http::posting;
 use crate::http::problem::{Kind, Problem};
+use crate::quotas::StartCharge;
 use crate::trace::Trace;
 
 /// A graph as somebody wants it.
@@ -52,7 +53,7 @@ pub(crate) async fn create(
         return Err(Problem::invalid(vec![Fault::new("name", "must have at least one character")]));
     }
     let quota = door.quotas.quota(&caller.tenant);
-    let (input_hash, spec, beyond) = heavy(bytes, move || {
+    let (input_hash, spec, beyond) = heavy(&door.machines.graph_work, bytes, move || {
         let (canonical, beyond) = (RawJson::of(&spec), caps::graph_problems(&spec, &quota));
         (posting::hash(&[b"graph", canonical.as_str().as_bytes()]), spec, beyond)
     })
@@ -79,13 +80,7 @@ pub(crate) async fn create(
         actor: caller.actor.clone(),
         traceparent: Some(trace.traceparent.to_string()),
     };
-    let new = match heavy(bytes, move || graph_start::start(new, now)).await? {
-        Ok(new) => match slot.admit_new() {
-            Ok(()) => door.admit_start(&caller.tenant, (&new).into()).await.map(|()| new),
-            Err(problem) => Err(problem),
-        },
-        Err(invalid) => Err(refusal(invalid)),
-    };
+    let new = admit_and_check(door, caller, slot, new, bytes).await;
     let new = match new {
         Ok(new) => door.admit_graph(&new.key, beyond).await.map(|()| new),
         Err(problem) => Err(problem),
@@ -102,6 +97,23 @@ pub(crate) async fn create(
     };
     let made = accept(door, new, id.is_some()).await?;
     Ok((made, find(door, &key).await?))
+}
+
+/// Admitted first: a tenant over its quota pays for no check.
+async fn admit_and_check(
+    door: &Door,
+    caller: &Caller,
+    slot: &Slot,
+    new: NewGraph,
+    bytes: usize,
+) -> Result<NewExecution, Problem> {
+    slot.admit_new()?;
+    let charge = StartCharge { key: &new.key, events: 2, bytes: new.spec.name.len() + new.spec.input.len() };
+    door.admit_start(&caller.tenant, charge).await?;
+    let bytes = bytes.max(graph::graph_check_bytes(&new.spec));
+    let now = door.clock.now();
+    let checked = heavy(&door.machines.compilations, bytes, move || graph_start::start(new, now)).await?;
+    checked.map_err(refusal)
 }
 
 async fn accept(door: &Door, new: NewExecution, named: bool) -> Result<Made, Problem> {

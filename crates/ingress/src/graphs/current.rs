@@ -35,7 +35,7 @@ pub(crate) async fn current(door: &Door, key: &ExecutionKey) -> Result<Current, 
         Some(Loaded::Corrupt { reason }) => return Err(StoreError::Corrupt(reason).into()),
     };
     let (Some((state, transitions)), Some(blob)) = (loaded.state, loaded.graph) else { return Err(gone()) };
-    let folded = heavy(blob.len() + transitions.len() * 1024, move || {
+    let folded = heavy(&door.machines.graph_work, blob.len() + transitions.len() * 1024, move || {
         let graph = Some(Arc::new(blob::decode(&blob)?));
         let state = State { graph, ..state };
         Ok(transitions.iter().fold(state, |state, transition| evolve(Some(state), transition)))

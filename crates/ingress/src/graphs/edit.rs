@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use millstream_core::expr::Budget;
 use millstream_core::graph::limits::{MAX_EDITS, MAX_NODES};
 use millstream_core::graph::{self, Edit, NodeEdit};
 use millstream_core::id::{EventId, ExecutionKey, Name, Seq};
@@ -126,8 +127,10 @@ async fn check(door: &Door, key: &ExecutionKey, wish: Wish) -> Result<Edit, Prob
     if nodes > MAX_NODES {
         return Err(too_large(format!("there would be {nodes} nodes, at most {MAX_NODES} are allowed")));
     }
-    let (edits, missing) = heavy(nodes * 256, move || {
-        let missing = graph::patch(&graph, &edits).map(|patch| known::missing(&graph, patch));
+    let bytes = nodes * 256 + graph::edit_check_bytes(&edits);
+    let (edits, missing) = heavy(&door.machines.compilations, bytes, move || {
+        let patch = graph::patch(&graph, &edits, &Budget::default());
+        let missing = patch.map(|patch| known::missing(&graph, patch));
         missing.map(|missing| (edits, missing))
     })
     .await?

@@ -1,20 +1,52 @@
-//! Work that grows with a graph is done beside the threads that serve everybody.
+//! Work that grows with a graph is done beside the threads that serve everybody, a few at a time.
+
+use millstream_rpc::evaluation_pool::EvaluationPool;
+use millstream_rpc::graph_start::INLINE_CHECK_BYTES;
 
 use crate::http::problem::{Kind, Problem};
 
-/// Below this many bytes moving the work elsewhere costs more than the work.
-const SMALL: usize = 64 * 1024;
-
-/// Runs `work`, which is about so many bytes.
+/// Runs `work`, which is about so many bytes: on the pool, unless moving it there costs more than the work.
 pub(crate) async fn heavy<T: Send + 'static>(
+    pool: &EvaluationPool,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    if bytes < SMALL {
+    if bytes < INLINE_CHECK_BYTES {
         return Ok(work());
     }
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        tracing::error!(%error, "work on a graph was cut short");
-        Problem::new(Kind::Internal, "the graph could not be worked on")
-    })
+    pool.run(|_| work()).await.map_err(|closed| Problem::new(Kind::Draining, closed.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use millstream_core::graph::{self, GraphSpec, NodeEdit};
+    use millstream_rpc::evaluation_pool::EvaluationPlace;
+
+    use super::*;
+
+    /// A small graph with so many patterns in it.
+    fn patterned(count: usize) -> GraphSpec {
+        let node =
+            |n| format!(r#"{{"id":"n{n}","parents":[{{"node":"a","if":"input.s.matches('a{{20}}')"}}]}}"#);
+        let nodes: Vec<String> = (0..count).map(node).collect();
+        serde_json::from_str(&format!(r#"{{"name":"g","nodes":[{{"id":"a"}},{}]}}"#, nodes.join(",")))
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn patterns_of_a_small_graph_leave_the_thread_of_their_caller() {
+        let pool = EvaluationPool::new(Duration::MAX, EvaluationPlace::Threads);
+        let here = std::thread::current().id();
+        for (patterns, stays) in [(2, true), (100, false)] {
+            let spec = patterned(patterns);
+            let edits: Vec<NodeEdit> =
+                spec.nodes.iter().map(|node| NodeEdit::Insert(node.clone().into())).collect();
+            for bytes in [graph::graph_check_bytes(&spec), graph::edit_check_bytes(&edits)] {
+                let ran_on = heavy(&pool, bytes, || std::thread::current().id()).await.unwrap();
+                assert_eq!(ran_on == here, stays, "{patterns} patterns");
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use millstream_core::action::{self, Attempt as Performed};
 use millstream_core::entropy;
+use millstream_core::expr::Budget;
 use millstream_core::graph::{self, Answer, NodeEdit, NodeId, NodeStatus};
 use millstream_core::id::ExecutionKey;
 use millstream_core::raw::RawJson;
@@ -79,8 +80,10 @@ async fn known_to(
     let graph = current(door, key).await?.graph;
     let edits = answer.edits.clone();
     // Edits that do not fit are the graph's to refuse: they fail the node.
-    let missing = heavy(graph.nodes.len() * 256, move || {
-        graph::patch(&graph, &edits).map(|patch| known::missing(&graph, patch)).unwrap_or_default()
+    let bytes = graph.nodes.len() * 256 + graph::edit_check_bytes(&edits);
+    let missing = heavy(&door.machines.compilations, bytes, move || {
+        let patch = graph::patch(&graph, &edits, &Budget::default());
+        patch.map(|patch| known::missing(&graph, patch)).unwrap_or_default()
     });
     let missing = missing.await?;
     known::known(door, key, &missing).await

@@ -45,7 +45,8 @@ impl WorkflowService for Workflows {
             id => Some(ExecutionId::parse(id).map_err(|error| invalid("workflow_id", error.to_string()))?),
         };
         let bytes = given.encoded_len();
-        let spec = heavy(bytes, move || read::workflow(given)).await.map_err(status)?;
+        let spec =
+            heavy(&self.0.machines.graph_work, bytes, move || read::workflow(given)).await.map_err(status)?;
         let spec = spec.map_err(|problems| refusal::invalid(&problems))?;
         let wish = create::Wish { id, spec, idempotency_key: call.idempotency_key, bytes };
         let (_, found) =

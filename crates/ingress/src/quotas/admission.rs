@@ -8,7 +8,6 @@ use std::future::Future;
 use millstream_core::claim::Device;
 use millstream_core::id::{DeviceKey, ExecutionKey, TenantId};
 use millstream_core::quota::{CountedQuota, QuotaRefusal};
-use millstream_store::event_log::NewExecution;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{HeldQuota, QuotaPermit, RateQuota, RequestClass};
@@ -30,13 +29,6 @@ pub(crate) struct StartCharge<'a> {
     pub(crate) key: &'a ExecutionKey,
     pub(crate) events: usize,
     pub(crate) bytes: usize,
-}
-
-impl<'a> From<&'a NewExecution> for StartCharge<'a> {
-    fn from(new: &'a NewExecution) -> Self {
-        let of_events: usize = new.events.iter().map(|event| event.payload.len()).sum();
-        Self { key: &new.key, events: 1 + new.events.len(), bytes: new.start.payload.len() + of_events }
-    }
 }
 
 impl Door {

@@ -12,7 +12,7 @@ use millstream_core::action::{ActionError, Attempt, ErrorClass};
 use millstream_core::definition::ParentClose;
 use millstream_core::entropy::derived_event_id;
 use millstream_core::expr::{Budget, StopRule};
-use millstream_core::graph::GraphSpec;
+use millstream_core::graph::{GraphSpec, graph_check_bytes};
 use millstream_core::id::{EventId, ExecutionId, ExecutionKey, Name};
 use millstream_core::log::{Origin, Parent};
 use millstream_core::machine::{self, ActionInput, CreationError, FirstTransition, Machine, StartInput};
@@ -22,7 +22,7 @@ use millstream_core::raw::RawJson;
 use millstream_core::schedule;
 use millstream_core::status::ExecutionStatus;
 use millstream_rpc::evaluation_pool::EvaluationPool;
-use millstream_rpc::graph_start::{self, NewGraph};
+use millstream_rpc::graph_start::{self, INLINE_CHECK_BYTES, NewGraph};
 use millstream_store::Result;
 use millstream_store::action_store::LeasedAction;
 use millstream_store::event_log::{Append, Appended, NewEvent, NewExecution};
@@ -203,7 +203,7 @@ async fn create(
     }
     let new = match wanted {
         Child::Execution(input) => execution(worker, (action, depth), input, credentials, &child).await?,
-        Child::Graph(spec) => graph(worker, (action, depth), (**spec).clone(), credentials, &child),
+        Child::Graph(spec) => graph(worker, (action, depth), (**spec).clone(), credentials, &child).await,
     };
     let new = match new {
         Ok(new) => new,
@@ -235,7 +235,7 @@ fn input_hash(credentials: &Credentials) -> [u8; 32] {
     Sha256::digest(format!("child of {}", credentials.idempotency_key)).into()
 }
 
-fn graph(
+async fn graph(
     worker: &Worker,
     (action, depth): (&LeasedAction, u64),
     spec: GraphSpec,
@@ -252,7 +252,21 @@ fn graph(
         actor: Some(format!("action:{}", action.lease.key.action)),
         traceparent: action.traceparent.clone(),
     };
-    graph_start::start(new, worker.now()).map_err(|invalid| refused(format!("graph: {invalid}")))
+    let now = worker.now();
+    let checked = if graph_check_bytes(&new.spec) < INLINE_CHECK_BYTES {
+        graph_start::start(new, now)
+    } else {
+        let checked = worker.evaluations.run(move |_| graph_start::start(new, now)).await;
+        checked.map_err(|closed| {
+            let error = ActionError {
+                class: ErrorClass::Internal,
+                message: format!("graph: {closed}"),
+                status: None,
+            };
+            Attempt::Transient { error, retry_after: None }
+        })?
+    };
+    checked.map_err(|invalid| refused(format!("graph: {invalid}")))
 }
 
 async fn execution(

@@ -164,3 +164,19 @@ fn the_first_transition_holds_the_whole_graph() {
     assert_eq!((created.graph.nodes.len(), bench.graph().revision), (1, 1));
     assert_eq!((bench.state.state.as_str(), bench.graph().description.as_str()), ("running", "d"));
 }
+
+#[test]
+fn the_patterns_of_a_graph_are_bounded_together() {
+    let with = |count: usize| {
+        let node = |n| {
+            format!(r#"{{"id":"n{n}","parents":[{{"node":"a","if":"results['a'].matches('a{{20}}b')"}}]}}"#)
+        };
+        let nodes: Vec<String> = (0..count).map(node).collect();
+        let graph = format!(r#"{{"name":"g","nodes":[{{"id":"a"}},{}]}}"#, nodes.join(","));
+        crate::graph::validate(&serde_json::from_str(&graph).unwrap())
+    };
+    assert_eq!(with(50), Ok(()));
+    let invalid = with(1_500).unwrap_err();
+    assert!(matches!(invalid, crate::graph::Invalid::TooLarge(_)), "{invalid:?}");
+    assert!(invalid.to_string().ends_with("the patterns of all matches() need more than 8 MiB together"));
+}

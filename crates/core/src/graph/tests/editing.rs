@@ -1,6 +1,7 @@
 //! Edits: applied as a whole, or not at all, and never to the past.
 
 use super::bench::{Bench, answer, event, json, name, node, told};
+use crate::expr::{Budget, BudgetEnd, STEP_UNITS};
 use crate::graph::{Answer, Edit, NodeEdit, NodeStatus, is_revision_conflict, patch};
 use crate::id::Name;
 use crate::raw::RawJson;
@@ -20,7 +21,7 @@ fn delete(id: &str) -> NodeEdit {
 }
 
 fn problems(bench: &Bench, edits: Vec<NodeEdit>) -> Vec<String> {
-    let problems = patch(bench.graph(), &edits).expect_err("it is valid");
+    let problems = patch(bench.graph(), &edits, &Budget::default()).expect_err("it is valid");
     problems.0.iter().map(ToString::to_string).collect()
 }
 
@@ -73,8 +74,9 @@ fn the_past_is_not_edited() {
 fn nobody_is_left_with_a_parent_that_is_gone() {
     let bench = Bench::of(LINE);
     assert_eq!(problems(&bench, vec![delete("b")]), ["edits[0].delete: \"b\" is a parent of \"c\""]);
-    assert!(patch(bench.graph(), &[delete("b"), delete("c")]).is_ok());
-    assert!(patch(bench.graph(), &[delete("b"), update("{id: c, parents: [a]}")]).is_ok());
+    let budget = Budget::default();
+    assert!(patch(bench.graph(), &[delete("b"), delete("c")], &budget).is_ok());
+    assert!(patch(bench.graph(), &[delete("b"), update("{id: c, parents: [a]}")], &budget).is_ok());
 }
 
 #[test]
@@ -107,7 +109,9 @@ fn one_final_node_must_still_be_able_to_pass() {
         problems(&bench, vec![delete("b")]),
         ["edits: no node with is_final would be left that can still pass"]
     );
-    assert!(patch(bench.graph(), &[delete("b"), insert("{id: x, is_final: true}")]).is_ok());
+    assert!(
+        patch(bench.graph(), &[delete("b"), insert("{id: x, is_final: true}")], &Budget::default()).is_ok()
+    );
 }
 
 #[test]
@@ -211,4 +215,33 @@ fn a_fan_out_may_come_by_an_edit() {
     let mut bench = Bench::of("{name: g, input: {l: [1, 2]}, nodes: [{id: a}]}");
     bench.apply(&bench.edit(vec![insert("{id: each, fan_out: {over: input.l}}")]));
     assert_eq!((bench.dispatched_names().as_str(), bench.graph().revision), ("each.0 each.1", 3));
+}
+
+/// So many new nodes, each with a condition that has a pattern.
+fn patterned(count: usize) -> Vec<NodeEdit> {
+    let node =
+        |n| format!("{{id: p{n}, parents: [{{node: a, if: \"results['a'].matches('a{{90}}b{n}')\"}}]}}");
+    (0..count).map(|n| insert(&node(n))).collect()
+}
+
+#[test]
+fn expressions_of_edits_are_paid_for_by_their_step() {
+    let bench = Bench::of(LINE);
+    let budget = Budget::default();
+    assert!(patch(bench.graph(), &patterned(2), &budget).is_ok());
+    assert!(budget.spent() > 4_000, "{}", budget.spent());
+
+    let budget = Budget::with_limits(20_000, STEP_UNITS, crate::expr::StopRule::NEVER);
+    let problems = patch(bench.graph(), &patterned(20), &budget).unwrap_err();
+    assert_eq!(budget.end(), Some(BudgetEnd::Work));
+    let first = problems.0[0].to_string();
+    assert!(
+        first.ends_with(".insert.parents[0].if: the expressions take too much work on this data"),
+        "{first}"
+    );
+
+    let long = "x".repeat(2_400);
+    let node = |n| format!("{{id: l{n}, parents: [{{node: a, if: \"results['a'] == '{long}'\"}}]}}");
+    let rejected = bench.rejected(&bench.edit((0..1_000).map(|n| insert(&node(n))).collect()));
+    assert!(rejected.contains("the expressions take too much work on this data"), "{rejected}");
 }

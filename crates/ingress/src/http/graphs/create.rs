@@ -78,7 +78,8 @@ async fn post(
     let body = Body::read(body, &parts.headers, allowed, &door.bodies.of_caller(&parts.extensions)).await?;
     let bytes = body.text()?.len();
     // The bytes are paid for until the answer: what was read of them is as large.
-    let (wish, _paid) = heavy(bytes, move || (read(&body, idempotency_key), body)).await?;
+    let (wish, _paid) =
+        heavy(&door.machines.graph_work, bytes, move || (read(&body, idempotency_key), body)).await?;
     let (made, found) = create::create(&door, &caller, &trace, &slot, wish?).await?;
     let status = match made {
         Made::Created => StatusCode::CREATED,

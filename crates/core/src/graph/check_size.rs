@@ -1,0 +1,52 @@
+//! How much there is to check, before it is checked: it decides where that is done.
+
+use super::check_node::said;
+use super::spec::{GraphSpec, NodeEdit, NodeSpec};
+
+/// Compiling a pattern takes as long as reading so many bytes.
+const PATTERN_BYTES: usize = 16 * 1024;
+/// A node that says nothing about itself.
+const NODE_BYTES: usize = 64;
+
+/// What checking a graph is worth, in bytes.
+pub fn graph_check_bytes(graph: &GraphSpec) -> usize {
+    graph.nodes.iter().map(node_bytes).sum()
+}
+
+/// The same of edits, without the graph that they are for.
+pub fn edit_check_bytes(edits: &[NodeEdit]) -> usize {
+    let bytes = edits.iter().map(|edit| match edit {
+        NodeEdit::Insert(spec) | NodeEdit::Update(spec) => node_bytes(spec),
+        NodeEdit::Delete(_) => NODE_BYTES,
+    });
+    bytes.sum()
+}
+
+fn node_bytes(node: &NodeSpec) -> usize {
+    let conditions = node.parents.iter().filter_map(|edge| edge.condition.as_deref());
+    let expressions = conditions.chain(node.fan_out.as_ref().map(|fan_out| fan_out.over.as_str()));
+    let patterns: usize = expressions.map(|source| source.matches("matches").count()).sum();
+    let within = node.graph.as_deref().map_or(0, graph_check_bytes);
+    NODE_BYTES + said(node) + NODE_BYTES * node.parents.len() + PATTERN_BYTES * patterns + within
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::Format;
+    use crate::graph::read;
+
+    fn bytes(node: &str) -> usize {
+        let source = format!("{{name: g, nodes: [{{id: a}}, {node}]}}");
+        graph_check_bytes(&read(&source, Format::Yaml).unwrap_or_else(|problems| panic!("{problems}")))
+    }
+
+    #[test]
+    fn a_pattern_counts_for_more_than_its_bytes() {
+        let with =
+            |condition: &str| bytes(&format!("{{id: b, parents: [{{node: a, if: \"{condition}\"}}]}}"));
+        let plain = with("results['a'] == 'xxxxxxxxxx'");
+        assert!(with("results['a'].matches('x')") > plain + 10_000);
+        assert!(bytes(&format!("{{id: b, task: {{goal: {}}}}}", "x".repeat(50_000))) > plain + 40_000);
+    }
+}
