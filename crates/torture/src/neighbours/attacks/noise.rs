@@ -15,6 +15,7 @@ use crate::neighbours::check::NeighbourFinding;
 use crate::neighbours::engine::FleetUnderTest;
 
 const EXECUTIONS: usize = 1_000;
+/// Events of one request at most.
 const BATCH: usize = 1_000;
 const CONNECTIONS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -74,12 +75,14 @@ pub(super) async fn burst(scene: &AttackScene) {
 }
 
 async fn post_batches(scene: &AttackScene, next: &AtomicUsize) {
+    // So that every connection has something to post.
+    let batch = (scene.burst / CONNECTIONS).clamp(1, BATCH);
     loop {
-        let from = next.fetch_add(BATCH, Ordering::Relaxed);
+        let from = next.fetch_add(batch, Ordering::Relaxed);
         if from >= scene.burst {
             return;
         }
-        let events: Vec<Value> = (from..(from + BATCH).min(scene.burst))
+        let events: Vec<Value> = (from..(from + batch).min(scene.burst))
             .map(|number| json!({ "execution_id": execution_id(number % EXECUTIONS), "name": "tick" }))
             .collect();
         let events = Value::from(events);
