@@ -403,3 +403,14 @@ fn a_line_shows_anything() {
         "grüße null [true,false] 2.5"
     );
 }
+
+#[test]
+fn compiling_within_a_step_is_paid_for_by_the_step() {
+    let source = format!("answer == '{}'", "x".repeat(2_000));
+    let budget = Budget::default();
+    Program::compile_within(&source, Vocabulary::Answer, &budget).unwrap();
+    assert!(budget.spent() >= 1_000, "{}", budget.spent());
+    let small = Budget::with_limits(500, 1_000, StopRule::NEVER);
+    let refused = Program::compile_within(&source, Vocabulary::Answer, &small).unwrap_err();
+    assert_eq!(refused, ["the expressions take too much work on this data"]);
+}

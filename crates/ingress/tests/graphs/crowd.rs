@@ -69,7 +69,19 @@ impl Client {
     }
 
     fn call(&mut self, path: &str, body: Body) -> impl Future<Output = Response<Incoming>> + use<> {
-        let request = Request::post(format!("http://localhost{path}"));
+        self.call_with_key(path, None, body)
+    }
+
+    fn call_with_key(
+        &mut self,
+        path: &str,
+        key: Option<&str>,
+        body: Body,
+    ) -> impl Future<Output = Response<Incoming>> + use<> {
+        let mut request = Request::post(format!("http://localhost{path}"));
+        if let Some(key) = key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
         let request = request.header("content-type", "application/grpc").body(body).unwrap();
         let answer = self.sender.send_request(request);
         async move { answer.await.unwrap() }
@@ -216,4 +228,19 @@ async fn watchers_of_health_and_reflection_have_budgets_of_their_own() {
     }
     let mut honest = Client::connect(&door).await;
     assert_eq!(honest.status("/v1/devices/d/assignments/stream", Some("ms_a")).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_call_that_sends_no_message_is_cut_off() {
+    let door = keyed_door(|options| options.limits.body_timeout = Duration::from_millis(200)).await;
+    let mut client = Client::connect(&door).await;
+    for (path, key) in [
+        ("/grpc.health.v1.Health/Check", None),
+        ("/grpc.health.v1.Health/Watch", None),
+        ("/millstream.v1.WorkflowService/GetWorkflow", Some("ms_a")),
+    ] {
+        let call = client.call_with_key(path, key, no_message());
+        let answer = tokio::time::timeout(PATIENCE, call).await.expect("the call is still open");
+        assert_eq!(answer.headers()["grpc-status"], "4", "{path}");
+    }
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
+use bytes::Bytes;
 use futures::StreamExt;
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
@@ -12,8 +15,9 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1alpha;
+use tower::ServiceExt;
 
-use crate::bench::open_options;
+use crate::bench::{Bench, open_options};
 use crate::calls::{Clients, refused};
 use crate::wire::serve;
 
@@ -87,4 +91,28 @@ async fn older_clients_are_answered_too() {
         Some(v1alpha::server_reflection_response::MessageResponse::FileDescriptorResponse(_))
     );
     assert!(described, "{answer:?}");
+}
+
+#[tokio::test]
+async fn reflection_reads_no_more_than_64_kib_over_one_call() {
+    let clients = Clients::open().await;
+    let mut reflection = ServerReflectionClient::new(clients.channel.clone());
+    let requests = (0..16).map(|_| ServerReflectionRequest {
+        host: "x".repeat(8 * 1024),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    });
+    let answers = reflection.server_reflection_info(futures::stream::iter(requests)).await.unwrap();
+    let answered = answers.into_inner().filter(|answer| std::future::ready(answer.is_ok())).count().await;
+    assert!(answered <= 8, "{answered} requests were read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_health_ends_after_a_while_although_nothing_changes() {
+    let bench = Bench::open();
+    let watch = Request::post("/grpc.health.v1.Health/Watch").header("content-type", "application/grpc");
+    let watch = watch.body(Body::from(Bytes::from_static(&[0; 5]))).unwrap();
+    let watched = bench.app.clone().oneshot(watch).await.unwrap();
+    let statuses = axum::body::to_bytes(watched.into_body(), usize::MAX);
+    let ended = tokio::time::timeout(Duration::from_secs(3_600), statuses).await;
+    assert!(ended.expect("the watch goes on").is_ok());
 }

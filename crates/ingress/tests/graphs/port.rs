@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode, Version};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::bench::open_options;
@@ -87,4 +88,28 @@ async fn who_never_answers_a_ping_is_cut_off() {
     // A preface and empty settings, and never a word again.
     mute.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
     mute.rest().await;
+}
+
+#[tokio::test]
+async fn a_connection_of_http_2_is_told_how_many_requests_it_may_have_at_once() {
+    const PREFACE_AND_SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    const SETTINGS: u8 = 4;
+    const MAX_CONCURRENT_STREAMS: u16 = 3;
+    let mut options = open_options();
+    options.limits.streams_per_connection = 7;
+    let door = serve(options).await;
+    let mut stream = TcpStream::connect(door.address).await.unwrap();
+    stream.write_all(PREFACE_AND_SETTINGS).await.unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    let [high, middle, low, kind, ..] = head;
+    assert_eq!(kind, SETTINGS);
+    let mut settings = vec![0; u32::from_be_bytes([0, high, middle, low]).try_into().unwrap()];
+    stream.read_exact(&mut settings).await.unwrap();
+    let mut settings = settings
+        .as_chunks::<6>()
+        .0
+        .iter()
+        .map(|[id @ .., a, b, c, d]| (u16::from_be_bytes(*id), u32::from_be_bytes([*a, *b, *c, *d])));
+    assert_eq!(settings.find(|(id, _)| *id == MAX_CONCURRENT_STREAMS), Some((MAX_CONCURRENT_STREAMS, 7)));
 }

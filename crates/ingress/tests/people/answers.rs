@@ -80,3 +80,14 @@ async fn a_new_schema_is_what_the_next_answer_is_judged_by() {
     problems(&bench, &id, json!("a")).await;
     bench.done(&id, "submit", json!({"person": "ann", "answer": 1})).await;
 }
+
+#[tokio::test]
+async fn rules_that_take_too_much_work_on_an_answer_refuse_it() {
+    let rule = "answer.all(x, answer.all(y, x == y))";
+    let queue = json!({"rules": [{"if": format!("!({rule})"), "message": "all must be the same"}]});
+    let bench = Bench::office(queue, 1).await;
+    let id = bench.begun("ann").await;
+    let found = problems(&bench, &id, json!(vec![1; 2_000])).await;
+    assert!(found.iter().any(|(_, message)| message.contains("take too much work")), "{found:?}");
+    bench.done(&id, "submit", json!({"person": "ann", "answer": [1, 1]})).await;
+}

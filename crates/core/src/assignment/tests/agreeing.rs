@@ -89,3 +89,13 @@ fn an_answer_of_the_wrong_shape_is_not_shown_to_the_rules() {
     let huge = raw(&format!("{:?}", "x".repeat(70_000)));
     assert!(check(&huge, Vec::new())[0].message.contains("larger"));
 }
+
+#[test]
+fn answers_that_are_dear_to_compare_share_one_budget() {
+    let ones = format!("[{}1]", "1,".repeat(20_000));
+    let ones = ones.as_str();
+    let (_, payload) = told("agreement: 'answer.all(x, x == 1)'", &[ones; 2]);
+    assert_eq!(payload["agreed"], true);
+    let (_, payload) = told("agreement: 'answer.all(x, x == 1)'", &[ones; 40]);
+    assert_eq!(payload["agreed"], false);
+}

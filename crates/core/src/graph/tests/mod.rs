@@ -1,6 +1,7 @@
 //! The rules of a graph, each with the case that would break it.
 
 mod bench;
+mod budgeting;
 mod creating;
 mod editing;
 mod ending;

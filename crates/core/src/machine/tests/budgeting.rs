@@ -55,6 +55,13 @@ fn reading_a_text_is_paid_for_by_its_length() {
         "event.payload.l.all(x, size(event.payload.s) > 1)",
         "event.payload.l.all(x, event.payload.s.contains('8') == false)",
         "event.payload.l.all(x, (event.payload.s + 'x').endsWith('x'))",
+        "event.payload.l.all(x, !event.payload.s.startsWith('8'))",
+        "event.payload.l.all(x, !event.payload.s.endsWith('8'))",
+        "event.payload.l.all(x, !event.payload.s.matches('8'))",
+        "event.payload.l.all(x, dyn(event.payload.s + 'x') != 1)",
+        "event.payload.l.all(x, dyn(event.payload.s.lowerAscii()) != 1)",
+        "event.payload.l.all(x, dyn(event.payload.s.trim()) != 1)",
+        "event.payload.l.all(x, event.payload.l + event.payload.l != [])",
     ] {
         assert_eq!(spent(guard).1, Some(BudgetEnd::Work), "{guard}");
     }
@@ -218,4 +225,15 @@ fn the_patterns_of_a_definition_are_bounded_together() {
     };
     assert!(with(50).is_ok());
     assert!(with(1_500).unwrap_err().to_string().contains("8 MiB"));
+}
+
+#[test]
+fn a_loop_ends_when_its_budget_is_used_up() {
+    let nested = "event.payload.all(a, event.payload.all(b, a == b && b == a))";
+    let machine = guarded(1, nested);
+    let budget = Budget::default();
+    let payload = list(20_000);
+    step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
+    assert_eq!(budget.end(), Some(BudgetEnd::Work));
+    assert!(budget.spent() < STEP_UNITS + 5_000, "{}", budget.spent());
 }

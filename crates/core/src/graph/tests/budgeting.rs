@@ -1,0 +1,46 @@
+//! One budget for all conditions and lists of a decision.
+
+use super::bench::Bench;
+
+/// A graph whose node `a` is followed by so many nodes, each behind a condition that looks at a long list.
+fn conditions(count: usize) -> Bench {
+    let node = |n: usize| format!("{{id: n{n}, parents: [{{node: a, if: 'input.l.all(x, x > 0)'}}]}}");
+    let nodes: Vec<String> = (0..count).map(node).collect();
+    let input = format!("{{l: [{}1]}}", "1,".repeat(20_000));
+    Bench::of(&format!("{{name: g, input: {input}, nodes: [{{id: a}}, {}]}}", nodes.join(", ")))
+}
+
+#[test]
+fn conditions_of_one_decision_share_one_budget() {
+    let mut few = conditions(2);
+    few.passes("a");
+    assert_eq!(few.statuses(), "a PASS, n0 RUNNING, n1 RUNNING");
+    let mut many = conditions(100);
+    many.passes("a");
+    let statuses = many.statuses();
+    assert!(statuses.contains("n0 RUNNING") && statuses.contains("n99 TASK_ERROR"), "{statuses}");
+    assert!(many.why("n99").contains("too much work"), "{}", many.why("n99"));
+}
+
+#[test]
+fn a_list_that_needs_too_much_memory_is_an_error_of_its_fan_out() {
+    let input = format!("{{s: {}, l: [{}1]}}", "x".repeat(50_000), "1,".repeat(1_000));
+    let bench = Bench::of(&format!(
+        "{{name: g, input: {input}, nodes: [{{id: each, fan_out: {{over: \"input.l.map(x, input.s + 'y')\"}}}}]}}"
+    ));
+    assert_eq!(bench.statuses(), "each TASK_ERROR");
+    assert!(bench.why("each").contains("need too much memory"), "{}", bench.why("each"));
+}
+
+#[test]
+fn the_items_of_a_fan_out_are_paid_for() {
+    let node = |n: usize| format!("{{id: n{n}, parents: [a], fan_out: {{over: input.l}}}}");
+    let nodes: Vec<String> = (0..5).map(node).collect();
+    let input = format!("{{l: [{}1]}}", "1,".repeat(60_000));
+    let source = format!("{{name: g, input: {input}, nodes: [{{id: a}}, {}]}}", nodes.join(", "));
+    let mut bench = Bench::of(&source);
+    bench.passes("a");
+    // Each has more items than a graph has nodes. The last one is not even read.
+    assert!(!bench.why("n0").contains("too much memory"), "{}", bench.why("n0"));
+    assert!(bench.why("n4").contains("need too much memory"), "{}", bench.why("n4"));
+}
