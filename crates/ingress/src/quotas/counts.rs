@@ -47,6 +47,8 @@ impl RowCount {
 /// uses at most a hundredth of the time of a connection, unless one count takes longer than a hundredth of the longest. Counts equal the rows within the longest plus the pause of the task, 10 s.
 const SHORTEST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(8);
+/// A count is believed for so long. An idle tenant is not counted, so what is known of it grows old.
+const BELIEVED: Duration = Duration::from_secs(10);
 /// A refusal is repeated for so long without counting.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
@@ -141,7 +143,7 @@ impl TenantQuotas {
         count.used = true;
         let total = count.total().saturating_add(more);
         let near = if is_exact(counted) { most / 2 } else { most };
-        let admitted = total <= near && count.counted_at.elapsed() < LONGEST * 2;
+        let admitted = total <= near && count.counted_at.elapsed() < BELIEVED;
         if admitted {
             count.add(more);
         }
