@@ -64,6 +64,7 @@ fn runtime(threads: usize) -> std::io::Result<Runtime> {
 
 async fn run(cli: &Cli, config: Config) -> Result<()> {
     drills::plant_bug()?;
+    drills::expect_clock_signals()?;
     let output = if cli.global.json { Output::Json } else { Output::Text };
     match &cli.command {
         Command::Dev(args) => cmd::dev::run(args, &config, None).await,

@@ -52,6 +52,15 @@ pub fn release() -> Result<Release> {
     Release::parse(&text).ok_or_else(|| anyhow!("{RELEASE}: {text:?} is no release"))
 }
 
+/// Takes SIGUSR2 from the beginning where [`jumping_clock`] will listen for it: until then it would end the process.
+pub fn expect_clock_signals() -> Result<()> {
+    if asked(CLOCK_JUMP)?.is_some() {
+        // The handler stays when the stream is dropped.
+        drop(signal(SignalKind::user_defined2()).context("cannot listen for signals")?);
+    }
+    Ok(())
+}
+
 /// Lets the clock jump forth and back by so much at every SIGUSR2, forth first. The duty that measures
 /// the store's time sets it right again.
 pub fn jumping_clock(clock: &Arc<StoreClock>) -> Result<()> {
