@@ -10,15 +10,18 @@ use millstream_core::id::{AssignmentId, ItemKey, TenantId};
 use millstream_store::Result as StoreResult;
 use millstream_store::assignments::{Caller, Given};
 use millstream_store::item_store::{ItemRef, LoadedItem};
-use millstream_store::tending::{Ask, Tended, tend};
+use millstream_store::tending::{Ask, JudgedAnswer, Tended, What, tend};
 use tokio_util::task::TaskTracker;
 
 use super::counted;
 use super::judging::Schemas;
 use super::refused::{self, silent};
 use super::shell::Shell;
-use crate::http::problem::Problem;
+use crate::http::problem::{Kind, Problem};
 use crate::lookup::Lookup;
+
+/// How often an answer is judged again because its queue or item was changed meanwhile.
+const JUDGED_AGAIN: usize = 4;
 
 pub(crate) struct Desk {
     next: Lookup<Caller, Given>,
@@ -75,8 +78,23 @@ impl Desk {
         Ok(self.items.ask(vec![of]).await?.pop().flatten())
     }
 
-    pub(super) async fn tended(&self, ask: Ask) -> Result<Tended, Problem> {
-        self.tend.ask(vec![ask]).await?.pop().ok_or_else(silent)?.map_err(refused::contended)
+    /// An answer that takes long to judge is judged here, on the task of its request: the batch is of all tenants.
+    pub(super) async fn tended(&self, mut ask: Ask) -> Result<Tended, Problem> {
+        for _ in 0..JUDGED_AGAIN {
+            let tended = self.tend.ask(vec![ask.clone()]).await?.pop().ok_or_else(silent)?;
+            let (queue, payload) = match tended.map_err(refused::contended)? {
+                Tended::Unjudged { queue, payload } => (queue, payload),
+                tended @ (Tended::Done { .. }
+                | Tended::Refused { .. }
+                | Tended::Invalid(_)
+                | Tended::NotAdopted(_)
+                | Tended::NoSuchItem) => return Ok(tended),
+            };
+            let What::Input(Input::Submit { person, answer, .. }) = &ask.what else { return Err(silent()) };
+            let problems = self.shell.judge_answer(&queue, &payload, (person, answer)).await;
+            ask.judged = Some(JudgedAnswer { queue, payload, problems });
+        }
+        Err(Problem::new(Kind::Busy, "the queue was changed while the answer was judged: hand it in again"))
     }
 
     /// Does something about an assignment: the item as it is then, or why not.
@@ -102,7 +120,7 @@ impl Desk {
             Tended::Refused { refusal, work: _ } => Err(refused::refused(&refusal)),
             Tended::Invalid(problems) => Err(refused::invalid_answer(problems)),
             Tended::NoSuchItem => Err(none()),
-            Tended::NotAdopted(_) => Err(silent()),
+            Tended::NotAdopted(_) | Tended::Unjudged { .. } => Err(silent()),
         }
     }
 }

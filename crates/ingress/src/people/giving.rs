@@ -57,7 +57,7 @@ async fn start(door: &Door, tenant: &TenantId, one: &Assignment) -> Result<Optio
         Tended::Done { mut work, .. } => Ok(work.assignments.remove(&one.id)),
         Tended::Refused { .. } | Tended::NoSuchItem => Ok(None),
         Tended::Invalid(problems) => Err(refused::invalid_answer(problems)),
-        Tended::NotAdopted(_) => Err(silent()),
+        Tended::NotAdopted(_) | Tended::Unjudged { .. } => Err(silent()),
     }
 }
 

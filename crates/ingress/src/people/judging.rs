@@ -1,32 +1,33 @@
 //! Answers are judged by the schemas of their queues, which are compiled once.
 //!
-//! Those who put queues are trusted to work, not to keep everybody else waiting: what refers to itself, or is about a
-//! large answer, is judged on a thread of its own, within a time. A schema that takes longer is given up, which ends
-//! its thread (see [`super::schema_steps`]), and is not asked again for a long while. There are never more than a few
-//! such threads.
+//! What is judged within a batch of all tenants takes a few steps ([`Schemas::judge_at_once`]). Everything else is judged
+//! by the task of its request, on a thread of its own: what refers to itself, is about a large answer, takes more steps
+//! or is not compiled yet. A schema that takes too many steps (see [`super::schema_steps`]) is not asked again for a long
+//! while. One that takes too long by the clock is given up for that answer only: the machine may be busy. There are
+//! never more than a few such threads.
 
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lru::LruCache;
 use millstream_core::assignment::limits::MAX_PROBLEMS;
 use millstream_core::problem::Problem;
 use millstream_core::raw::RawJson;
+use millstream_rpc::weighed_cache::WeighedCache;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::schema::Schema;
-use super::schema_steps::{StepCut, limited};
+use super::schema_steps::{MAX_STEPS, StepCut, limited};
 
-const SCHEMAS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
+/// What compiled schemas may occupy, by estimate.
+const CACHE_BYTES: usize = 128 * 1024 * 1024;
 /// Answers up to this are judged by plain schemas in place: moving them costs more.
 const SMALL: usize = 4 * 1024;
-/// For one answer.
-const PATIENCE: Duration = Duration::from_millis(250);
-/// For a schema, when a queue is put or an answer is the first.
-const TO_COMPILE: Duration = Duration::from_secs(2);
-/// How long a schema that took too long is left alone.
+/// Steps in place, about a tenth of a millisecond.
+const STEPS_AT_ONCE: u64 = 500;
+/// For one answer, and for a schema when a queue is put or an answer is the first.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a schema that took too many steps is left alone.
 const REST: Duration = Duration::from_secs(3600);
 /// Of a thread that follows a schema wherever it refers to.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
@@ -38,24 +39,27 @@ const QUEUEING: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 enum Known {
     Good(Arc<Schema>),
-    /// Too slow, until then; or it cannot be used.
+    /// Too many steps, until then; or it cannot be used.
     Bad(Problem, Instant),
 }
 
 pub(crate) struct Schemas {
-    known: Mutex<LruCache<RawJson, Known>>,
+    known: Mutex<WeighedCache<RawJson, Known>>,
     /// One permit for each thread, until it ends.
     threads: Arc<Semaphore>,
 }
 
 impl Default for Schemas {
     fn default() -> Self {
-        Self { known: Mutex::new(LruCache::new(SCHEMAS)), threads: Arc::new(Semaphore::new(THREADS)) }
+        Self {
+            known: Mutex::new(WeighedCache::with_capacity(CACHE_BYTES)),
+            threads: Arc::new(Semaphore::new(THREADS)),
+        }
     }
 }
 
 impl Schemas {
-    fn lock(&self) -> MutexGuard<'_, LruCache<RawJson, Known>> {
+    fn lock(&self) -> MutexGuard<'_, WeighedCache<RawJson, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,84 +68,117 @@ impl Schemas {
         self.compiled(schema).await.map(|_| ())
     }
 
+    /// What is known of a schema without compiling it.
+    fn known(&self, text: &RawJson) -> Option<Result<Arc<Schema>, Problem>> {
+        match self.lock().get(text)? {
+            Known::Good(schema) => Some(Ok(schema)),
+            Known::Bad(problem, until) if Instant::now() < until => Some(Err(problem)),
+            Known::Bad(..) => None,
+        }
+    }
+
+    fn leave_alone(&self, text: &RawJson, problem: &Problem) {
+        self.lock().put(text.clone(), Known::Bad(problem.clone(), Instant::now() + REST), text.len());
+    }
+
     async fn compiled(&self, text: &RawJson) -> Result<Arc<Schema>, Problem> {
-        match self.lock().get(text).cloned() {
-            Some(Known::Good(schema)) => return Ok(schema),
-            Some(Known::Bad(problem, until)) if Instant::now() < until => return Err(problem),
-            Some(Known::Bad(..)) | None => {}
+        if let Some(known) = self.known(text) {
+            return known;
         }
         let source = text.clone();
-        let compiled = self.beside(TO_COMPILE, move || Schema::compile(&source)).await;
-        let compiled = match compiled {
-            Ok(compiled) => compiled,
-            Err(why) => {
-                let problem = Problem::new("schema", why.said("to compile"));
-                if let Cut::Busy = why {
-                    return Err(problem);
-                }
-                Err(problem)
+        let compiled = self.beside(move || Schema::compile(&source)).await.map_err(|cut| {
+            let problem = Problem::new("schema", cut.reason("to compile"));
+            if cut.is_of_the_schema() {
+                self.leave_alone(text, &problem);
+            }
+            problem
+        })?;
+        let schema = match compiled {
+            Ok(schema) => Arc::new(schema),
+            Err(problem) => {
+                self.leave_alone(text, &problem);
+                return Err(problem);
             }
         };
-        let known = match &compiled {
-            Ok(_) => None,
-            Err(problem) => Some(Known::Bad(problem.clone(), Instant::now() + REST)),
+        let weight = text.len() + schema.weight;
+        self.lock().put(text.clone(), Known::Good(Arc::clone(&schema)), weight);
+        Ok(schema)
+    }
+
+    /// Everything that is wrong with an answer, where that is found within a few steps.
+    pub(super) fn judge_at_once(&self, text: &RawJson, answer: &RawJson) -> Option<Vec<Problem>> {
+        let schema = match self.known(text)? {
+            Ok(schema) => schema,
+            Err(problem) => return Some(vec![unusable(&problem)]),
         };
-        let schema = compiled.map(Arc::new);
-        let known = known.or_else(|| schema.as_ref().ok().map(|schema| Known::Good(schema.clone())));
-        if let Some(known) = known {
-            self.lock().put(text.clone(), known);
+        if !schema.is_plain || answer.len() > SMALL {
+            return None;
         }
-        schema
+        limited(STEPS_AT_ONCE, PATIENCE, || schema.problems(answer, MAX_PROBLEMS + 1)).ok()
     }
 
     /// Everything that is wrong with an answer, at JSON pointers into it.
     pub(super) async fn judge(&self, text: &RawJson, answer: &RawJson) -> Vec<Problem> {
+        if let Some(judged) = self.judge_at_once(text, answer) {
+            return judged;
+        }
         let schema = match self.compiled(text).await {
             Ok(schema) => schema,
-            Err(problem) => {
-                return vec![Problem::new("", format!("the queue's schema cannot be used: {problem}"))];
-            }
+            Err(problem) => return vec![unusable(&problem)],
         };
-        // One more than is told, so that it can be said that there are more.
-        let most = MAX_PROBLEMS + 1;
-        let judged = if schema.is_plain && answer.len() <= SMALL {
-            limited(PATIENCE, || schema.problems(answer, most)).map_err(|cut| Cut::of(cut, PATIENCE))
-        } else {
-            let answer = answer.clone();
-            self.beside(PATIENCE, move || schema.problems(&answer, most)).await
-        };
-        judged.unwrap_or_else(|why| {
-            if let Cut::Busy = why {
-                return vec![Problem::new("", "too many answers are being judged: hand it in again")];
+        let answer = answer.clone();
+        // One more than is shown, so that it can be said that there are more.
+        let judged = self.beside(move || schema.problems(&answer, MAX_PROBLEMS + 1)).await;
+        judged.unwrap_or_else(|cut| {
+            let problem = Problem::new("", cut.reason("to judge an answer by"));
+            if cut.is_of_the_schema() {
+                tracing::warn!(%problem, "a schema of a queue is left alone for an hour");
+                self.leave_alone(text, &problem);
+                return vec![unusable(&problem)];
             }
-            let problem = Problem::new("", why.said("to judge an answer by"));
-            tracing::warn!(%problem, "a schema of a queue is left alone for a while");
-            self.lock().put(text.clone(), Known::Bad(problem.clone(), Instant::now() + REST));
-            vec![Problem::new("", format!("the queue's schema cannot be used: {problem}"))]
+            vec![Problem::new("", format!("{}: hand the answer in again", problem.message))]
         })
     }
 }
 
+fn unusable(problem: &Problem) -> Problem {
+    Problem::new("", format!("the queue's schema cannot be used: {problem}"))
+}
+
 /// Why something was not finished.
-enum Cut {
-    Late(Duration),
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SchemaCut {
+    Steps,
+    Late,
     Broken,
-    /// No thread was free in time: not the schema's fault.
+    /// No thread was free in time.
     Busy,
 }
 
-impl Cut {
-    fn said(&self, to: &str) -> String {
+impl SchemaCut {
+    fn reason(self, to: &str) -> String {
         match self {
-            Self::Late(most) => format!("it takes longer than {} ms {to}", most.as_millis()),
+            Self::Steps => format!("it takes more than {MAX_STEPS} steps {to}"),
+            Self::Late => format!("it took longer than {} s {to}", PATIENCE.as_secs()),
             Self::Broken => "it cannot be worked with".to_owned(),
             Self::Busy => format!("no thread is free {to}"),
         }
     }
 
-    fn of(cut: StepCut, most: Duration) -> Self {
+    /// Whether it would be the same on another machine.
+    fn is_of_the_schema(self) -> bool {
+        match self {
+            Self::Steps | Self::Broken => true,
+            Self::Late | Self::Busy => false,
+        }
+    }
+}
+
+impl From<StepCut> for SchemaCut {
+    fn from(cut: StepCut) -> Self {
         match cut {
-            StepCut::Late => Self::Late(most),
+            StepCut::Steps => Self::Steps,
+            StepCut::Late => Self::Late,
             StepCut::Broken => Self::Broken,
         }
     }
@@ -151,25 +188,23 @@ impl Schemas {
     /// On a thread of its own, with a stack of its own, which ends soon after its time.
     async fn beside<T: Send + 'static>(
         &self,
-        most: Duration,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Cut> {
+    ) -> Result<T, SchemaCut> {
         let permit = tokio::time::timeout(QUEUEING, self.threads.clone().acquire_owned()).await;
-        let Ok(Ok(permit)) = permit else { return Err(Cut::Busy) };
+        let Ok(Ok(permit)) = permit else { return Err(SchemaCut::Busy) };
         let (tell, told) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("schema".to_owned()).stack_size(STACK_BYTES);
         let begun = thread.spawn(move || {
             let _permit = permit;
             // An error means that the caller is gone.
-            let _ = tell.send(limited(most, work));
+            let _ = tell.send(limited(MAX_STEPS, PATIENCE, work));
         });
         if begun.is_err() {
-            return Err(Cut::Broken);
+            return Err(SchemaCut::Busy);
         }
         match told.await {
-            Ok(Ok(done)) => Ok(done),
-            Ok(Err(cut)) => Err(Cut::of(cut, most)),
-            Err(_) => Err(Cut::Broken),
+            Ok(done) => done.map_err(SchemaCut::from),
+            Err(_) => Err(SchemaCut::Broken),
         }
     }
 }
@@ -248,43 +283,54 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_schema_that_doubles_with_every_step_is_given_up_and_left_alone() {
+    /// A schema that takes twice as many steps with each of 60 levels.
+    fn doubling(title: usize) -> RawJson {
         let mut defs = String::new();
-        for n in 0..60 {
+        for level in 0..60 {
+            let next = level + 1;
             let _ = write!(
                 defs,
-                r##""d{n}":{{"allOf":[{{"$ref":"#/$defs/d{m}"}},{{"$ref":"#/$defs/d{m}"}}]}},"##,
-                m = n + 1
+                r##""d{level}":{{"allOf":[{{"$ref":"#/$defs/d{next}"}},{{"$ref":"#/$defs/d{next}"}}]}},"##
             );
         }
-        let schema =
-            raw(&format!(r##"{{"$defs":{{{defs}"d60":{{"type":"string"}}}},"$ref":"#/$defs/d0"}}"##));
+        raw(&format!(
+            r##"{{"title":"{title}","$defs":{{{defs}"d60":{{"type":"number"}}}},"$ref":"#/$defs/d0"}}"##
+        ))
+    }
+
+    #[tokio::test]
+    async fn a_schema_of_too_many_steps_is_left_alone() {
+        let (schemas, schema) = (Schemas::default(), doubling(0));
+        let problems = schemas.judge(&schema, &raw("1")).await;
+        assert!(problems[0].message.contains("steps"), "{problems:?}");
+        // No thread is asked for again.
+        let _all = schemas.threads.acquire_many(u32::try_from(THREADS).unwrap()).await.unwrap();
+        assert_eq!(schemas.judge_at_once(&schema, &raw("1")), Some(problems));
+    }
+
+    #[tokio::test]
+    async fn a_plain_schema_of_many_steps_is_judged_beside() {
         let schemas = Schemas::default();
-        let begun = Instant::now();
-        let told = schemas.judge(&schema, &raw("1")).await;
-        assert!(!told.is_empty());
-        schemas.judge(&schema, &raw("1")).await;
-        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        let schema = raw(r#"{"items":{"type":"number"}}"#);
+        schemas.check(&schema).await.unwrap();
+        assert_eq!(schemas.judge_at_once(&schema, &raw("[1]")), Some(Vec::new()));
+        let long = raw(&format!("[{}1]", "1,".repeat(1_500)));
+        assert_eq!(schemas.judge_at_once(&schema, &long), None);
+        assert_eq!(schemas.judge(&schema, &long).await, []);
+    }
+
+    #[test]
+    fn only_steps_are_held_against_a_schema() {
+        assert!(SchemaCut::Steps.is_of_the_schema());
+        assert!(!SchemaCut::Late.is_of_the_schema() && !SchemaCut::Busy.is_of_the_schema());
     }
 
     #[tokio::test]
     async fn given_up_validations_leave_no_threads() {
         let schemas = Schemas::default();
         for n in 0..12 {
-            let mut defs = String::new();
-            for level in 0..60 {
-                let next = level + 1;
-                let _ = write!(
-                    defs,
-                    r##""d{level}":{{"allOf":[{{"$ref":"#/$defs/d{next}"}},{{"$ref":"#/$defs/d{next}"}}]}},"##
-                );
-            }
-            let hostile = raw(&format!(
-                r##"{{"title":"{n}","$defs":{{{defs}"d60":{{"type":"number"}}}},"$ref":"#/$defs/d0"}}"##
-            ));
-            let told = schemas.judge(&hostile, &raw("1")).await;
-            assert!(told[0].message.contains("takes longer"), "{told:?}");
+            let problems = schemas.judge(&doubling(n), &raw("1")).await;
+            assert!(problems[0].message.contains("steps"), "{problems:?}");
         }
         // Every thread gives its permit back when it ends; nothing else does.
         let all = schemas.threads.acquire_many(u32::try_from(THREADS).unwrap());
@@ -316,8 +362,8 @@ mod tests {
     async fn a_pattern_takes_linear_time() {
         let schema = r#"{"type":"string","pattern":"^(a+)+$"}"#;
         let answer = format!("\"{}!\"", "a".repeat(3_000));
-        let begun = Instant::now();
-        assert_eq!(judged(schema, &answer).await.len(), 1);
-        assert!(begun.elapsed() < Duration::from_secs(2));
+        let problems = judged(schema, &answer).await;
+        assert_eq!(problems.len(), 1);
+        assert!(!problems[0].message.contains("hand the answer in again"), "{problems:?}");
     }
 }

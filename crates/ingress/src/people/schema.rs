@@ -3,7 +3,7 @@
 use jsonschema::{Draft, PatternOptions, Validator};
 use millstream_core::problem::Problem;
 use millstream_core::raw::RawJson;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::schema_steps::{STEP_KEYWORD, compile_keyword, count_steps, uncounted_reference};
 
@@ -11,12 +11,18 @@ use super::schema_steps::{STEP_KEYWORD, compile_keyword, count_steps, uncounted_
 pub(crate) const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 /// Of one compiled pattern.
 const PATTERN_BYTES: usize = 1024 * 1024;
+/// Of one schema.
+const MAX_PATTERNS: usize = 64;
+/// What a byte of a schema becomes when it is compiled, patterns aside; a guess that is on the safe side.
+const COMPILED_BYTES: usize = 64;
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 pub(super) struct Schema {
     validator: Validator,
     /// Nothing in it refers to other places of it: what it costs is known from its size.
     pub(super) is_plain: bool,
+    /// What it occupies at most, its text aside.
+    pub(super) weight: usize,
 }
 
 impl Schema {
@@ -37,22 +43,28 @@ impl Schema {
             let message = format!("{target:?} is not in this schema; references to others are not followed");
             return Err(Problem::new(path, message));
         }
+        let patterns = patterns(&value);
+        if patterns > MAX_PATTERNS {
+            let message = format!("has {patterns} patterns, at most {MAX_PATTERNS} are compiled");
+            return Err(Problem::new("schema", message));
+        }
+        let weight = patterns * PATTERN_BYTES + text.len() * COMPILED_BYTES;
         let is_plain = !refers(&value);
         count_steps(&mut value);
         if let Some(target) = uncounted_reference(&value) {
             return Err(Problem::new("schema", format!("{target:?} is not a place for a schema")));
         }
-        let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+        let pattern_options = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
         let options = jsonschema::options().with_draft(Draft::Draft202012).offline();
         let validator = options
-            .with_pattern_options(patterns)
+            .with_pattern_options(pattern_options)
             .with_keyword(STEP_KEYWORD, compile_keyword)
             .build(&value)
             .map_err(|error| {
                 let path = dotted("schema", error.instance_path().as_str());
                 Problem::new(path, format!("is not a JSON Schema: {}", clipped(&error.to_string())))
             })?;
-        Ok(Self { validator, is_plain })
+        Ok(Self { validator, is_plain, weight })
     }
 
     /// Everything that is wrong with an answer, at JSON pointers into it; at most so many.
@@ -85,6 +97,19 @@ fn clipped(message: &str) -> &str {
 fn dotted(root: &str, pointer: &str) -> String {
     let parts = pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
     parts.fold(root.to_owned(), |path, part| format!("{path}.{part}"))
+}
+
+/// How many texts in it may be compiled as patterns.
+fn patterns(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => {
+            let own = usize::from(fields.get("pattern").is_some_and(Value::is_string));
+            let named = fields.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
+            own + named + fields.values().map(patterns).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
 }
 
 const REFERENCES: &[&str] = &["$ref", "$dynamicRef"];

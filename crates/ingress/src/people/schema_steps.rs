@@ -15,8 +15,9 @@ use serde_json::{Map, Value};
 
 /// No keyword of JSON Schema begins like this.
 pub(super) const STEP_KEYWORD: &str = "x-millstream-step";
-/// Subschemas that may be applied to parts of one answer, each as often as it is.
-const MAX_STEPS: u64 = 1_000_000;
+/// Subschemas that may be applied to parts of one answer, each as often as it is. This and not the clock decides that a
+/// schema cannot be used: a busy machine refuses nothing.
+pub(super) const MAX_STEPS: u64 = 200_000;
 const STEPS_PER_LOOK: u64 = 64;
 
 thread_local! {
@@ -26,39 +27,46 @@ thread_local! {
 #[derive(Debug, Clone, Copy)]
 struct StepLimit {
     steps: u64,
+    most: u64,
     until: Instant,
 }
 
 /// Why work under a limit has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepCut {
-    /// Too many steps, or too much time.
+    /// Too many steps: it would be so on every machine.
+    Steps,
+    /// Too much time.
     Late,
     /// It panicked by itself.
     Broken,
 }
 
 /// What is thrown past the limit.
-struct LimitReached;
+struct LimitReached(StepCut);
 
-/// Runs work that compiles or applies schemas, on this thread, until it is done or past its limit.
-pub(super) fn limited<T>(most: Duration, work: impl FnOnce() -> T) -> Result<T, StepCut> {
-    let limit = StepLimit { steps: 0, until: Instant::now() + most };
+/// Runs work that compiles or applies schemas, on this thread, until it is done or past one of its limits.
+pub(super) fn limited<T>(steps: u64, time: Duration, work: impl FnOnce() -> T) -> Result<T, StepCut> {
+    let limit = StepLimit { steps: 0, most: steps, until: Instant::now() + time };
     let outer = LIMIT.replace(Some(limit));
     let done = catch_unwind(AssertUnwindSafe(work));
     LIMIT.set(outer);
-    done.map_err(|thrown| if thrown.is::<LimitReached>() { StepCut::Late } else { StepCut::Broken })
+    done.map_err(|thrown| thrown.downcast::<LimitReached>().map_or(StepCut::Broken, |reached| reached.0))
 }
 
 fn step() {
     let Some(mut limit) = LIMIT.get() else { return };
     limit.steps += 1;
     LIMIT.set(Some(limit));
-    let is_late = limit.steps.is_multiple_of(STEPS_PER_LOOK) && Instant::now() > limit.until;
-    if limit.steps > MAX_STEPS || is_late {
-        // Not a panic: no hook is called and nothing is printed.
-        resume_unwind(Box::new(LimitReached));
-    }
+    let cut = if limit.steps > limit.most {
+        StepCut::Steps
+    } else if limit.steps.is_multiple_of(STEPS_PER_LOOK) && Instant::now() > limit.until {
+        StepCut::Late
+    } else {
+        return;
+    };
+    // Not a panic: no hook is called and nothing is printed.
+    resume_unwind(Box::new(LimitReached(cut)));
 }
 
 /// Our keyword, as the library sees it: always satisfied.

@@ -73,25 +73,13 @@ impl Around for Shell {
         &self.me
     }
 
-    async fn judge(&self, answered: Answered<'_>) -> Vec<Problem> {
+    async fn judge(&self, answered: Answered<'_>) -> Option<Vec<Problem>> {
         let Answered { tenant: _, queue, payload, person, answer } = answered;
         let by_schema = match &queue.schema {
-            Some(schema) => self.schemas.judge(schema, answer).await,
+            Some(schema) => self.schemas.judge_at_once(schema, answer)?,
             None => Vec::new(),
         };
-        let inline = EvaluationPool::inline();
-        if let Some(problems) = apply_rules(queue, (answer, payload), person, by_schema.clone(), inline) {
-            return problems;
-        }
-        let (queue, answer, payload, person) =
-            (queue.clone(), answer.clone(), payload.clone(), person.clone());
-        let judged = self
-            .machines
-            .evaluations
-            .run(move |stop| apply_rules(&queue, (&answer, &payload), &person, by_schema, stop));
-        judged.await.ok().flatten().unwrap_or_else(|| {
-            vec![Problem::new("", "the rules took too long by the clock: hand the answer in again")]
-        })
+        apply_rules(queue, (answer, payload), person, by_schema, EvaluationPool::inline())
     }
 
     async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>> {
@@ -112,6 +100,31 @@ impl Around for Shell {
             let settled = Settled { unleased: verdicts.len(), verdicts, ..Settled::default() };
             self.told.of(batch, &settled, &self.tellers);
         }
+    }
+}
+
+impl Shell {
+    /// Everything that is wrong with an answer, however long it takes to find out: on the task of the request, with
+    /// schema and rules on threads of their own.
+    pub(super) async fn judge_answer(
+        &self,
+        queue: &QueueConfig,
+        payload: &RawJson,
+        (person, answer): (&PersonId, &RawJson),
+    ) -> Vec<Problem> {
+        let by_schema = match &queue.schema {
+            Some(schema) => self.schemas.judge(schema, answer).await,
+            None => Vec::new(),
+        };
+        let (queue, answer, payload, person) =
+            (queue.clone(), answer.clone(), payload.clone(), person.clone());
+        let judged = self
+            .machines
+            .evaluations
+            .run(move |stop| apply_rules(&queue, (&answer, &payload), &person, by_schema, stop));
+        judged.await.ok().flatten().unwrap_or_else(|| {
+            vec![Problem::new("", "the rules took too long by the clock: hand the answer in again")]
+        })
     }
 }
 

@@ -18,9 +18,10 @@ pub trait Around: Send + Sync {
     fn fresh(&self) -> AssignmentId;
     /// Who settles.
     fn settler(&self) -> &WorkerId;
-    /// Everything that is wrong with an answer; it is valid if that is nothing.
-    async fn judge(&self, _answered: Answered<'_>) -> Vec<Problem> {
-        vec![Problem::new("", "no answers are taken here")]
+    /// Everything that is wrong with an answer; it is valid if that is nothing. `None` where finding out takes long:
+    /// others wait for this batch, so the answer comes back as [`Tended::Unjudged`](super::Tended::Unjudged).
+    async fn judge(&self, _answered: Answered<'_>) -> Option<Vec<Problem>> {
+        Some(vec![Problem::new("", "no answers are taken here")])
     }
     /// What settles the action that waits. `None` where there is no such action any more.
     async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>>;

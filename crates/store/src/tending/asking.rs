@@ -1,8 +1,9 @@
 //! What can be asked for, and what comes of it.
 
-use millstream_core::assignment::{Input, NotAdopted, Refusal, Told, Waiter, Work};
+use millstream_core::assignment::{Input, NotAdopted, QueueConfig, Refusal, Told, Waiter, Work};
 use millstream_core::id::AssignmentId;
 use millstream_core::problem::Problem;
+use millstream_core::raw::RawJson;
 
 use crate::assignments::Due;
 use crate::item_store::ItemRef;
@@ -13,6 +14,16 @@ pub struct Ask {
     /// Which item.
     pub of: ItemRef,
     pub what: What,
+    /// Of an answer that could not be judged within the batch.
+    pub judged: Option<JudgedAnswer>,
+}
+
+/// What an answer was found to be, with what it was judged by: it counts as long as that is the same.
+#[derive(Debug, Clone)]
+pub struct JudgedAnswer {
+    pub queue: Box<QueueConfig>,
+    pub payload: RawJson,
+    pub problems: Vec<Problem>,
 }
 
 #[derive(Debug, Clone)]
@@ -24,11 +35,11 @@ pub enum What {
 
 impl Ask {
     pub fn input(of: ItemRef, input: Input) -> Self {
-        Self { of, what: What::Input(input) }
+        Self { of, what: What::Input(input), judged: None }
     }
 
     pub fn adopt(of: ItemRef, waiter: Waiter) -> Self {
-        Self { of, what: What::Adopt(waiter) }
+        Self { of, what: What::Adopt(waiter), judged: None }
     }
 
     /// What is to be done about something whose time is over.
@@ -57,6 +68,11 @@ pub enum Tended {
     },
     /// The answer is not valid, and the assignment is as it was.
     Invalid(Vec<Problem>),
+    /// To judge the answer takes long: the asker judges it by these and asks again.
+    Unjudged {
+        queue: Box<QueueConfig>,
+        payload: RawJson,
+    },
     NotAdopted(NotAdopted),
     NoSuchItem,
 }

@@ -9,7 +9,7 @@ use millstream_core::assignment::{
 use millstream_core::time::Timestamp;
 
 use super::around::{Answered, Around};
-use super::asking::{Ask, Tended, What};
+use super::asking::{Ask, JudgedAnswer, Tended, What};
 use super::settings::Settings;
 use crate::Result;
 use crate::item_store::{ItemCommit, LoadedItem};
@@ -46,7 +46,7 @@ impl Drafted {
                 What::Input(_) if draft.is_closed() => draft.later.push(*at),
                 What::Adopt(_) if draft.change.is_some() => draft.later.push(*at),
                 What::Input(input) => {
-                    let answer = draft.input(around, input, settings, now).await?;
+                    let answer = draft.input(around, input, ask.judged.as_ref(), settings, now).await?;
                     draft.answers.push((*at, answer));
                 }
                 What::Adopt(waiter) => {
@@ -68,6 +68,7 @@ impl Drafted {
         &mut self,
         around: &dyn Around,
         input: &Input,
+        judged: Option<&JudgedAnswer>,
         settings: &Settings,
         now: Timestamp,
     ) -> Result<Tended> {
@@ -77,11 +78,18 @@ impl Drafted {
             && let Some(one) = self.work.assignments.get(assignment)
             && (one.status, &one.person) == (AssignmentStatus::InProgress, person)
         {
-            let payload = &self.work.payload;
-            let answered = Answered { tenant, queue: setting.queue, payload, person, answer };
-            let problems = around.judge(answered).await;
-            if !problems.is_empty() {
-                return Ok(Tended::Invalid(problems));
+            let (queue, payload) = (setting.queue, &self.work.payload);
+            let judged = judged.filter(|judged| *judged.queue == *queue && judged.payload == *payload);
+            let problems = match judged {
+                Some(judged) => Some(judged.problems.clone()),
+                None => around.judge(Answered { tenant, queue, payload, person, answer }).await,
+            };
+            match problems {
+                Some(problems) if problems.is_empty() => {}
+                Some(problems) => return Ok(Tended::Invalid(problems)),
+                None => {
+                    return Ok(Tended::Unjudged { queue: Box::new(queue.clone()), payload: payload.clone() });
+                }
             }
         }
         let work = || Box::new(self.work.clone());

@@ -14,6 +14,6 @@ mod settling;
 mod tests;
 
 pub use around::{Answered, Around, Told, Written};
-pub use asking::{Ask, Tended, What};
+pub use asking::{Ask, JudgedAnswer, Tended, What};
 pub use rounds::tend;
 pub use settling::settlement;

@@ -17,7 +17,7 @@ use millstream_core::raw::RawJson;
 use millstream_core::time::Timestamp;
 use uuid::Uuid;
 
-use super::{Answered, Around, Ask, Tended, Told, Written, tend};
+use super::{Answered, Around, Ask, JudgedAnswer, Tended, Told, Written, tend};
 use crate::action_store::Settlement;
 use crate::assignments::{Caller, Given, TotalsFilter};
 use crate::item_store::{Imported, ItemRef};
@@ -54,14 +54,15 @@ impl Around for Shell {
         &self.settler
     }
 
-    async fn judge(&self, answered: Answered<'_>) -> Vec<Problem> {
+    async fn judge(&self, answered: Answered<'_>) -> Option<Vec<Problem>> {
         let meanwhile = std::mem::take(&mut *self.meanwhile.lock().unwrap());
         for answer in tend(self, &meanwhile).await {
             done(answer);
         }
         match answered.answer.as_str() {
-            "\"wrong\"" => vec![Problem::new("/", "is wrong")],
-            _ => Vec::new(),
+            "\"wrong\"" => Some(vec![Problem::new("/", "is wrong")]),
+            "\"slow\"" => None,
+            _ => Some(Vec::new()),
         }
     }
 
@@ -211,6 +212,26 @@ async fn many_items_are_one_write_and_each_gets_its_answer() {
     let (work, _) = done(answers.next().unwrap());
     assert_eq!(work.assignments[&bob.id].status, AssignmentStatus::Skipped);
     assert!(done(answers.next().unwrap()).1, "the second of the same answers is a repeat");
+}
+
+#[tokio::test]
+async fn a_slow_answer_is_judged_outside_of_its_batch() {
+    let shell = Shell::new("overlap: 2", items(1)).await;
+    let (ann, bob) = (shell.started("ann").await, shell.started("bob").await);
+    let mut answers = tend(&*shell, &[submit(&ann, "\"slow\""), skip(&bob)]).await.into_iter();
+    let Ok(Tended::Unjudged { queue, payload }) = answers.next().unwrap() else { panic!("it was judged") };
+    done(answers.next().unwrap());
+    let judged = |payload, problems| Ask {
+        judged: Some(JudgedAnswer { queue: queue.clone(), payload, problems }),
+        ..submit(&ann, "\"slow\"")
+    };
+    let changed = judged(RawJson::of(&"another item"), Vec::new());
+    let unjudged = tend(&*shell, &[changed]).await.remove(0);
+    assert!(matches!(unjudged, Ok(Tended::Unjudged { .. })), "it was judged by another payload");
+    let wrong = judged(payload.clone(), vec![Problem::new("/", "is wrong")]);
+    assert!(matches!(tend(&*shell, &[wrong]).await.remove(0), Ok(Tended::Invalid(_))));
+    let (work, _) = done(tend(&*shell, &[judged(payload, Vec::new())]).await.remove(0));
+    assert_eq!(work.assignments[&ann.id].status, AssignmentStatus::Completed);
 }
 
 #[tokio::test]

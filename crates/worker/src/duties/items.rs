@@ -47,7 +47,13 @@ async fn settle(worker: &Worker, due: &[Due]) -> usize {
                 done += 1;
             }
             // Somebody was faster: it was handed in, or has ended.
-            Ok(Tended::Refused { .. } | Tended::Invalid(_) | Tended::NotAdopted(_) | Tended::NoSuchItem) => {}
+            Ok(
+                Tended::Refused { .. }
+                | Tended::Invalid(_)
+                | Tended::Unjudged { .. }
+                | Tended::NotAdopted(_)
+                | Tended::NoSuchItem,
+            ) => {}
             // One that cannot be read does not hold up the others.
             Err(error) => {
                 tracing::warn!(item = %due.item.item, error = %error, "an item that is due was not looked at");

@@ -119,7 +119,7 @@ async fn adopt(worker: &Worker, action: &LeasedAction, item: &ItemKey) -> Result
         // A later attempt has it.
         Tended::NotAdopted(why @ NotAdopted::Stale) => Adoption::Over(Done::Attempt(again(why.to_string()))),
         Tended::Refused { refusal, .. } => Adoption::Over(Done::Attempt(again(refusal.to_string()))),
-        Tended::Invalid(_) | Tended::NoSuchItem => {
+        Tended::Invalid(_) | Tended::Unjudged { .. } | Tended::NoSuchItem => {
             let gone = StoreError::Contention(format!("the item {} is gone", item.item));
             Adoption::Over(Done::Attempt(unavailable(&gone)))
         }
@@ -283,6 +283,7 @@ async fn withdraw_items(worker: &Worker, execution: &ExecutionKey, items: &[Item
             Tended::Done { .. }
             | Tended::Refused { .. }
             | Tended::Invalid(_)
+            | Tended::Unjudged { .. }
             | Tended::NotAdopted(_)
             | Tended::NoSuchItem => {}
         }

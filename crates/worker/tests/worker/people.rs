@@ -72,8 +72,8 @@ impl Around for Desk<'_> {
         &self.name
     }
 
-    async fn judge(&self, _: Answered<'_>) -> Vec<Problem> {
-        Vec::new()
+    async fn judge(&self, _: Answered<'_>) -> Option<Vec<Problem>> {
+        Some(Vec::new())
     }
 
     async fn settlement(&self, waiter: &Waiter, told: Told) -> Result<Option<Settlement>> {
