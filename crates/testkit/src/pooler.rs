@@ -17,6 +17,8 @@ pub enum StartupOptions {
     Forwarded,
     /// As PgBouncer does with `ignore_startup_parameters = options`.
     Dropped,
+    /// The same in session mode: a client keeps its server process.
+    DroppedInSessionMode,
     /// As PgBouncer does unless it is told otherwise.
     Refused,
 }
@@ -53,7 +55,7 @@ async fn serve(mut client: TcpStream, server: &str, options: StartupOptions) -> 
     let startup = read_startup(&mut client).await?;
     let startup = match options {
         StartupOptions::Forwarded => startup,
-        StartupOptions::Dropped => without_options(&startup),
+        StartupOptions::Dropped | StartupOptions::DroppedInSessionMode => without_options(&startup),
         StartupOptions::Refused => return client.write_all(&refusal_of_options()).await,
     };
     let mut backends = [TcpStream::connect(server).await?, TcpStream::connect(server).await?];
@@ -80,7 +82,7 @@ async fn serve(mut client: TcpStream, server: &str, options: StartupOptions) -> 
             let mut answer = Vec::new();
             let status = read_until_ready(&mut backends[current], &mut answer).await?;
             client.write_all(&answer).await?;
-            if status == b'I' {
+            if status == b'I' && options != StartupOptions::DroppedInSessionMode {
                 current = 1 - current;
             }
         }
