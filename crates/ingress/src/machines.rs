@@ -195,14 +195,29 @@ mod tests {
         }
     }
 
+    fn machines_of(store: Arc<EveryDefinition>) -> Machines {
+        let query = |keys: Vec<ExecutionKey>| async move { Ok(vec![None; keys.len()]) };
+        let lookup = Lookup::start(query, &TaskTracker::new());
+        Machines::of(lookup, store, EvaluationPlace::Threads)
+    }
+
+    #[tokio::test]
+    async fn a_machine_is_compiled_off_the_runtime() {
+        let machines = machines_of(Arc::new(EveryDefinition::default()));
+        let (tenant, name) = (TenantId::default_tenant(), Name::parse("one").unwrap());
+        let mut compiling = std::pin::pin!(machines.find(&tenant, &name, Some(1)));
+        // The store answers at once, so it is the thread of the pool that is waited for.
+        assert!(futures::poll!(&mut compiling).is_pending());
+        assert!(compiling.await.unwrap().is_some());
+        assert!(futures::poll!(std::pin::pin!(machines.find(&tenant, &name, Some(1)))).is_ready());
+    }
+
     #[tokio::test]
     async fn machines_are_kept_by_what_they_occupy_and_not_by_their_number() {
         let tenant = TenantId::default_tenant();
         for (kept_bytes, reads) in [(1 << 20, 2), (2_000, 4)] {
             let store = Arc::new(EveryDefinition::default());
-            let query = |keys: Vec<ExecutionKey>| async move { Ok(vec![None; keys.len()]) };
-            let lookup = Lookup::start(query, &TaskTracker::new());
-            let mut machines = Machines::of(lookup, store.clone(), EvaluationPlace::Threads);
+            let mut machines = machines_of(store.clone());
             machines.machines = Mutex::new(WeighedCache::with_capacity(kept_bytes));
             for name in ["one", "one", "two", "one", "one", "two"] {
                 let found = machines.find(&tenant, &Name::parse(name).unwrap(), Some(1)).await.unwrap();

@@ -4,7 +4,8 @@ mod redis_server;
 
 use std::time::{Duration, Instant};
 
-use millstream_stream::doorbell::{Redelivered, TENANT_WINDOW};
+use millstream_core::id::TenantId;
+use millstream_stream::doorbell::{Bell, FullTenants, Redelivered, TENANT_WINDOW};
 use millstream_stream::locks::LockToken;
 use millstream_stream::{RedisOptions, RedisStream, StreamError, Streams};
 
@@ -272,6 +273,75 @@ async fn keys_of_windows_may_be_deleted_at_any_time() {
         let rows = rig.streams.care.stats().await.unwrap();
         assert!(rows.iter().all(|row| row.length == 0 && row.pending == 0), "{lost}: {rows:?}");
     }
+}
+
+#[tokio::test]
+async fn what_is_rung_behind_overflow_stays_behind_it() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&(0..300).map(bell).collect::<Vec<_>>()).await.unwrap();
+    // The window has room again, and the list has not been moved up yet.
+    rig.command(&["HSET", &rig.lane_key("deep"), "default", "0"]).await;
+    rig.streams.bells.publish(&[bell(300)]).await.unwrap();
+    let mut heard = Vec::new();
+    while heard.len() < 301 {
+        let deliveries = reader.read(100, Duration::from_millis(200)).await.unwrap();
+        heard.extend(deliveries.into_iter().map(|delivery| delivery.bell));
+    }
+    assert_eq!(heard, (0..301).map(bell).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_doorbell_for_actions_is_never_overflow() {
+    let rig = Rig::start().await;
+    let _reader = rig.join("w").await;
+    rig.streams.bells.publish(&(0..300).map(bell).collect::<Vec<_>>()).await.unwrap();
+    rig.streams.bells.publish(&[Bell::Actions(execution(0))]).await.unwrap();
+    let length: usize = redis::from_redis_value(rig.command(&["XLEN", &rig.bells_key()]).await).unwrap();
+    assert_eq!(length, TENANT_WINDOW + 1);
+}
+
+#[tokio::test]
+async fn a_count_that_was_lost_does_not_widen_the_window() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&(0..200).map(bell).collect::<Vec<_>>()).await.unwrap();
+    rig.command(&["DEL", &rig.lane_key("deep")]).await;
+    rig.answer(&mut reader, 200).await;
+    // What was delivered is taken off the count with the next read.
+    assert!(reader.read(100, Duration::ZERO).await.unwrap().is_empty());
+    rig.streams.bells.publish(&(200..1_200).map(bell).collect::<Vec<_>>()).await.unwrap();
+    let length: usize = redis::from_redis_value(rig.command(&["XLEN", &rig.bells_key()]).await).unwrap();
+    assert_eq!(length, TENANT_WINDOW);
+}
+
+#[tokio::test]
+async fn overflow_is_moved_up_with_every_read() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    rig.streams.bells.publish(&(0..1_000).map(bell).collect::<Vec<_>>()).await.unwrap();
+    let mut heard = 0;
+    while heard < 1_000 {
+        let more = reader.read(1_000, Duration::ZERO).await.unwrap().len();
+        assert!(more > 0, "nothing was there after {heard}");
+        heard += more;
+    }
+}
+
+#[tokio::test]
+async fn a_blocked_reader_is_given_overflow_as_soon_as_it_is_wanted() {
+    let rig = Rig::start().await;
+    let mut reader = rig.join("w").await;
+    let full = FullTenants::default();
+    full.replace([TenantId::default_tenant()].into());
+    reader.heed(&full);
+    rig.streams.bells.publish(&(0..1_000).map(bell).collect::<Vec<_>>()).await.unwrap();
+    rig.answer(&mut reader, TENANT_WINDOW).await;
+    let reading = tokio::spawn(async move { reader.read(100, Duration::from_secs(60)).await });
+    rig.until_blocked().await;
+    rig.streams.bells.replenish(&full.replace([].into())).await.unwrap();
+    let read = tokio::time::timeout(Duration::from_secs(20), reading).await.expect("nothing was moved up");
+    assert!(!read.unwrap().unwrap().is_empty());
 }
 
 #[tokio::test]

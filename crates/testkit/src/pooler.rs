@@ -1,12 +1,14 @@
 //! A pooler in transaction mode in front of PostgreSQL: the next transaction of a client goes to another server process.
 //!
-//! Real poolers swap when others are busy; this one swaps every time, so that tests do not depend on load. It speaks as
-//! much of the protocol as a client with trust authentication needs.
+//! Real poolers swap when others are busy; this one swaps every time, or has one process for all, so that tests do not
+//! depend on load. It speaks as much of the protocol as a client with trust authentication needs.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 const SSL_REQUEST: [u8; 4] = [0x04, 0xd2, 0x16, 0x2f];
@@ -17,8 +19,12 @@ pub enum StartupOptions {
     Forwarded,
     /// As PgBouncer does with `ignore_startup_parameters = options`.
     Dropped,
+    /// The same in session mode: a client keeps its server process.
+    DroppedInSessionMode,
     /// As PgBouncer does unless it is told otherwise.
     Refused,
+    /// To one server process, which all clients share transaction by transaction.
+    ForwardedToOneProcess,
 }
 
 /// Accepts until it is dropped.
@@ -33,10 +39,11 @@ impl Pooler {
         let server = url.split(['@', '/']).nth(3).expect("a URL with a user, a host and a port").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen on loopback");
         let through = url.replace(&server, &listener.local_addr().expect("an address").to_string());
+        let shared = Arc::new(Mutex::new(None));
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let server = server.clone();
-                tokio::spawn(async move { serve(client, &server, options).await });
+                let (server, shared) = (server.clone(), shared.clone());
+                tokio::spawn(async move { serve(client, &server, options, &shared).await });
             }
         });
         (Self { accepting }, through)
@@ -49,24 +56,27 @@ impl Drop for Pooler {
     }
 }
 
-async fn serve(mut client: TcpStream, server: &str, options: StartupOptions) -> io::Result<()> {
+/// A server process, and how it greeted its first client.
+type SharedProcess = Option<(TcpStream, Vec<u8>)>;
+
+async fn serve(
+    mut client: TcpStream,
+    server: &str,
+    options: StartupOptions,
+    shared: &Mutex<SharedProcess>,
+) -> io::Result<()> {
     let startup = read_startup(&mut client).await?;
     let startup = match options {
         StartupOptions::Forwarded => startup,
-        StartupOptions::Dropped => without_options(&startup),
+        StartupOptions::Dropped | StartupOptions::DroppedInSessionMode => without_options(&startup),
         StartupOptions::Refused => return client.write_all(&refusal_of_options()).await,
-    };
-    let mut backends = [TcpStream::connect(server).await?, TcpStream::connect(server).await?];
-    for (number, backend) in backends.iter_mut().enumerate() {
-        let length = u32::try_from(startup.len() + 4).expect("a short message");
-        backend.write_all(&length.to_be_bytes()).await?;
-        backend.write_all(&startup).await?;
-        let mut greeting = Vec::new();
-        read_until_ready(backend, &mut greeting).await?;
-        if number == 0 {
-            client.write_all(&greeting).await?;
+        StartupOptions::ForwardedToOneProcess => {
+            return serve_in_turns(client, server, &startup, shared).await;
         }
-    }
+    };
+    let (first, greeting) = start_process(server, &startup).await?;
+    let mut backends = [first, start_process(server, &startup).await?.0];
+    client.write_all(&greeting).await?;
     let (mut current, mut asked) = (0, Vec::new());
     loop {
         let kind = read_message(&mut client, &mut asked).await?;
@@ -80,9 +90,55 @@ async fn serve(mut client: TcpStream, server: &str, options: StartupOptions) -> 
             let mut answer = Vec::new();
             let status = read_until_ready(&mut backends[current], &mut answer).await?;
             client.write_all(&answer).await?;
-            if status == b'I' {
+            if status == b'I' && options != StartupOptions::DroppedInSessionMode {
                 current = 1 - current;
             }
+        }
+    }
+}
+
+async fn start_process(server: &str, startup: &[u8]) -> io::Result<(TcpStream, Vec<u8>)> {
+    let mut backend = TcpStream::connect(server).await?;
+    let length = u32::try_from(startup.len() + 4).expect("a short message");
+    backend.write_all(&length.to_be_bytes()).await?;
+    backend.write_all(startup).await?;
+    let mut greeting = Vec::new();
+    read_until_ready(&mut backend, &mut greeting).await?;
+    Ok((backend, greeting))
+}
+
+/// The process is the client's from the first message of a transaction to its end.
+async fn serve_in_turns(
+    mut client: TcpStream,
+    server: &str,
+    startup: &[u8],
+    shared: &Mutex<SharedProcess>,
+) -> io::Result<()> {
+    let mut process = shared.lock().await;
+    if process.is_none() {
+        *process = Some(start_process(server, startup).await?);
+    }
+    let greeting = process.iter().flat_map(|(_, greeting)| greeting.clone()).collect::<Vec<u8>>();
+    drop(process);
+    client.write_all(&greeting).await?;
+    let (mut turn, mut asked) = (None, Vec::new());
+    loop {
+        let kind = read_message(&mut client, &mut asked).await?;
+        if kind == b'X' {
+            return Ok(());
+        }
+        if matches!(kind, b'Q' | b'S') {
+            let mut process = match turn.take() {
+                Some(process) => process,
+                None => shared.lock().await,
+            };
+            let Some((backend, _)) = &mut *process else { return Ok(()) };
+            backend.write_all(&asked).await?;
+            asked.clear();
+            let mut answer = Vec::new();
+            let status = read_until_ready(backend, &mut answer).await?;
+            client.write_all(&answer).await?;
+            turn = (status != b'I').then_some(process);
         }
     }
 }

@@ -8,7 +8,7 @@ use axum::http::Request;
 use millstream_core::id::TenantId;
 use millstream_core::status::Role;
 use millstream_ingress::{AuthMode, Deps, IngressOptions};
-use millstream_store::key_store::{KeyFilter, NewKey};
+use millstream_store::key_store::{KeyFilter, KeyRotation, NewKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tower::ServiceExt;
@@ -188,6 +188,21 @@ async fn a_key_that_another_process_revoked_issues_no_key() {
     let own = bench.stores.keys.list_keys(&KeyFilter::Tenant(tenant.clone()), None, 1).await.unwrap();
     let choice = millstream_store::key_store::KeyChoice::Id(own[0].id());
     assert!(bench.stores.keys.revoke_key(Some(&tenant), &choice, bench.clock.now()).await.unwrap());
+    // This process believes the key for a few seconds more.
+    assert_eq!(as_key(&bench, "ms_a", get("/v1/keys")).await.status, 200);
+    create(&bench, "ms_a", json!({"name": "x", "role": "admin"})).await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_key_whose_overlap_ended_in_another_process_issues_no_key() {
+    let bench = managed().await;
+    assert_eq!(as_key(&bench, "ms_a", get("/v1/keys")).await.status, 200);
+    let tenant = TenantId::parse("tenant-a").unwrap();
+    let own = bench.stores.keys.list_keys(&KeyFilter::Tenant(tenant.clone()), None, 1).await.unwrap();
+    let (now, hash) = (bench.clock.now(), Sha256::digest(b"ms_next").into());
+    let successor = NewKey::of(tenant, own[0].name.clone(), Role::Admin, hash);
+    let rotation = KeyRotation { predecessor: own[0].hash, expires_at: now, successor };
+    assert!(bench.stores.keys.rotate_key(&rotation, now).await.unwrap());
     // This process believes the key for a few seconds more.
     assert_eq!(as_key(&bench, "ms_a", get("/v1/keys")).await.status, 200);
     create(&bench, "ms_a", json!({"name": "x", "role": "admin"})).await.problem(401, "unauthorized");

@@ -17,6 +17,19 @@ fn device(tenant: &str, id: &str) -> Request<Body> {
 }
 
 #[tokio::test]
+async fn beyond_half_of_a_quota_of_devices_those_of_other_processes_count_at_once() {
+    let quotas = at_most(&[(QuotaName::Devices, 4)]);
+    let first = two_tenants(Limits::default(), quotas.clone()).await;
+    let auth = millstream_ingress::AuthMode::Keys;
+    let options = millstream_ingress::IngressOptions { auth, quotas, ..crate::bench::open_options() };
+    let second = crate::bench::Bench::with(options, |_, streams| (first.stores.clone(), streams));
+    for (bench, id) in [(&first, "d1"), (&first, "d2"), (&second, "d3"), (&second, "d4")] {
+        assert!(bench.send(device("noisy", id)).await.status.is_success(), "{id}");
+    }
+    refused(&first.send(device("noisy", "d5")).await, 403, "quota-exceeded", "devices");
+}
+
+#[tokio::test]
 async fn a_tenant_has_no_more_devices_than_its_quota_and_those_are_heard() {
     let bench = two_tenants(Limits::default(), at_most(&[(QuotaName::Devices, 2)])).await;
     for id in ["d1", "d2"] {

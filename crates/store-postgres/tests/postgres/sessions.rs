@@ -59,11 +59,22 @@ async fn a_direct_server_is_usable_and_its_unsafe_settings_are_named() {
 }
 
 #[tokio::test]
-async fn a_pooler_in_transaction_mode_is_refused_at_the_start_and_by_every_connection() {
+async fn a_pooler_that_gives_one_process_to_two_sessions_is_refused_at_the_start() {
+    let fixture = Fixture::fresh().await;
+    let options = StartupOptions::ForwardedToOneProcess;
+    let (_pooler, url) = Pooler::in_front_of(&fixture.database.url, options).await;
+    let store = PostgresStore::connect(&url, PostgresOptions::default()).await.unwrap();
+    let ServerCheck::Refused(why) = store.check_server().await.unwrap() else { panic!("it is used") };
+    assert!(why.contains("transaction mode"), "{why}");
+}
+
+#[tokio::test]
+async fn a_pooler_that_swaps_sessions_or_drops_settings_is_refused_at_the_start_and_by_every_connection() {
     let fixture = Fixture::fresh().await;
     for (options, word) in [
         (StartupOptions::Forwarded, "transaction mode"),
         (StartupOptions::Dropped, "transaction mode"),
+        (StartupOptions::DroppedInSessionMode, "a pooler is between that drops them"),
         (StartupOptions::Refused, "a pooler is between that drops them"),
     ] {
         let (_pooler, url) = Pooler::in_front_of(&fixture.database.url, options).await;

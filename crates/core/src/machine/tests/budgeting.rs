@@ -237,3 +237,27 @@ fn a_loop_ends_when_its_budget_is_used_up() {
     assert_eq!(budget.end(), Some(BudgetEnd::Work));
     assert!(budget.spent() < STEP_UNITS + 5_000, "{}", budget.spent());
 }
+
+#[test]
+fn what_is_fetched_from_a_payload_is_paid_for_by_its_length() {
+    let payload = format!(r#"{{"n":1,"s":"{}"}}"#, "x".repeat(160_000));
+    let spent = |guard: &str| {
+        let machine = guarded(1, guard);
+        let budget = Budget::default();
+        step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
+        (budget.spent(), budget.peak_bytes())
+    };
+    let (number, _) = spent("event.payload.n == 2");
+    assert!(number >= 160_000 / 16, "{number}");
+    let (text, bytes) = spent("dyn(event.payload.s) == 2");
+    assert!(text >= number + 160_000 / 32 && bytes >= 160_000, "{text} units, {bytes} bytes");
+}
+
+#[test]
+fn a_list_is_paid_for_where_it_is_read_gone_through_and_built() {
+    let machine = guarded(1, "event.payload.map(x, x) == []");
+    let budget = Budget::default();
+    let payload = list(20_000);
+    step_within(&machine, &start(&machine, "{}"), &event(1, "e", &payload), at(1), &budget);
+    assert!(budget.peak_bytes() >= 3 * 20_000 * 40, "{}", budget.peak_bytes());
+}
