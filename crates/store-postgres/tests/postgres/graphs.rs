@@ -271,8 +271,6 @@ async fn a_parcel_is_handed_over_while_something_new_is_noted() {
 /// A node is written when it runs, when it is dispatched and when it has ended.
 #[tokio::test]
 async fn changes_of_nodes_concern_no_index() {
-    const UPDATES: &str = "
-SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'graph_nodes'";
     let fixture = Fixture::fresh().await;
     undisturbed(&fixture).await;
     let key = key("hot");
@@ -286,8 +284,7 @@ SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'graph_
     let commit = change(&fixture, &key, (0..200).map(ended).collect()).await;
     fixture.store.commit(&worker(), &[commit], &grant(0), now).await.unwrap();
     fixture.store.close().await;
-    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
-    let (all, within): (i64, i64) = sqlx::query_as(UPDATES).fetch_one(&mut connection).await.unwrap();
+    let (all, within) = support::counted_updates(&fixture.database.url, "graph_nodes", 400).await;
     assert_eq!(all, 400);
     assert!(within > 300, "{within} of {all} stayed within their page");
 }

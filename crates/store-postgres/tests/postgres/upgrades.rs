@@ -158,8 +158,6 @@ async fn rows_of_an_older_build_are_kept_and_their_work_goes_on() {
 /// Every commit writes a new version of its execution's row; within the page, as long as no index is concerned.
 #[tokio::test]
 async fn commits_change_no_index_of_executions() {
-    const UPDATES: &str = "
-SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'executions'";
     let fixture = Fixture::fresh().await;
     let store = &fixture.store;
     let now = store.ping().await.unwrap();
@@ -172,8 +170,7 @@ SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'execut
     let commits = fixture.placed(commits).await;
     store.commit(&worker(), &commits, &grant(0), now).await.unwrap();
     store.close().await;
-    let mut connection = PgConnection::connect(&fixture.database.url).await.unwrap();
-    let (all, within): (i64, i64) = sqlx::query_as(UPDATES).fetch_one(&mut connection).await.unwrap();
+    let (all, within) = support::counted_updates(&fixture.database.url, "executions", 50).await;
     assert_eq!(all, 50);
     assert!(within > 40, "{within} of {all} stayed within their page");
 }
