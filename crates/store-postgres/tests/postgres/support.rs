@@ -258,16 +258,11 @@ WHERE datname = current_database() AND backend_type = 'client backend' AND pid <
 /// its counts when its process ends, which may be after it was closed here.
 pub(crate) async fn counted_updates(url: &str, table: &str, expected: i64) -> (i64, i64) {
     const UPDATES: &str = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = $1";
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    let counted = async {
-        loop {
-            let seen: (i64, i64) =
-                sqlx::query_as(UPDATES).bind(table).fetch_one(&mut connection).await.unwrap();
-            if seen.0 >= expected {
-                return seen;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), counted).await.unwrap()
+    eventually(Duration::from_secs(60), || async {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        let seen: (i64, i64) = sqlx::query_as(UPDATES).bind(table).fetch_one(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        if seen.0 >= expected { Ok(seen) } else { Err(seen) }
+    })
+    .await
 }
