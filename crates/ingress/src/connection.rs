@@ -63,6 +63,12 @@ const PLACE_PATIENCE: Duration = Duration::from_secs(5);
 const LEAVING: Duration = Duration::from_secs(5);
 
 impl ConnectionServer {
+    pub(crate) fn new(router: Router, limits: Limits, goodbye: &Goodbye, tasks: &TaskTracker) -> Self {
+        let registry = ConnectionRegistry::of(&limits);
+        let (goodbye, tasks) = (goodbye.clone(), tasks.clone());
+        Self { router, limits: Arc::new(limits), registry, goodbye, tasks }
+    }
+
     /// Serves a connection that has its place, until it ends. `opening` makes a stream of it, with a handshake if
     /// there is one; it has the time of a request head.
     pub(crate) async fn serve<S>(self, opening: impl Future<Output = io::Result<S>>, place: ConnectionPlace)

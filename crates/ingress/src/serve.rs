@@ -9,7 +9,6 @@
 //! the last bells are rung, and `run` returns.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -19,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{ConnectionServer, Goodbye};
-use crate::connections::ConnectionRegistry;
 use crate::door::{Deps, Door, Life};
 use crate::http::serve_routes;
 use crate::options::{AuthMode, IngressOptions, Limits};
@@ -57,13 +55,7 @@ pub async fn run(
     let router = serve_routes(Door::open(deps, options, &addresses, &life));
     let connections = TaskTracker::new();
     let goodbye = Goodbye { leaving: CancellationToken::new(), cut: CancellationToken::new() };
-    let server = ConnectionServer {
-        router,
-        registry: ConnectionRegistry::of(&limits),
-        limits: Arc::new(limits),
-        goodbye: goodbye.clone(),
-        tasks: connections.clone(),
-    };
+    let server = ConnectionServer::new(router, limits, &goodbye, &connections);
     if let Some(listener) = listeners.plain {
         connections.spawn(accept(listener, None, server.clone()));
     }
@@ -93,13 +85,7 @@ pub async fn run(
 pub async fn run_router(router: Router, limits: Limits, listener: TcpListener, shutdown: CancellationToken) {
     let connections = TaskTracker::new();
     let goodbye = Goodbye { leaving: shutdown, cut: CancellationToken::new() };
-    let server = ConnectionServer {
-        router,
-        registry: ConnectionRegistry::of(&limits),
-        limits: Arc::new(limits),
-        goodbye: goodbye.clone(),
-        tasks: connections.clone(),
-    };
+    let server = ConnectionServer::new(router, limits, &goodbye, &connections);
     accept(listener, None, server).await;
     connections.close();
     if tokio::time::timeout(LEAVE, connections.wait()).await.is_err() {
