@@ -126,9 +126,14 @@ impl Queue {
         Some(QueueParts::Task { tenant, kind, labels: split(parts.next()?)? })
     }
 
+    /// Whether it is a queue of the kinds that every worker performs.
+    pub fn is_of_the_engine(&self) -> bool {
+        self.0.is_empty() || self.0.starts_with(Self::ENGINES)
+    }
+
     /// The queue of all tenants that stands for this one in what a worker serves; none for tasks and nodes.
     pub fn for_all_tenants(&self) -> Option<Self> {
-        if self.0.is_empty() || self.0.starts_with(Self::ENGINES) {
+        if self.is_of_the_engine() {
             return Some(Self::engine());
         }
         let call = self.0.strip_prefix(Self::CALLS)?;

@@ -128,18 +128,16 @@ async fn settle(worker: &Worker, batch: Vec<Report>) {
         let settlements: Vec<Settlement> = group.iter().map(|report| report.settlement.clone()).collect();
         // What follows from a node's outcome is decided first.
         let of_actions = group.iter().filter(|report| matches!(report.slot, Slot::Action(_)));
-        let mut freed: BTreeMap<&TenantId, usize> = BTreeMap::new();
-        for report in of_actions {
-            *freed.entry(&report.settlement.lease.key.execution.tenant).or_default() += 1;
-        }
-        let slots = if worker.stop.is_cancelled() { 0 } else { freed.values().sum() };
-        // All of the slots may become those of one tenant, beyond its own.
-        let beyond = freed.iter().map(|(tenant, own)| (*tenant, slots.saturating_sub(*own))).collect();
+        let tenants: Vec<&TenantId> =
+            of_actions.map(|report| &report.settlement.lease.key.execution.tenant).collect();
+        let slots = if worker.stop.is_cancelled() { 0 } else { tenants.len() };
+        // All of the slots may become those of one tenant.
+        let wanted = tenants.iter().map(|tenant| (*tenant, slots)).collect();
         let mut barred = BTreeSet::new();
-        let aside = worker.set_slots_aside(beyond, &mut barred);
+        let aside = worker.set_slots_aside(wanted, &mut barred);
         let grant = match barred.is_empty() {
             true => worker.grant(slots),
-            false => worker.grant_except(&barred, freed.into_keys()).of(slots),
+            false => worker.grant_except(&barred, tenants.into_iter()).of(slots),
         };
         let asked = Instant::now();
         let settled = worker

@@ -214,7 +214,8 @@ impl Worker {
     }
 
     pub(crate) fn can_perform(&self, queue: &Queue) -> bool {
-        queue.for_all_tenants().is_some_and(|all_tenants| self.queues.contains(&all_tenants))
+        // Every worker serves the queues of the engine: most actions cost no further look.
+        queue.is_of_the_engine() || queue.for_all_tenants().is_some_and(|all| self.queues.contains(&all))
     }
 
     /// Actions of this tenant may be due now.
@@ -248,7 +249,7 @@ impl Worker {
 
     /// Whether its actions hold so few slots that they hold up no other tenant.
     pub(crate) fn holds_few_slots(&self, tenant: &TenantId) -> bool {
-        self.leases.tenants().room(tenant, self.options.leases() / FEW) > 0
+        self.leases.tenants().holds_fewer_than(tenant, self.options.leases() / FEW)
     }
 
     /// Sets slots aside for leases that are about to be asked for, by tenant. Tenants whose quota does not leave as many

@@ -2,7 +2,7 @@
 //! honest tenant posts events at a steady rate and measures what it waits for.
 //!
 //! Reading order: what is asked for ([`options`], [`attack`]), the fleet under test ([`engine`]), the honest tenant
-//! ([`honest`], [`target`]), the attacks ([`attacks`]), what is measured from outside ([`probe`], [`figures`]), what holds
+//! ([`honest`], [`target`]), the attacks ([`attacks`], [`threads`]), what is measured from outside ([`probe`], [`figures`]), what holds
 //! afterwards ([`settle`], [`rows`], [`settled`]), and the verdict ([`run`], [`check`], [`report`]).
 
 pub mod attack;
@@ -19,3 +19,4 @@ pub mod run;
 mod settle;
 pub mod settled;
 mod target;
+mod threads;

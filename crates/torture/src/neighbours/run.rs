@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::attack::Attack;
@@ -18,35 +17,11 @@ use super::report::NeighbourReport;
 use super::settle;
 use super::settled::{QuotaOutcome, check_quota};
 use super::target::{ActionTarget, HostileTarget};
+use super::threads::TaskThreads;
 use crate::chance::Chance;
 
 /// Between two attacks at most, or a quarter of an attack, so that the figures of one are not those of the one before.
 const REST: Duration = Duration::from_secs(2);
-
-/// The thread on which the honest tenant, its own target and the probes run, so that the work of the attackers does not
-/// count as waiting.
-struct MeasuringThread(Option<Runtime>);
-
-impl MeasuringThread {
-    fn start() -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        Self(Some(runtime.expect("a runtime")))
-    }
-
-    async fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> T {
-        let runtime = self.0.as_ref().expect("a runtime until the end");
-        runtime.spawn(task).await.expect("the measuring thread does not panic")
-    }
-}
-
-impl Drop for MeasuringThread {
-    fn drop(&mut self) {
-        // A runtime may not wait for its threads inside of another one.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
 
 pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     let chance = Chance::of(seed);
@@ -57,12 +32,12 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
         memory_kib: options.memory_mib * 1024,
     };
     let began = Instant::now();
-    let measuring = MeasuringThread::start();
+    let (measuring, attacking) = (TaskThreads::measuring(), TaskThreads::attacking());
     let target = Arc::new(measuring.run(ActionTarget::start()).await);
     let fleet = Arc::new(FleetUnderTest::start(&options.binary, options.workers).await);
     let honest = HonestTenant::prepare(fleet.honest(), &target, options.rate).await;
     let noisy = Arc::new(NoisyTenant::prepare(&fleet.hostile).await);
-    let hostile_target = HostileTarget::start().await;
+    let hostile_target = attacking.run(HostileTarget::start()).await;
     let ledger = Arc::new(AttackLedger::default());
 
     let mut findings = Vec::new();
@@ -70,7 +45,7 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     for attack in options.attacks().unwrap_or_default() {
         let drawn = chance.for_the(attack.name());
         let scene = AttackScene::new(&fleet, &noisy, &ledger, &hostile_target, options, drawn);
-        let (figures, ended) = hold(attack, &scene, &honest, &target, &measuring, options.patience).await;
+        let (figures, ended) = hold(attack, &scene, &honest, &target, (&measuring, &attacking), options.patience).await;
         findings.extend(ended.into_iter().map(|ended| NeighbourFinding::of("a process", ended)));
         findings.extend(check::check_attack(&figures, &bounds));
         NeighbourReport::print_figures(&figures);
@@ -112,17 +87,18 @@ async fn hold(
     scene: &AttackScene,
     honest: &Arc<HonestTenant>,
     target: &Arc<ActionTarget>,
-    measuring: &MeasuringThread,
+    (measuring, attacking): (&TaskThreads, &TaskThreads),
     patience: Duration,
 ) -> (AttackFigures, Vec<String>) {
     let (over, is_over) = watch::channel(false);
-    let attacking = async {
-        attacks::perform(attack, scene).await;
+    let attackers = scene.clone();
+    let attack_until_over = attacking.run(async move {
+        attacks::perform(attack, &attackers).await;
         over.send_replace(true);
-    };
+    });
     let working = measuring.run(Arc::clone(honest).drive(Arc::clone(target), is_over.clone(), patience));
     let probing = measuring.run(probe::probe(Arc::clone(&scene.fleet), is_over.clone()));
-    let ((), worked, probed) = futures::future::join3(attacking, working, probing).await;
+    let ((), worked, probed) = futures::future::join3(attack_until_over, working, probing).await;
     let figures = AttackFigures {
         attack,
         sent: worked.sent,

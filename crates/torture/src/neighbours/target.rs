@@ -1,5 +1,5 @@
-//! The HTTP targets of actions: one notes when each honest action arrives; another one, on a thread of its own, is for
-//! hostile actions, so that what attackers do to it does not count as waiting of the honest tenant.
+//! The HTTP targets of actions: one notes when each honest action arrives; another one, on the threads of
+//! the attackers, is for hostile actions, so that what they do to it does not count as waiting of the honest tenant.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,6 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::post;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// Longer than any attack lasts.
@@ -28,11 +26,9 @@ pub(super) struct ActionTarget {
 
 impl ActionTarget {
     pub(super) async fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the target");
-        let base = format!("http://{}", listener.local_addr().expect("the target's address"));
         let arrivals = Arrivals::default();
         let app = Router::new().route("/honest/{number}", post(arrive)).with_state(Arc::clone(&arrivals));
-        let server = tokio::spawn(async move { axum::serve(listener, app).await.expect("serve the target") });
+        let (base, server) = serve(app).await;
         Self { base, arrivals, server }
     }
 
@@ -55,23 +51,16 @@ impl Drop for ActionTarget {
 #[derive(Debug)]
 pub(super) struct HostileTarget {
     base: String,
-    runtime: Option<Runtime>,
+    server: JoinHandle<()>,
 }
 
 impl HostileTarget {
     pub(super) async fn start() -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let app = Router::new()
             .route("/tarpit", post(|| tokio::time::sleep(TARPIT)))
             .route("/swift", post(async || "{}"));
-        let (bound, base) = oneshot::channel();
-        runtime.spawn(async move {
-            let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind the hostile target");
-            let address = listener.local_addr().expect("the hostile target's address");
-            bound.send(format!("http://{address}")).expect("the torture waits for the address");
-            axum::serve(listener, app).await.expect("serve the hostile target");
-        });
-        Self { base: base.await.expect("an address"), runtime: Some(runtime) }
+        let (base, server) = serve(app).await;
+        Self { base, server }
     }
 
     pub(super) fn url(&self, path: &str) -> String {
@@ -81,11 +70,15 @@ impl HostileTarget {
 
 impl Drop for HostileTarget {
     fn drop(&mut self) {
-        // A runtime may not wait for its threads inside of another one.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+        self.server.abort();
     }
+}
+
+/// Serves on a free port of loopback; answers the address.
+async fn serve(app: Router) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("bind a target");
+    let base = format!("http://{}", listener.local_addr().expect("the target's address"));
+    (base, tokio::spawn(async move { axum::serve(listener, app).await.expect("serve a target") }))
 }
 
 async fn arrive(State(arrivals): State<Arrivals>, Path(number): Path<u64>) -> &'static str {

@@ -85,6 +85,7 @@ async fn perform(worker: Arc<Worker>, errand: Errand, reports: mpsc::Sender<Repo
     crash::here(worker.options.crash, CrashPoint::WorkerBeforeSettle);
     let settlement = Settlement { lease: held.lease.clone(), event_id: action.event_id, outcome: settling };
     worker.unsettled.reported();
+    held.begin_settling();
     // There is room for as many reports as there are slots.
     let _ = reports.send(Report { settlement, held, slot }).await;
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{Beat, Pulse};
 use super::node_slots::Waits;
-use super::tenant_slots::TenantSlots;
+use super::tenant_slots::{SlotUse, TenantSlots};
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Leases(Arc<Table>);
@@ -41,6 +41,7 @@ struct Entry {
     lost: CancellationToken,
     cancelled: CancellationToken,
     whose: Whose,
+    slot_use: SlotUse,
     /// When it is to be renewed next.
     renewal: Instant,
     heartbeat: Option<Heartbeat>,
@@ -96,6 +97,7 @@ impl Leases {
             lost: lost.clone(),
             cancelled: cancelled.clone(),
             whose,
+            slot_use: SlotUse::Attempt,
             renewal: asked + length / 3,
             heartbeat: heartbeat.map(|_| Heartbeat { beats: seen, told: asked, telling: asked }),
         };
@@ -103,8 +105,8 @@ impl Leases {
             self.0.tenants.take(&lease.key.execution.tenant);
         }
         let replaced = self.entries().insert(lease.key.clone(), entry);
-        if let Some(Entry { lease, whose: Whose::Machine, .. }) = replaced {
-            self.0.tenants.give_back(&lease.key.execution.tenant);
+        if let Some(Entry { lease, whose: Whose::Machine, slot_use, .. }) = replaced {
+            self.0.tenants.give_back(&lease.key.execution.tenant, slot_use);
         }
         if heartbeat.is_some() {
             self.0.sooner.notify_one();
@@ -243,6 +245,19 @@ impl Held {
         drop(self.waits.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
+    /// Its attempt has ended; the lease goes on until the outcome is recorded.
+    pub(crate) fn begin_settling(&self) {
+        let mut entries = self.leases.entries();
+        let entry = entries.get_mut(&self.lease.key).filter(|entry| entry.lease == self.lease);
+        if let Some(entry) = entry
+            && entry.whose == Whose::Machine
+            && entry.slot_use == SlotUse::Attempt
+        {
+            entry.slot_use = SlotUse::Settlement;
+            self.leases.0.tenants.begin_settling(&self.lease.key.execution.tenant);
+        }
+    }
+
     /// Its execution was cancelled.
     pub(crate) async fn cancelled(&self) {
         self.cancelled.cancelled().await;
@@ -276,8 +291,8 @@ impl Drop for Held {
         let mut entries = self.leases.entries();
         if entries.get(&self.lease.key).is_some_and(|entry| entry.lease == self.lease) {
             let removed = entries.remove(&self.lease.key);
-            if removed.is_some_and(|entry| entry.whose == Whose::Machine) {
-                self.leases.0.tenants.give_back(&self.lease.key.execution.tenant);
+            if let Some(Entry { whose: Whose::Machine, slot_use, .. }) = removed {
+                self.leases.0.tenants.give_back(&self.lease.key.execution.tenant, slot_use);
             }
         }
     }

@@ -1,8 +1,9 @@
 //! How many slots of this worker the actions of each tenant hold, nodes of graphs aside.
 //!
 //! A lease is asked for only within the quota `action_slots` of its tenant: what is asked for is set aside first, so that
-//! commits and the lease of due actions together stay within it. Dependents of settled actions take the places of
-//! those.
+//! commits and the lease of due actions together stay within it. An action whose attempt has ended does not count against
+//! the quota while its outcome is being recorded: it is short, a backpressure of its own bounds it ([`crate::settle`]),
+//! and counting it would keep the actions of a busy tenant out of their commits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,9 +24,29 @@ struct TenantSlotTable {
 #[derive(Debug, Default, Clone, Copy)]
 struct TenantSlotCount {
     held: usize,
+    /// Of those, the ones whose attempt has ended and whose outcome is being recorded.
+    settling: usize,
     /// For leases that are being asked for.
     aside: usize,
     is_awaited: bool,
+}
+
+impl TenantSlotCount {
+    /// What counts against the quota.
+    fn in_use(&self) -> usize {
+        self.held.saturating_sub(self.settling) + self.aside
+    }
+
+    fn is_empty(&self) -> bool {
+        self.held == 0 && self.aside == 0
+    }
+}
+
+/// What the action in a slot is waiting for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SlotUse {
+    Attempt,
+    Settlement,
 }
 
 /// Slots of a tenant that are set aside, free again when dropped.
@@ -49,14 +70,19 @@ impl TenantSlots {
 
     /// How many more the tenant may have, of `most`.
     pub(crate) fn room(&self, tenant: &TenantId, most: usize) -> usize {
-        self.tenants().get(tenant).map_or(most, |count| most.saturating_sub(count.held + count.aside))
+        self.tenants().get(tenant).map_or(most, |count| most.saturating_sub(count.in_use()))
+    }
+
+    /// Whether the tenant holds fewer than `few`, those whose outcome is being recorded included.
+    pub(crate) fn holds_fewer_than(&self, tenant: &TenantId, few: usize) -> bool {
+        self.tenants().get(tenant).is_none_or(|count| count.held + count.aside < few)
     }
 
     /// As many of `wanted` as the tenant may have, of `most`.
     pub(crate) fn set_aside_some(&self, tenant: &TenantId, wanted: usize, most: usize) -> SlotsAside {
         let mut tenants = self.tenants();
         let count = tenants.entry(tenant.clone()).or_default();
-        let wanted = wanted.min(most.saturating_sub(count.held + count.aside));
+        let wanted = wanted.min(most.saturating_sub(count.in_use()));
         count.aside += wanted;
         SlotsAside { slots: self.clone(), tenant: tenant.clone(), count: wanted }
     }
@@ -65,7 +91,7 @@ impl TenantSlots {
     pub(crate) fn set_aside_all(&self, tenant: &TenantId, wanted: usize, most: usize) -> Option<SlotsAside> {
         let mut tenants = self.tenants();
         let count = tenants.entry(tenant.clone()).or_default();
-        if wanted > most.saturating_sub(count.held + count.aside) || count.held > most {
+        if wanted > most.saturating_sub(count.in_use()) || count.in_use() > most {
             return None;
         }
         count.aside += wanted;
@@ -76,14 +102,25 @@ impl TenantSlots {
         self.tenants().entry(tenant.clone()).or_default().held += 1;
     }
 
-    pub(super) fn give_back(&self, tenant: &TenantId) {
-        self.fewer(tenant, |count| count.held = count.held.saturating_sub(1));
+    /// The attempt in one of its slots has ended.
+    pub(super) fn begin_settling(&self, tenant: &TenantId) {
+        self.fewer(tenant, |count| count.settling += 1);
+    }
+
+    pub(super) fn give_back(&self, tenant: &TenantId, slot_use: SlotUse) {
+        self.fewer(tenant, |count| {
+            count.held = count.held.saturating_sub(1);
+            match slot_use {
+                SlotUse::Attempt => {}
+                SlotUse::Settlement => count.settling = count.settling.saturating_sub(1),
+            }
+        });
     }
 
     /// [`freed`](Self::freed) returns when the tenant has room within `most`.
     pub(crate) fn await_room(&self, tenant: &TenantId, most: usize) {
         match self.tenants().get_mut(tenant) {
-            Some(count) if count.held + count.aside >= most => count.is_awaited = true,
+            Some(count) if count.in_use() >= most => count.is_awaited = true,
             Some(_) | None => self.0.freed.notify_one(),
         }
     }
@@ -99,7 +136,7 @@ impl TenantSlots {
         if std::mem::take(&mut count.is_awaited) {
             self.0.freed.notify_one();
         }
-        if count.held == 0 && count.aside == 0 {
+        if count.is_empty() {
             tenants.remove(tenant);
         }
     }
@@ -137,7 +174,23 @@ mod tests {
         assert_eq!(slots.room(&noisy, 4), 3);
         assert_eq!(slots.set_aside_all(&noisy, 3, 4).map(|aside| aside.len()), Some(3));
         assert_eq!(slots.held_by_tenant(), [(noisy.clone(), 1)].into());
-        slots.give_back(&noisy);
+        slots.give_back(&noisy, SlotUse::Attempt);
+        assert!(slots.tenants().is_empty());
+    }
+
+    #[test]
+    fn an_action_that_is_being_settled_leaves_its_place_in_the_quota() {
+        let (slots, busy) = (TenantSlots::default(), tenant("busy"));
+        slots.take(&busy);
+        slots.take(&busy);
+        assert!(slots.set_aside_all(&busy, 1, 2).is_none());
+        slots.begin_settling(&busy);
+        assert_eq!(slots.set_aside_all(&busy, 1, 2).map(|aside| aside.len()), Some(1));
+        assert!(!slots.holds_fewer_than(&busy, 2), "its slot is not free yet");
+        slots.give_back(&busy, SlotUse::Settlement);
+        assert!(slots.holds_fewer_than(&busy, 2));
+        assert_eq!((slots.room(&busy, 2), slots.held_by_tenant()), (1, [(busy.clone(), 1)].into()));
+        slots.give_back(&busy, SlotUse::Attempt);
         assert!(slots.tenants().is_empty());
     }
 
@@ -147,7 +200,7 @@ mod tests {
         slots.take(&noisy);
         slots.take(&noisy);
         assert!(slots.set_aside_all(&noisy, 0, 1).is_none());
-        slots.give_back(&noisy);
+        slots.give_back(&noisy, SlotUse::Attempt);
         assert!(slots.set_aside_all(&noisy, 0, 1).is_some());
     }
 
@@ -158,7 +211,7 @@ mod tests {
         slots.await_room(&noisy, 1);
         let mut freed = std::pin::pin!(slots.freed());
         assert!(futures::poll!(&mut freed).is_pending());
-        slots.give_back(&noisy);
+        slots.give_back(&noisy, SlotUse::Attempt);
         freed.await;
         slots.await_room(&noisy, 1);
         slots.freed().await;

@@ -101,30 +101,33 @@ async fn post_batches(scene: &AttackScene, next: &AtomicUsize) {
 
 /// The same while Redis loses everything, then single keys, and a worker is killed.
 pub(super) async fn burst_with_faults(scene: &AttackScene) {
-    let faults = async {
-        let mut chance = scene.chance.for_the("faults");
-        let pause = scene.until.saturating_duration_since(Instant::now()) / 8;
-        for turn in 0..6 {
-            tokio::time::sleep(pause).await;
-            match turn % 3 {
-                0 => {
-                    scene.fleet.empty_redis().await;
-                    scene.add("Redis emptied", 1);
-                }
-                1 => {
-                    for _ in 0..20 {
-                        let deleted = scene.fleet.delete_redis_key(&mut chance).await;
-                        scene.add("Redis keys deleted", u64::from(deleted.is_some()));
-                    }
-                }
-                _ => {
-                    scene.fleet.replace_worker(&mut chance).await;
-                    scene.add("workers killed", 1);
+    let faults = scene.fleet_threads.spawn(inject_faults(scene.clone()));
+    let (injected, ()) = futures::future::join(faults, burst(scene)).await;
+    injected.expect("faults are injected without a panic");
+}
+
+async fn inject_faults(scene: AttackScene) {
+    let mut chance = scene.chance.for_the("faults");
+    let pause = scene.until.saturating_duration_since(Instant::now()) / 8;
+    for turn in 0..6 {
+        tokio::time::sleep(pause).await;
+        match turn % 3 {
+            0 => {
+                scene.fleet.empty_redis().await;
+                scene.add("Redis emptied", 1);
+            }
+            1 => {
+                for _ in 0..20 {
+                    let deleted = scene.fleet.delete_redis_key(&mut chance).await;
+                    scene.add("Redis keys deleted", u64::from(deleted.is_some()));
                 }
             }
+            _ => {
+                scene.fleet.replace_worker(&mut chance).await;
+                scene.add("workers killed", 1);
+            }
         }
-    };
-    futures::future::join(burst(scene), faults).await;
+    }
 }
 
 /// Waits until every accepted event of the bursts is applied, and says what is missing when time is up.

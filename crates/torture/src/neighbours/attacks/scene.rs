@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
+
 use super::quota::SharedOutcome;
 use super::{AttackLedger, NoisyTenant};
 use crate::chance::Chance;
@@ -28,9 +30,12 @@ pub(in crate::neighbours) struct AttackScene {
     length: Duration,
     pub(super) chance: Chance,
     tally: Arc<Mutex<AttackTally>>,
+    /// The threads that start processes of the fleet, which have the priority of the thread that starts them.
+    pub(super) fleet_threads: Handle,
 }
 
 impl AttackScene {
+    /// Called on the threads that started the fleet.
     pub(in crate::neighbours) fn new(
         fleet: &Arc<FleetUnderTest>,
         noisy: &Arc<NoisyTenant>,
@@ -51,6 +56,7 @@ impl AttackScene {
             length: options.length,
             chance,
             tally: Arc::default(),
+            fleet_threads: Handle::current(),
         }
     }
 
