@@ -1,4 +1,4 @@
-//! One torture of neighbours, from the start of the processes to the verdict.
+//! One neighbour torture, from the start of the processes to the verdict.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,11 +20,12 @@ use super::settled::{QuotaOutcome, check_quota};
 use super::target::{ActionTarget, HostileTarget};
 use crate::chance::Chance;
 
-/// Between two attacks at most, or a quarter of an attack, so that the figures of one are not those of the one before.
+/// Maximum pause between two attacks (or a quarter of an attack), so that figures of one do not affect the
+/// next.
 const REST: Duration = Duration::from_secs(2);
 
-/// The thread on which the honest tenant, its own target and the probes run, so that the work of the attackers does not
-/// count as waiting.
+/// The thread of the honest tenant, its own target and the probes, so that work of the attackers does not
+/// count as latency.
 struct MeasuringThread(Option<Runtime>);
 
 impl MeasuringThread {
@@ -41,7 +42,7 @@ impl MeasuringThread {
 
 impl Drop for MeasuringThread {
     fn drop(&mut self) {
-        // A runtime may not wait for its threads inside of another one.
+        // A runtime may not wait for its threads inside another runtime.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
@@ -90,7 +91,7 @@ pub async fn run(options: &NeighbourOptions, seed: u64) -> NeighbourReport {
     NeighbourReport { seed, took: began.elapsed(), figures: all, memory_peaks_kib: peaks, findings, outputs }
 }
 
-/// Waits until everything that was accepted at the quota is applied, at most `patience`.
+/// Waits until all events accepted at the quota are applied, at most `patience`.
 async fn verify_quota(
     fleet: &FleetUnderTest,
     outcome: &QuotaOutcome,
@@ -106,7 +107,7 @@ async fn verify_quota(
     }
 }
 
-/// Makes one attack while the honest tenant works and probes ask.
+/// Performs one attack while the honest tenant works and probes run.
 async fn hold(
     attack: Attack,
     scene: &AttackScene,

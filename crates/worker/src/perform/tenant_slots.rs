@@ -1,8 +1,8 @@
-//! How many slots of this worker the actions of each tenant hold, nodes of graphs aside.
+//! Slots per tenant: how many slots of this worker its actions hold, without graph nodes.
 //!
-//! A lease is asked for only within the quota `action_slots` of its tenant: what is asked for is set aside first, so that
-//! commits and the lease of due actions together stay within it. Dependents of settled actions take the places of
-//! those.
+//! A lease is requested only within the quota `action_slots` of its tenant: slots are reserved first, so that
+//! commits and the lease of due actions together stay within the quota. Dependents of settled actions take
+//! over the slots of those.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,12 +23,12 @@ struct TenantSlotTable {
 #[derive(Debug, Default, Clone, Copy)]
 struct TenantSlotCount {
     held: usize,
-    /// For leases that are being asked for.
+    /// Reserved for leases that are being requested.
     aside: usize,
     is_awaited: bool,
 }
 
-/// Slots of a tenant that are set aside, free again when dropped.
+/// Reserved slots of a tenant, released when dropped.
 #[derive(Debug)]
 pub(crate) struct SlotsAside {
     slots: TenantSlots,
@@ -47,12 +47,12 @@ impl TenantSlots {
         holding.map(|(tenant, count)| (tenant.clone(), count.held)).collect()
     }
 
-    /// How many more the tenant may have, of `most`.
+    /// How many more slots the tenant may have, of `most`.
     pub(crate) fn room(&self, tenant: &TenantId, most: usize) -> usize {
         self.tenants().get(tenant).map_or(most, |count| most.saturating_sub(count.held + count.aside))
     }
 
-    /// As many of `wanted` as the tenant may have, of `most`.
+    /// Reserves as many of `wanted` as the tenant may have, of `most`.
     pub(crate) fn set_aside_some(&self, tenant: &TenantId, wanted: usize, most: usize) -> SlotsAside {
         let mut tenants = self.tenants();
         let count = tenants.entry(tenant.clone()).or_default();
@@ -61,7 +61,8 @@ impl TenantSlots {
         SlotsAside { slots: self.clone(), tenant: tenant.clone(), count: wanted }
     }
 
-    /// All of `wanted`; `None` where that is more than the tenant may have, or where it has more already.
+    /// Reserves all of `wanted`; `None` where that exceeds the tenant's limit, or the tenant is over it
+    /// already.
     pub(crate) fn set_aside_all(&self, tenant: &TenantId, wanted: usize, most: usize) -> Option<SlotsAside> {
         let mut tenants = self.tenants();
         let count = tenants.entry(tenant.clone()).or_default();
@@ -80,7 +81,7 @@ impl TenantSlots {
         self.fewer(tenant, |count| count.held = count.held.saturating_sub(1));
     }
 
-    /// [`freed`](Self::freed) returns when the tenant has room within `most`.
+    /// [`freed`](Self::freed) returns when the tenant has a free slot within `most`.
     pub(crate) fn await_room(&self, tenant: &TenantId, most: usize) {
         match self.tenants().get_mut(tenant) {
             Some(count) if count.held + count.aside >= most => count.is_awaited = true,
